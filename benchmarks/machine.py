@@ -1,0 +1,20 @@
+"""What a reader must know of the machine to read the figures: cores that may be used, and versions."""
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+LIBRARIES = ("loader2", "torch", "torchdata", "numpy")
+
+
+def header() -> str:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    interpreter = f"{platform.python_implementation()} {platform.python_version()}"
+    return f"{cores} cores, {interpreter}, {', '.join(map(_versioned, LIBRARIES))}"
+
+
+def _versioned(library: str) -> str:
+    try:
+        return f"{library} {version(library)}"
+    except PackageNotFoundError:
+        return f"{library} (not installed)"

@@ -1,0 +1,25 @@
+"""What a stream is: a graph of pipes, and one position in it.
+
+``datapipes.iter`` and ``datapipes.map`` hold the pipes, ``datapipes.graph`` what works on graphs of them.
+"""
+
+from datapipes import errors, graph, iter, map
+from datapipes.chunk import DataChunk
+from datapipes.determinism import guaranteed_datapipes_determinism, non_deterministic
+from datapipes.pinning import pin_memory_fn
+from datapipes.pipe import functional_datapipe
+from datapipes.streams import StreamWrapper, janitor
+
+__all__ = [
+    "DataChunk",
+    "StreamWrapper",
+    "errors",
+    "functional_datapipe",
+    "graph",
+    "guaranteed_datapipes_determinism",
+    "iter",
+    "janitor",
+    "map",
+    "non_deterministic",
+    "pin_memory_fn",
+]

@@ -1,0 +1,140 @@
+"""Run an iterator ahead in a thread: the only prefetch loop.
+
+The thread takes elements as long as it has credit, a token for each free slot of the buffer; it waits for credit and
+the consumer waits for elements, both inside ``SimpleQueue.get``, so nobody polls. An exception of the source is handed
+on in its place, and so is the end.
+
+Where it is: the elements taken but not yet handed on are ahead of the consumer. If looking at the positions above is
+cheap beside making an element, or the elements are open streams, the thread does so after each one and sends the
+positions along; saving then reads those of the last element handed on, and waits for nobody. Otherwise elements are
+quick to make: saving waits for the one under way, and saves those in the buffer.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from queue import SimpleQueue
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from datapipes.cells import Cell, Table, fields
+from datapipes.errors import GraphError
+from datapipes.streams import StreamWrapper, holds_stream
+
+_PATIENCE = 2.0  # seconds to wait for a thread that is stuck in its source when it is told to stop
+_CHEAP = 0.05  # the share of the thread's time that may go into looking at positions
+
+
+class _Taken(NamedTuple):
+    """An element, or an exception, and the positions after it if they were looked at."""
+
+    element: Any
+    error: BaseException | None
+    above: Table | None
+
+
+_END: Any = object()
+
+
+class Ahead(Cell):
+    """The elements that are ahead, and the thread that takes them."""
+
+    carries = True
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._buffer: deque[_Taken] = deque()
+        self._arrived: SimpleQueue[None] = SimpleQueue()
+        self._credit: SimpleQueue[bool] = SimpleQueue()
+        self._guard = threading.Lock()  # held while the source moves
+        self._thread: threading.Thread | None = None
+        self._above: Table | None = None  # the positions after the last element handed on
+        self._mark: Callable[[], Table] | None = None
+
+    def elements(self, source: Iterator[Any], mark: Callable[[], Table] | None) -> Iterator[Any]:
+        """The elements of ``source``; ``mark`` looks at the positions above, if nobody else reads there."""
+        self._mark = mark
+        self._arrived, self._credit = SimpleQueue(), SimpleQueue()
+        if self._buffer and self._buffer[-1].element is _END:
+            self._buffer.pop()  # the source is asked again
+        for _ in self._buffer:
+            self._arrived.put(None)
+        for _ in range(self._size - len(self._buffer)):
+            self._credit.put(True)
+        thread = threading.Thread(target=self._run, args=(source,), name="prefetch", daemon=True)
+        self._thread = thread
+        thread.start()
+        try:
+            while True:
+                self._arrived.get()
+                element, error, self._above = self._buffer.popleft()
+                if error is not None:
+                    raise error
+                if element is _END:
+                    return
+                self._credit.put(True)
+                yield element
+        finally:
+            self._stop()
+
+    def _run(self, source: Iterator[Any]) -> None:
+        credit, mark = self._credit, self._mark
+        making = looking = 0.0
+        while credit.get():
+            started = perf_counter()
+            taken = _Taken(_END, None, None)
+            with self._guard:
+                try:
+                    element = next(source, _END)
+                    made = perf_counter()
+                    look = looking <= _CHEAP * (making + made - started) or holds_stream(element)
+                    taken = _Taken(element, None, mark() if look and mark is not None else None)
+                except BaseException as error:  # handed to the consumer, who raises it
+                    made = perf_counter()
+                    taken = _Taken(None, error, None if mark is None else mark())
+                self._buffer.append(taken)
+            making += made - started
+            looking += perf_counter() - made
+            self._arrived.put(None)
+            if taken.error is not None or taken.element is _END:
+                return
+
+    def _stop(self) -> None:
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            while not self._credit.empty():
+                self._credit.get_nowait()
+            self._credit.put(False)
+            thread.join(_PATIENCE)
+
+    def hold_still(self) -> AbstractContextManager[object]:
+        if self._above is not None or self._thread is None:
+            return nullcontext()
+        return self._guard
+
+    def carried(self) -> Table | None:
+        return self._above
+
+    def save(self) -> dict[str, Any] | None:
+        if self._above is not None or not self._buffer:
+            return None
+        elements = [taken.element for taken in self._buffer if taken.error is None and taken.element is not _END]
+        errors = [f"{type(taken.error).__name__}: {taken.error}" for taken in self._buffer if taken.error is not None]
+        return {"elements": self.pack(elements), "errors": errors}
+
+    def load(self, saved: Any) -> None:
+        if saved is not None:
+            elements, errors = fields(saved, "elements", "errors")
+            self._buffer.extend(_Taken(element, None, None) for element in self.unpack_list(elements))
+            for error in errors:  # an error is what the thread met last
+                lost = GraphError(f"{self.label} met an error before its position was saved: {error!s:.500}")
+                self._buffer.append(_Taken(None, lost, None))
+
+    def close(self) -> None:
+        self._stop()
+        for taken in self._buffer:
+            StreamWrapper.close_streams(taken.element)
+        self._buffer.clear()

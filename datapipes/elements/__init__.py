@@ -1,0 +1,176 @@
+"""Elements of a stream as bytes that can be loaded without running code.
+
+This is how buffered elements (a shuffle buffer, a half-read batch, a fork's queue) go into a state. The bytes are a
+pickle of a narrow dialect, written by the pickler in C and read by ``reader``. Plain values are as in any
+pickle; everything else is one call, ``rebuild(kind, *parts)``, whose kinds are the tables of ``kinds`` and the
+classes that the program allowed (``classes``).
+
+What this file keeps true: what ``pack`` accepts, ``unpack`` gives back equal, in any process that allows the same
+classes, and what was one object is one again, numbers aside; what cannot come back is refused by ``pack``, which says
+what and where it is. ``unpack`` gives a value or raises ``UnsafeState``, whatever it is given. Three things are left
+behind on purpose: a tensor's ``requires_grad``, the memory layout of arrays, and which arrays were views of the same
+memory.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, Final
+
+import datapipes.elements.classes as element_classes
+import datapipes.elements.kinds as element_kinds
+from datapipes.chunk import DataChunk
+from datapipes.elements.classes import NotAllowed, allow, allowed
+from datapipes.elements.reader import MOST_DEPTH, Reader
+from datapipes.errors import UnsafeState, UnsavableElement
+
+__all__ = ["UnsafeState", "UnsavableElement", "allow", "allowed", "pack", "unpack"]
+
+MOST_SEARCHED: Final = 100_000  # values looked at to say where in the elements an unsavable one is
+
+_LEAVES: Final = frozenset((str, bytes, int, float, bool, type(None)))
+_TOO_DEEP: Final = "elements are nested too deep to be saved, or arrays contain themselves: flatten them"
+
+
+def pack(elements: object, *, what: str) -> bytes:
+    """The elements as bytes; `what` names the field in errors.
+
+    >>> data = pack(["a", {"b": (1, 2.5)}], what="buffer of stage 3: .shuffle()")
+    >>> unpack(data, what="buffer of stage 3: .shuffle()")
+    ['a', {'b': (1, 2.5)}]
+    """
+    # The pickler is recursive. Where it could go deeper than what is read again, or could even exhaust the stack
+    # because the recursion limit was raised, look before it leaps.
+    if (sys.version_info >= (3, 14) or sys.getrecursionlimit() > MOST_DEPTH) and _is_too_deep(elements):
+        raise UnsavableElement(f"{what}: {_TOO_DEEP}")
+    file = io.BytesIO()
+    packer = _Packer(file)
+    try:
+        packer.dump(elements)
+    except MemoryError:
+        raise
+    except RecursionError as error:
+        raise UnsavableElement(f"{what}: {_TOO_DEEP}") from error
+    except Exception as error:
+        name = element_classes.full_name(type(packer.met[0]))
+        raise UnsavableElement(
+            f"{what}: elements{_path_to(packer.met[0], elements)}, of class {name}, cannot be saved: {_reason(error)}"
+        ) from error
+    return file.getvalue()
+
+
+def unpack(data: object, *, what: str) -> object:
+    """The elements that ``pack`` made these bytes of; no other bytes do any harm.
+
+    >>> unpack(b"cos\\nsystem\\n(S'ls'\\ntR.", what="buffer of stage 3: .shuffle()")
+    Traceback (most recent call last):
+    datapipes.errors.UnsafeState: buffer of stage 3: .shuffle(): damaged, or not written by this library ...
+    """
+    if type(data) is not bytes:
+        raise UnsafeState(f"{what}: expected the bytes of packed elements, found {type(data).__name__}")
+    reader = Reader(data)
+    try:
+        return reader.read()
+    except NotAllowed as error:
+        raise UnsafeState(f"{what}: {error}") from error
+    except Exception as error:
+        raise UnsafeState(
+            f"{what}: damaged, or not written by this library (at byte {reader.at} of {len(data)}: {_reason(error)}). "
+            "Load another state, or start the epoch anew"
+        ) from error
+
+
+def rebuild(*parts: object) -> object:
+    """What packed elements call by name; ``unpack`` puts its own tables in its place, nothing else is to load them.
+
+    >>> rebuild("range", 0, 3, 1)
+    Traceback (most recent call last):
+    datapipes.errors.UnsafeState: load packed elements with datapipes.elements.unpack
+    """
+    raise UnsafeState("load packed elements with datapipes.elements.unpack")
+
+
+class _Packer(pickle.Pickler):
+    """Pickles plain values as ever, and reduces anything else to a call of ``rebuild``."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        self.met: list[Any] = [None]  # the element that was asked about last, which is what an error is about
+        self.lent: dict[int, pickle.PickleBuffer] = {}  # buffers that are parts of elements, not elements themselves
+        met, lent = self.met, self.lent  # not self: a cycle would keep the elements alive until the next collection
+
+        def write_in_place(buffer: pickle.PickleBuffer) -> bool:
+            if id(buffer) not in lent:
+                met[0] = buffer
+                raise TypeError("use bytes instead")
+            return True
+
+        super().__init__(file, protocol=5, buffer_callback=write_in_place)
+
+    def reducer_override(self, obj: Any) -> Any:
+        """How to make this element again, asked by the pickler for all but plain values."""
+        if obj is rebuild:
+            return NotImplemented
+        self.met[0] = obj
+        cls = type(obj)
+        if (kind := element_kinds.kind_of(cls)) is not None:
+            parts = element_kinds.KINDS[kind].parts(obj)
+            self.lent.update((id(part), part) for part in parts if type(part) is pickle.PickleBuffer)
+            items = iter(obj) if cls is deque or cls is DataChunk else None
+            pairs = iter(obj.items()) if isinstance(obj, dict) else None
+            return rebuild, (kind, *parts), None, items, pairs
+        parts, state = element_classes.parts_of(obj)
+        return rebuild, parts, state
+
+
+def _reason(error: Exception) -> str:
+    ours = type(error) in (TypeError, ValueError, EOFError, RecursionError, LookupError) and str(error)
+    return f"{error!s:.300}" if ours else f"{type(error).__name__}: {error!s:.300}"
+
+
+def _inside(value: Any) -> Iterator[tuple[str, Any]]:
+    """What a value directly holds, and how one gets at it."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield ".keys()", key
+            shown = type(key) is str or (type(key) is int and key.bit_length() < 64)
+            yield f"[{key!r:.40}]" if shown else "[...]", inner
+    elif isinstance(value, list | tuple | deque):
+        yield from ((f"[{i}]", inner) for i, inner in enumerate(value))
+    elif isinstance(value, set | frozenset):
+        yield from (("{...}", inner) for inner in value)
+    elif element_kinds.kind_of(type(value)) == "ndarray" and value.dtype.hasobject:
+        yield from ((f".flat[{i}]", inner) for i, inner in enumerate(value.flat))
+    elif element_classes.is_allowed(type(value)):
+        yield from ((f".{name}", inner) for name, inner in getattr(value, "__dict__", {}).items())
+
+
+def _path_to(culprit: Any, elements: object) -> str:
+    """Where in the elements this very object is, if that is soon found."""
+    pending, seen = deque([("", elements)]), set[int]()
+    while pending and len(seen) < MOST_SEARCHED:
+        path, value = pending.popleft()
+        if value is culprit:
+            return path
+        if id(value) not in seen:
+            seen.add(id(value))
+            pending += ((path + step, inner) for step, inner in _inside(value))
+    return "[...]"
+
+
+def _is_too_deep(elements: object) -> bool:
+    """Whether the elements may be nested deeper than what is read again, counted as pickling counts it."""
+    way, seen = [iter([("", elements)])], set[int]()
+    while way:
+        inner = next(way[-1], None)
+        if inner is None:
+            way.pop()
+        elif type(inner[1]) not in _LEAVES and id(inner[1]) not in seen:
+            seen.add(id(inner[1]))
+            way.append(_inside(inner[1]))
+        if len(way) > MOST_DEPTH // 4:  # an object counts more than once: itself, its parts, its attributes
+            return True
+    return False

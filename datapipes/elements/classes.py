@@ -1,0 +1,188 @@
+"""Which classes of users may be in a saved state, and what of their objects is saved.
+
+What this file keeps true: only a class that the program itself allowed is ever made from saved bytes, and making it
+calls nothing of it: no ``__init__``, no ``__new__``, no ``__setstate__``, no property. An enum's member is found by its
+value, a named tuple is filled with its fields, any other object is made blank and its attributes are put in place.
+(An object that is a key of a dict or in a set is hashed and compared, as keys are.) A class that needs more than that
+to come back is refused when it is packed, not when it is loaded.
+"""
+
+from __future__ import annotations
+
+import copyreg
+from enum import Enum, Flag
+from inspect import getattr_static
+from types import BuiltinFunctionType, MemberDescriptorType
+from typing import Any, Final, TypeVar
+
+C = TypeVar("C", bound=type)
+
+FAMILIES: Final = ("enum", "named tuple", "object")
+HEAP_TYPE: Final = 1 << 9  # CPython's flag of classes that were made at run time
+
+_COMBINE: Final = Flag._missing_.__func__  # type: ignore[attr-defined]  # it is a class method
+_allowed: dict[str, type] = {}
+
+
+class NotAllowed(LookupError):
+    """A class that the program did not allow; the message says how to."""
+
+
+def allow(cls: C) -> C:
+    """Let objects of this class, a dataclass, named tuple, enum or plain class, be in saved states; a decorator.
+
+    It holds for this process; a class that is defined anew under the same name takes the place of the older one.
+
+    >>> from dataclasses import dataclass
+    >>> @allow
+    ... @dataclass
+    ... class Point:
+    ...     x: int
+    >>> Point in allowed()
+    True
+    """
+    if not isinstance(cls, type):
+        raise TypeError(f"allow() takes a class, not {cls!r:.80}")
+    if (problem := _unallowable(cls)) is not None:
+        raise TypeError(f"{full_name(cls)} cannot be allowed: {problem}")
+    _allowed[full_name(cls)] = cls
+    return cls
+
+
+def allowed() -> tuple[type, ...]:
+    """The classes that ``allow`` was called with, by name.
+
+    >>> all(isinstance(cls, type) for cls in allowed())
+    True
+    """
+    return tuple(_allowed[name] for name in sorted(_allowed))
+
+
+def full_name(cls: type) -> str:
+    """The name by which a class is saved: where it is defined and what it is called.
+
+    >>> full_name(Enum)
+    'enum.Enum'
+    """
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def is_allowed(cls: type) -> bool:
+    """Whether this very class may be in saved states."""
+    return _allowed.get(full_name(cls)) is cls
+
+
+def is_enum(cls: type) -> bool:
+    """Whether objects of this class are saved by their value."""
+    return issubclass(cls, Enum)
+
+
+def is_named_tuple(cls: type) -> bool:
+    """Whether objects of this class are saved by their fields."""
+    return issubclass(cls, tuple) and _built_in_base(cls) is tuple and isinstance(getattr(cls, "_fields", None), tuple)
+
+
+def _unallowable(cls: type) -> str | None:
+    if is_enum(cls) or is_named_tuple(cls) or (base := _built_in_base(cls)) is object:
+        return None
+    derived = "" if base is cls else f"it is derived from {full_name(base)}; "
+    return f"{derived}only plain values, enums, named tuples, dataclasses and plain classes load without running code"
+
+
+def _built_in_base(cls: type) -> type:
+    """The nearest base written in C that says how the objects are laid out in memory."""
+    return next(
+        base
+        for base in cls.__mro__
+        if not base.__flags__ & HEAP_TYPE or isinstance(vars(base).get("__new__"), BuiltinFunctionType)
+    )
+
+
+def parts_of(obj: Any) -> tuple[tuple[Any, ...], Any]:
+    """What ``make`` takes to make an object of an allowed class again, and then what ``fill`` takes, or None."""
+    cls: Any = type(obj)
+    if not is_allowed(cls):
+        advice = f"allow it with loader2.state.allow({cls.__name__}), or keep plain values in the elements"
+        raise TypeError(_unallowable(cls) or f"its class may not be in saved states; {advice}")
+    if is_enum(cls):
+        if _member(cls, obj._value_) is not obj:
+            raise TypeError("it cannot be told by its value")
+        return ("enum", full_name(cls), obj._value_), None
+    if is_named_tuple(cls):
+        plain = cls.__reduce_ex__ is object.__reduce_ex__ and cls.__reduce__ is object.__reduce__
+        if not plain or getattr(obj, "__dict__", None):
+            raise TypeError("it has more to it than its fields: a __reduce__ of its own, or attributes")
+        return ("named tuple", full_name(cls), tuple(tuple.__iter__(obj))), None
+    state = _state_of(obj)
+    _attributes(cls, state)
+    return ("object", full_name(cls)), state
+
+
+def _state_of(obj: Any) -> Any:
+    setstate = getattr(type(obj), "__setstate__", None)
+    # Dataclasses that are frozen and have slots bring a pair of their own, which says no more than object's does.
+    if getattr(setstate, "__module__", None) == "dataclasses":
+        return object.__getstate__(obj)
+    if setstate is not None:
+        raise TypeError("its __setstate__ would have to run when it is loaded")
+    reduced = obj.__reduce_ex__(4)
+    function, arguments, state, *items = (reduced, (), None) if isinstance(reduced, str) else (*reduced, None)[:6]
+    if function is not copyreg.__newobj__:  # type: ignore[attr-defined]  # pickle's own, missing in the stubs
+        name = getattr(function, "__qualname__", function)
+        raise TypeError(f"its __reduce__ asks for {name} to be called when it is loaded")
+    if len(arguments) != 1 or arguments[0] is not type(obj) or any(part is not None for part in items):
+        raise TypeError("it is made of more than its attributes: __getnewargs__, or items")
+    return state
+
+
+def make(family: object, name: object, *content: Any) -> Any:
+    """An object of an allowed class, to be filled with its attributes if it is neither enum nor named tuple."""
+    cls = _allowed.get(name) if type(name) is str else None
+    if cls is None:
+        raise NotAllowed(
+            f"holds objects of the class {name!r:.200}, which this process does not allow; "
+            "if you trust it, import it and call loader2.state.allow with it before loading"
+        )
+    if is_enum(cls) and family == "enum" and len(content) == 1:
+        return _member(cls, content[0])
+    if is_named_tuple(cls) and family == "named tuple" and len(content) == 1:
+        fields: Any = content[0]
+        if type(fields) is not tuple or len(fields) != len(cls._fields):  # type: ignore[attr-defined]  # a named tuple
+            raise ValueError(f"not the fields of {name}")
+        return tuple.__new__(cls, fields)
+    if family == "object" and not content and _built_in_base(cls) is object and not is_enum(cls):
+        return object.__new__(cls)
+    raise TypeError(f"{name} is no {family!r:.40} any more, or was damaged")
+
+
+def fill(obj: Any, state: Any) -> None:
+    """Put the attributes of a blank object in place."""
+    attributes, slots = _attributes(type(obj), state)
+    if attributes:
+        object.__getattribute__(obj, "__dict__").update(attributes)
+    for slot, value in slots:
+        slot.__set__(obj, value)
+
+
+def _attributes(cls: type, state: Any) -> tuple[dict[str, Any], list[tuple[Any, Any]]]:
+    """A state as what goes into the object's dict and what into its slots, checked."""
+    in_dict, in_slots = state if type(state) is tuple and len(state) == 2 else (state, None)
+    in_dict, in_slots = ({} if part is None else part for part in (in_dict, in_slots))
+    for part in (in_dict, in_slots):
+        if type(part) is not dict or not all(type(name) is str for name in part):
+            raise TypeError("its state is not a dict of its attributes")
+    if in_dict and not cls.__dictoffset__:
+        raise TypeError("its state has attributes for which it has no slots")
+    slots = [(getattr_static(cls, name, None), value) for name, value in in_slots.items()]
+    if not all(isinstance(slot, MemberDescriptorType) for slot, _ in slots):
+        raise TypeError("its state names slots that it has not")
+    return in_dict, slots
+
+
+def _member(cls: Any, value: Any) -> Any:
+    for member in cls.__members__.values():
+        if type(member._value_) is type(value) and member._value_ == value:
+            return member
+    if issubclass(cls, Flag) and type(value) is int and cls._missing_.__func__ is _COMBINE:
+        return cls(value)  # several flags at once, which have no name of their own
+    raise ValueError(f"{full_name(cls)} has no member of the value {value!r:.80}")

@@ -1,0 +1,291 @@
+"""Read packed elements: the few steps of pickle that packing uses, and none beyond.
+
+What this file keeps true, whatever the bytes are:
+
+- There is one name to call. It stands for the tables of ``element_kinds`` and ``element_classes``; every other name,
+  and every step that could look up, call or change anything else, is refused.
+- A container is filled only where it was made and while it is being made: what is in another one stays as it is.
+- Time and memory are in proportion to the bytes. No length is believed beyond the bytes that are there, the memo has no
+  holes, and what sharing could multiply is paid from an account.
+- Nothing here is recursive, and what comes out is not nested so deep that letting go of it could exhaust the stack.
+  Depth is counted as pickling counts it: down to what was met before.
+
+The standard unpicklers keep little of this: the one in C makes room for whatever memo index it is told, and both append
+to, fill and hash whatever they are handed, however deep and however often.
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any, Final, TypeAlias
+
+import datapipes.elements.classes as element_classes
+import datapipes.elements.kinds as element_kinds
+from datapipes.chunk import DataChunk
+from datapipes.elements.account import Account
+
+NAME: Final = ("datapipes.elements", "rebuild")
+MOST_DEPTH: Final = 10_000  # CPython's pickler gives up at this depth or before, unless its limits were raised
+MOST_CHAINED: Final = 1_000  # in one another, of what CPython and numpy let go of recursively
+
+_LISTS = (list, deque, DataChunk)
+_DICTS = (dict, OrderedDict, defaultdict, Counter)
+_REBUILD: Final = object()  # what the name stands for; no container may hold it, so its depth has no end
+
+
+class Reader:
+    """One reading of some bytes; ``at`` is how far it came.
+
+    >>> Reader(pickle.dumps([1, (2, 3)], protocol=5)).read()
+    [1, (2, 3)]
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self.at = 0
+        self._data = data
+        self._account = Account(len(data))
+        self._stack: list[Any] = []
+        self._depths: list[float] = []  # how deep each value on the stack is
+        self._marks: list[int] = []
+        self._memo: list[Any] = []
+        self._fillable: list[int] = []  # where on the stack a container lies that was made there
+        self._blank: dict[int, Any] = {}  # objects without their attributes, by id
+        self._chains: dict[int, int] = {}  # how many of those that MOST_CHAINED is about follow each other, by id
+
+    def read(self) -> Any:
+        """The value that the bytes stand for; whatever this raises means that they are unsafe or damaged."""
+        if self._take(2) != b"\x80\x05":
+            raise ValueError("packed elements do not begin like this")
+        data, steps = self._data, _STEPS
+        while (code := data[self.at : self.at + 1]) != pickle.STOP:
+            self.at += 1
+            step = steps.get(code)
+            if step is None:
+                raise ValueError(f"packed elements have no step {code!r}") if code else EOFError("cut short")
+            step(self)
+        self.at += 1
+        if self.at != len(self._data):
+            raise ValueError(f"{len(self._data) - self.at} bytes follow the end")
+        if len(self._stack) != 1 or self._depths[0] > MOST_DEPTH:
+            raise ValueError("no single value is complete at the end")
+        return self._stack[0]
+
+    def _take(self, size: int) -> bytes:
+        """The next bytes, which must be there."""
+        start, self.at = self.at, self.at + size
+        if self.at > len(self._data):
+            raise EOFError(f"cut short: {self.at - len(self._data)} bytes are missing")
+        return self._data[start : self.at]
+
+    def _count(self, width: int) -> int:
+        """The next bytes as a number."""
+        return int.from_bytes(self._take(width), "little")
+
+    def _frame(self) -> None:
+        if self._count(8) > len(self._data) - self.at:
+            raise EOFError("cut short: a frame is longer than what is there")
+
+    def _push(self, value: Any, depth: float = 0) -> None:
+        self._stack.append(value)
+        self._depths.append(depth)
+
+    def _push_fillable(self, value: Any) -> None:
+        """Push a container that may be filled as long as it lies there."""
+        self._forget(len(self._stack))
+        self._fillable.append(len(self._stack))
+        self._push(value)
+
+    def _fetch(self, index: int) -> None:
+        """Push what was remembered."""
+        self._forget(len(self._stack))
+        value = self._memo[index]
+        self._push(value, inf if value is _REBUILD else 0)
+
+    def _forget(self, start: int) -> None:
+        while self._fillable and self._fillable[-1] >= start:
+            self._fillable.pop()
+
+    def _remember(self) -> None:
+        self._memo.append(self._stack[-1])
+
+    def _mark(self) -> None:
+        self._marks.append(len(self._stack))
+
+    def _pop(self, count: int | None) -> tuple[list[Any], float]:
+        """Take so many values off the stack, or all since the last mark, and say how deep the deepest of them is."""
+        start = self._marks.pop() if count is None else len(self._stack) - count
+        if not 0 <= start <= len(self._stack):
+            raise ValueError("a step asks for more values than there are")
+        values, depth = self._stack[start:], max(self._depths[start:], default=0)
+        del self._stack[start:], self._depths[start:]
+        return values, depth
+
+    def _drop(self, values: list[Any], depth: float) -> None:
+        """Do nothing with values that were taken off the stack."""
+
+    def _hold(self, values: Sequence[Any], depth: float, chained: bool = False) -> None:
+        """Note that the value on top of the stack holds these, the deepest of which is so deep."""
+        if depth >= MOST_DEPTH:
+            raise RecursionError("a name where a value belongs" if depth == inf else f"more than {MOST_DEPTH} deep")
+        self._depths[-1] = max(self._depths[-1], depth + 1)
+        if self._chains or chained:
+            holder = self._stack[-1]
+            chained = chained or type(holder) in (deque, defaultdict)
+            chain = chained + max((self._chains.get(id(value), 0) for value in values), default=0)
+            if chain > MOST_CHAINED:
+                raise RecursionError(f"more than {MOST_CHAINED} deques, slices or arrays of objects in one another")
+            self._chains[id(holder)] = max(chain, self._chains.get(id(holder), 0))
+
+    def _fill(self, kinds: tuple[type, ...], values: Sequence[Any], depth: float) -> Any:
+        """The container on top of the stack, which is to hold these."""
+        here = len(self._stack) - 1
+        self._forget(here + 1)
+        if not self._fillable or self._fillable[-1] != here or type(self._stack[here]) not in kinds:
+            raise TypeError("items for what is not a container in the making")
+        self._hold(values, depth)
+        return self._stack[here]
+
+    def _extend(self, items: list[Any], depth: float) -> None:
+        self._fill(_LISTS, items, depth).extend(items)
+
+    def _add(self, items: list[Any], depth: float) -> None:
+        holder = self._fill((set,), items, depth)
+        self._account.pay_for_keys(items, holder)
+        holder.update(items)
+
+    def _update(self, items: list[Any], depth: float) -> None:
+        holder = self._fill(_DICTS, items, depth)
+        self._account.pay_for_keys(items[::2], holder)
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            holder[key] = value
+
+    def _tuple(self, items: list[Any], depth: float) -> None:
+        self._push(tuple(items))
+        self._hold(items, depth)
+
+    def _frozenset(self, items: list[Any], depth: float) -> None:
+        self._account.pay_for_keys(items)
+        self._push(frozenset(items))
+        self._hold(items, depth)
+
+    def _find(self, names: list[Any], depth: float) -> None:
+        if tuple(names) != NAME:
+            raise LookupError(f"the name {'.'.join(map(str, names))[:200]} has no place in packed elements")
+        self._push(_REBUILD, inf)
+
+    def _make(self) -> None:
+        """Make an element of its parts."""
+        (parts,), depth = self._pop(1)
+        (function,), _ = self._pop(1)
+        if function is not _REBUILD or type(parts) is not tuple or not parts or type(parts[0]) is not str:
+            raise TypeError("a call that packed elements do not have")
+        kind, *content = parts
+        chained = kind in ("deque", "defaultdict", "slice")
+        if kind in element_classes.FAMILIES:
+            element = element_classes.make(*parts)
+            if kind == "object":
+                self._blank[id(element)] = element
+        else:
+            self._account.pay_for_copies(parts[1:])
+            element = element_kinds.make(kind, parts[1:])
+            chained = chained or (kind == "ndarray" and type(content[-1]) is list)
+        self._push_fillable(element)
+        self._hold(parts[1:], depth, chained)
+
+    def _build(self, states: list[Any], depth: float) -> None:
+        """Put the attributes of an object in place."""
+        blank = self._blank.pop(id(self._stack[-1]), None)
+        element_classes.fill(self._fill((type(blank),), states, depth), states[0])
+
+
+Step: TypeAlias = Callable[[Reader], None]
+
+
+def _text(raw: bytes) -> str:
+    return str(raw, "utf-8", "surrogatepass")
+
+
+def _int(raw: bytes) -> int:
+    return int.from_bytes(raw, "little", signed=True)
+
+
+def _float(raw: bytes) -> Any:
+    return struct.unpack(">d", raw)[0]
+
+
+def _value(value: Any) -> Step:
+    return lambda reader: reader._push(value)
+
+
+def _fresh(container: type) -> Step:
+    return lambda reader: reader._push_fillable(container())
+
+
+def _of_width(width: int, decode: Callable[[bytes], Any]) -> Step:
+    return lambda reader: reader._push(decode(reader._take(width)))
+
+
+def _of_length(width: int, decode: Callable[[bytes], Any]) -> Step:
+    def step(reader: Reader) -> None:
+        # What _take and _push do, without calling them: most of the time goes by here.
+        data, start = reader._data, reader.at + width
+        end = start + int.from_bytes(data[reader.at : start], "little")
+        if end > len(data):
+            raise EOFError(f"cut short: {end - len(data)} bytes are missing")
+        reader.at = end
+        reader._stack.append(decode(data[start:end]))
+        reader._depths.append(0)
+
+    return step
+
+
+def _gather(count: int | None, use: Callable[[Reader, list[Any], float], None]) -> Step:
+    return lambda reader: use(reader, *reader._pop(count))
+
+
+_STEPS: Final[dict[bytes, Step]] = {
+    pickle.NONE: _value(None),
+    pickle.NEWTRUE: _value(True),
+    pickle.NEWFALSE: _value(False),
+    pickle.BININT: _of_width(4, _int),
+    pickle.BINFLOAT: _of_width(8, _float),
+    pickle.EMPTY_TUPLE: _value(()),
+    pickle.BININT1: lambda reader: reader._push(reader._count(1)),
+    pickle.BININT2: lambda reader: reader._push(reader._count(2)),
+    pickle.LONG1: _of_length(1, _int),
+    pickle.LONG4: _of_length(4, _int),
+    pickle.SHORT_BINUNICODE: _of_length(1, _text),
+    pickle.SHORT_BINBYTES: _of_length(1, bytes),
+    pickle.BINUNICODE: _of_length(4, _text),
+    pickle.BINBYTES: _of_length(4, bytes),
+    pickle.BINUNICODE8: _of_length(8, _text),
+    pickle.BINBYTES8: _of_length(8, bytes),
+    pickle.BYTEARRAY8: _of_length(8, bytearray),
+    pickle.EMPTY_LIST: _fresh(list),
+    pickle.EMPTY_DICT: _fresh(dict),
+    pickle.EMPTY_SET: _fresh(set),
+    pickle.APPEND: _gather(1, Reader._extend),
+    pickle.APPENDS: _gather(None, Reader._extend),
+    pickle.SETITEM: _gather(2, Reader._update),
+    pickle.SETITEMS: _gather(None, Reader._update),
+    pickle.ADDITEMS: _gather(None, Reader._add),
+    pickle.FROZENSET: _gather(None, Reader._frozenset),
+    pickle.TUPLE1: _gather(1, Reader._tuple),
+    pickle.TUPLE2: _gather(2, Reader._tuple),
+    pickle.TUPLE3: _gather(3, Reader._tuple),
+    pickle.TUPLE: _gather(None, Reader._tuple),
+    pickle.POP: _gather(1, Reader._drop),
+    pickle.POP_MARK: _gather(None, Reader._drop),
+    pickle.STACK_GLOBAL: _gather(2, Reader._find),
+    pickle.BUILD: _gather(1, Reader._build),
+    pickle.MARK: Reader._mark,
+    pickle.MEMOIZE: Reader._remember,
+    pickle.FRAME: Reader._frame,
+    pickle.BINGET: lambda reader: reader._fetch(reader._count(1)),
+    pickle.LONG_BINGET: lambda reader: reader._fetch(reader._count(4)),
+    pickle.REDUCE: Reader._make,
+}

@@ -1,0 +1,49 @@
+"""Every error of the three packages, one tree.
+
+Loader2Error
+├── GraphError (RuntimeError)            a graph that cannot be built, rewritten or opened
+│   └── NameTaken                        a fluent name that somebody else owns
+├── BadArgument (ValueError)             an argument out of range, found when the pipe is built
+├── BadArgumentType (TypeError)          an argument of the wrong kind, found when the pipe is built
+├── StateError (ValueError)              a saved state that does not fit, or that is not safe to load
+│   └── UnsafeState                      bytes in a state that would need more than plain data to load
+└── UnsavableElement (TypeError)         a buffered element that cannot be put into a state
+
+Each is also the built-in type that torchdata's users catch. ``BadArgument`` is an ``AssertionError`` as well, because
+torchdata raised that for some arguments and ``ValueError`` for others. An exception of a user's own function is none
+of these: it keeps its type and traceback, and gains a note (see ``datapipes.blame``).
+"""
+
+from __future__ import annotations
+
+
+class Loader2Error(Exception):
+    """The root of every error that this library raises by itself."""
+
+
+class GraphError(Loader2Error, RuntimeError):
+    """A graph that cannot be built, rewritten or opened."""
+
+
+class NameTaken(GraphError):
+    """Two owners ask for one fluent name; the message names both."""
+
+
+class BadArgument(Loader2Error, ValueError, AssertionError):
+    """An argument out of range; the message shows the call."""
+
+
+class BadArgumentType(Loader2Error, TypeError):
+    """An argument of the wrong kind; the message shows the call."""
+
+
+class StateError(Loader2Error, ValueError):
+    """A saved state that does not fit the graph, or is not plain data; the message names the field."""
+
+
+class UnsafeState(StateError):
+    """Bytes in a state that are damaged, or that would have to run code to be loaded."""
+
+
+class UnsavableElement(Loader2Error, TypeError):
+    """A buffered element that cannot be put into a state as plain data."""

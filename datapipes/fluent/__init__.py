@@ -1,0 +1,25 @@
+"""The chain methods of pipes: real methods, typed, with an example each, written out by topic.
+
+A method builds the operator that its docstring describes and nothing else; its signature is the operator's
+(``tests/test_catalogue.py`` holds them equal). The operators are imported when a method is called, because their
+classes are made from the classes that these methods belong to.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from datapipes.fluent.combining import CombiningMethods
+from datapipes.fluent.elements import ElementMethods
+from datapipes.fluent.files import FileMethods
+from datapipes.fluent.grouping import GroupingMethods
+from datapipes.fluent.mapstyle import MapMethods
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class IterMethods(ElementMethods[T_co], GroupingMethods[T_co], CombiningMethods[T_co], FileMethods[T_co]):
+    """Every method of an IterDataPipe."""
+
+
+__all__ = ["IterMethods", "MapMethods"]

@@ -1,0 +1,130 @@
+"""Methods that work on one element at a time, or on how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from torch.utils.data import default_collate
+
+if TYPE_CHECKING:
+    from datapipes.pipe import IterDataPipe, MapDataPipe
+
+T_co = TypeVar("T_co", covariant=True)
+R = TypeVar("R")
+
+
+class ElementMethods(Generic[T_co]):
+    """map, filter, flatmap, collate, enumerate, header, repeat, cycle, prefetch, to_map_datapipe."""
+
+    def map(self, fn: Callable[..., R], input_col: Any = None, output_col: Any = None) -> IterDataPipe[R]:
+        """``fn`` of each element, or of some of its columns.
+
+        >>> from datapipes.iter import IterableWrapper
+        >>> list(IterableWrapper([1, 2]).map(lambda x: 10 * x))
+        [10, 20]
+        """
+        from datapipes.iter.mapping import Mapper
+
+        return Mapper(self, fn, input_col, output_col)  # type: ignore[arg-type]  # self is an IterDataPipe
+
+    def filter(self, filter_fn: Callable[..., bool], input_col: Any = None) -> IterDataPipe[T_co]:
+        """The elements for which ``filter_fn`` returns True.
+
+        >>> from datapipes.iter import IterableWrapper
+        >>> list(IterableWrapper(range(5)).filter(lambda x: x > 2))
+        [3, 4]
+        """
+        from datapipes.iter.filtering import Filter
+
+        return Filter(self, filter_fn, input_col)  # type: ignore[arg-type]  # self is an IterDataPipe
+
+    def flatmap(self, fn: Callable[..., Iterable[R]] | None = None, input_col: Any = None) -> IterDataPipe[R]:
+        """Every element of ``fn(element)``, or of the element itself.
+
+        >>> from datapipes.iter import IterableWrapper
+        >>> list(IterableWrapper([1, 2]).flatmap(lambda x: [x, -x]))
+        [1, -1, 2, -2]
+        """
+        from datapipes.iter.flatmap import FlatMapper
+
+        return FlatMapper(self, fn, input_col)  # type: ignore[arg-type]  # self is an IterDataPipe
+
+    def collate(
+        self, conversion: Callable[..., Any] = default_collate, collate_fn: Callable[..., Any] | None = None
+    ) -> IterDataPipe[Any]:
+        """Each element, usually a batch, as tensors.
+
+        >>> from datapipes.iter import IterableWrapper
+        >>> list(IterableWrapper(range(4)).batch(2).collate())
+        [tensor([0, 1]), tensor([2, 3])]
+        """
+        from datapipes.iter.mapping import Collator
+
+        return Collator(self, conversion, collate_fn)  # type: ignore[arg-type]  # self is an IterDataPipe
+
+    def enumerate(self, starting_index: int = 0) -> IterDataPipe[tuple[int, T_co]]:
+        """``(index, element)`` for each element.
+
+        >>> from datapipes.iter import IterableWrapper
+        >>> list(IterableWrapper("ab").enumerate())
+        [(0, 'a'), (1, 'b')]
+        """
+        from datapipes.iter.numbering import Enumerator
+
+        return Enumerator(self, starting_index)  # type: ignore[arg-type]  # self is an IterDataPipe
+
+    def header(self, limit: int | None = 10) -> IterDataPipe[T_co]:
+        """The first ``limit`` elements.
+
+        >>> from datapipes.iter import IterableWrapper
+        >>> list(IterableWrapper(range(100)).header(3))
+        [0, 1, 2]
+        """
+        from datapipes.iter.numbering import Header
+
+        return Header(self, limit)  # type: ignore[arg-type]  # self is an IterDataPipe
+
+    def repeat(self, times: int) -> IterDataPipe[T_co]:
+        """Each element ``times`` times in a row.
+
+        >>> from datapipes.iter import IterableWrapper
+        >>> list(IterableWrapper("ab").repeat(2))
+        ['a', 'a', 'b', 'b']
+        """
+        from datapipes.iter.numbering import Repeater
+
+        return Repeater(self, times)  # type: ignore[arg-type]  # self is an IterDataPipe
+
+    def cycle(self, count: int | None = None) -> IterDataPipe[T_co]:
+        """The whole stream ``count`` times over, or without end.
+
+        >>> from datapipes.iter import IterableWrapper
+        >>> list(IterableWrapper("ab").cycle(2))
+        ['a', 'b', 'a', 'b']
+        """
+        from datapipes.iter.cycle import Cycler
+
+        return Cycler(self, count)  # type: ignore[arg-type]  # self is an IterDataPipe
+
+    def prefetch(self, buffer_size: int = 10) -> IterDataPipe[T_co]:
+        """The same elements, up to ``buffer_size`` of them made beforehand by a thread.
+
+        >>> from datapipes.iter import IterableWrapper
+        >>> list(IterableWrapper("ab").prefetch())
+        ['a', 'b']
+        """
+        from datapipes.iter.prefetch import Prefetcher
+
+        return Prefetcher(self, buffer_size)  # type: ignore[arg-type]  # self is an IterDataPipe
+
+    def to_map_datapipe(self, key_value_fn: Callable[[Any], Any] | None = None) -> MapDataPipe[Any]:
+        """The elements, which are pairs of a key and a value or are made into such, to be looked up by key.
+
+        >>> from datapipes.iter import IterableWrapper
+        >>> IterableWrapper([("a", 1), ("b", 2)]).to_map_datapipe()["b"]
+        2
+        """
+        from datapipes.map.from_iter import IterToMapConverter
+
+        return IterToMapConverter(self, key_value_fn)  # type: ignore[arg-type]  # self is an IterDataPipe

@@ -1,0 +1,43 @@
+"""Work on graphs of pipes: torchdata's functions, and the pure ones that this library uses itself.
+
+The functions that torchdata had (``replace_dp``, ``remove_dp``, ``apply_sharding``, ``set_graph_random_seed`` ...)
+change the graph that they are given, as their users expect, and return it. Nothing in this library calls one on a
+user's graph: loaders work on copies. ``rewrite`` is the pure way: a new graph, which shares what did not change.
+"""
+
+from datapipes.drawing import to_graph, to_mermaid, to_text
+from datapipes.editing import find_dps, list_dps, remove_dp, replace_dp, traverse, traverse_dps
+from datapipes.settings import (
+    apply_random_seed,
+    apply_sharding,
+    apply_shuffle_seed,
+    apply_shuffle_settings,
+    get_all_graph_pipes,
+    set_datapipes_seed,
+    set_graph_random_seed,
+)
+from datapipes.sharding import SHARDING_PRIORITIES
+from datapipes.structure import parents, rewrite, walk
+
+__all__ = [
+    "SHARDING_PRIORITIES",
+    "apply_random_seed",
+    "apply_sharding",
+    "apply_shuffle_seed",
+    "apply_shuffle_settings",
+    "find_dps",
+    "get_all_graph_pipes",
+    "list_dps",
+    "parents",
+    "remove_dp",
+    "replace_dp",
+    "rewrite",
+    "set_datapipes_seed",
+    "set_graph_random_seed",
+    "to_graph",
+    "to_mermaid",
+    "to_text",
+    "traverse",
+    "traverse_dps",
+    "walk",
+]

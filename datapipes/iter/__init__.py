@@ -1,0 +1,89 @@
+"""The pipes over streams: import them from here.
+
+Each operator is a chain method as well (``datapipes.fluent``). ``CATALOGUE`` lists them by that method's name, sorted;
+the tests run their laws over it.
+"""
+
+from datapipes.iter.batch import Batcher
+from datapipes.iter.concat import Concater
+from datapipes.iter.cycle import Cycler
+from datapipes.iter.files.csv import CSVDictParser, CSVParser
+from datapipes.iter.files.lines import LineReader
+from datapipes.iter.files.listing import FileLister
+from datapipes.iter.files.opening import FileOpener
+from datapipes.iter.filtering import Filter
+from datapipes.iter.flatmap import FlatMapper
+from datapipes.iter.fork import Demultiplexer, Forker, UnZipper
+from datapipes.iter.from_map import MapToIterConverter
+from datapipes.iter.mapping import Collator, Mapper
+from datapipes.iter.mux import Multiplexer
+from datapipes.iter.numbering import Enumerator, Header, Repeater
+from datapipes.iter.prefetch import Prefetcher
+from datapipes.iter.shard import ShardingFilter
+from datapipes.iter.shuffle import Shuffler
+from datapipes.iter.unbatch import UnBatcher
+from datapipes.iter.wrapper import IterableWrapper
+from datapipes.iter.zipping import Zipper, ZipperLongest
+from datapipes.map.from_iter import IterToMapConverter
+from datapipes.pipe import IterDataPipe
+
+CATALOGUE = {
+    "batch": Batcher,
+    "collate": Collator,
+    "concat": Concater,
+    "cycle": Cycler,
+    "demux": Demultiplexer,
+    "enumerate": Enumerator,
+    "filter": Filter,
+    "flatmap": FlatMapper,
+    "fork": Forker,
+    "header": Header,
+    "list_files": FileLister,
+    "map": Mapper,
+    "mux": Multiplexer,
+    "open_files": FileOpener,
+    "parse_csv": CSVParser,
+    "parse_csv_as_dict": CSVDictParser,
+    "prefetch": Prefetcher,
+    "readlines": LineReader,
+    "repeat": Repeater,
+    "sharding_filter": ShardingFilter,
+    "shuffle": Shuffler,
+    "to_map_datapipe": IterToMapConverter,
+    "unbatch": UnBatcher,
+    "unzip": UnZipper,
+    "zip": Zipper,
+    "zip_longest": ZipperLongest,
+}
+
+__all__ = [
+    "CATALOGUE",
+    "Batcher",
+    "CSVDictParser",
+    "CSVParser",
+    "Collator",
+    "Concater",
+    "Cycler",
+    "Demultiplexer",
+    "Enumerator",
+    "FileLister",
+    "FileOpener",
+    "Filter",
+    "FlatMapper",
+    "Forker",
+    "Header",
+    "IterDataPipe",
+    "IterableWrapper",
+    "LineReader",
+    "MapToIterConverter",
+    "Mapper",
+    "Multiplexer",
+    "Prefetcher",
+    "Repeater",
+    "ShardingFilter",
+    "Shuffler",
+    "UnBatcher",
+    "UnZipper",
+    "Zipper",
+    "ZipperLongest",
+]

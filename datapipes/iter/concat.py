@@ -1,0 +1,52 @@
+"""concat: one stream after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, TypeVar
+
+from datapipes.cells import Cell, count
+from datapipes.iter.inputs import lengths, needs_streams
+from datapipes.opening import Opening
+from datapipes.pipe import IterDataPipe
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Concater(IterDataPipe[T_co]):
+    """All of the first input, then all of the next.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper("ab").concat(IterableWrapper("c")))
+    ['a', 'b', 'c']
+    """
+
+    _fluent: ClassVar[str | None] = "concat"
+
+    def __init__(self, *datapipes: IterDataPipe[T_co]) -> None:
+        self.datapipes = datapipes
+        needs_streams(self, datapipes)
+
+    def _open(self, at: Opening) -> Iterator[T_co]:
+        return self._elements([at.source(pipe) for pipe in self.datapipes], at.cell(_Which))
+
+    def _elements(self, sources: list[Iterator[T_co]], which: _Which) -> Iterator[T_co]:
+        while which.index < len(sources):
+            yield from sources[which.index]
+            which.index += 1
+
+    def __len__(self) -> int:
+        return sum(lengths(self, self.datapipes))
+
+
+class _Which(Cell):
+    """Which of the inputs is being read."""
+
+    def __init__(self) -> None:
+        self.index = 0
+
+    def save(self) -> int:
+        return self.index
+
+    def load(self, saved: Any) -> None:
+        self.index = count(saved)

@@ -1,0 +1,88 @@
+"""cycle: the whole stream again and again, each lap an opening of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, TypeVar
+
+from datapipes.cells import Cell, Table, count, fields, table
+from datapipes.checks import needs, source_length
+from datapipes.describe import stage
+from datapipes.errors import GraphError
+from datapipes.opening import Opening
+from datapipes.pipe import IterDataPipe
+from datapipes.session import Session, segment
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Cycler(IterDataPipe[T_co]):
+    """The source ``count`` times over, or without end; a shuffle above it takes another order each time.
+
+    An empty source ends it, whatever the count: torchdata spun for ever there.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper("ab").cycle(2))
+    ['a', 'b', 'a', 'b']
+    """
+
+    _fluent: ClassVar[str | None] = "cycle"
+    _opens_sources: ClassVar[bool] = False
+
+    def __init__(self, source_datapipe: IterDataPipe[T_co], count: int | None = None) -> None:
+        self.source_datapipe = source_datapipe
+        self.count = count
+        needs(count is None or count >= 0, self, f"Expected non-negative count, got {count}")
+
+    def _open(self, at: Opening) -> Iterator[T_co]:
+        if not at.is_private():
+            raise GraphError(
+                f"{self!r} goes over one child of a fork, demux or unzip again while another part of the graph reads "
+                "its sibling, which cannot go back with it: put cycle() above the fork"
+            )
+        return self._laps(at, at.cell(_Lap))
+
+    def _laps(self, at: Opening, lap: _Lap) -> Iterator[T_co]:
+        while self.count is None or lap.number < self.count:
+            if lap.session is None:
+                lap.session = at.session(self.source_datapipe, at.run.next_lap(lap.number), lap.loaded)
+                lap.loaded = None
+            elements = segment(lap.session)
+            empty, lap.empty = lap.empty, False  # a lap whose only element raises is not empty
+            for element in elements:
+                yield element
+                break
+            else:
+                lap.empty = empty
+            yield from elements
+            lap.session.close()
+            if lap.empty:
+                return
+            lap.number, lap.session, lap.empty = lap.number + 1, None, True
+
+    def __len__(self) -> int:
+        if self.count is None:
+            raise TypeError(f"{stage(self)} cycles forever, and therefore doesn't have valid length")
+        return self.count * source_length(self, self.source_datapipe)
+
+
+class _Lap(Cell):
+    """Which lap it is, and the position in it."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.empty = True
+        self.session: Session | None = None
+        self.loaded: Table | None = None
+
+    def save(self) -> dict[str, Any]:
+        inside = self.loaded if self.session is None else self.session.table()
+        return {"lap": self.number, "empty": self.empty, "inside": inside}
+
+    def load(self, saved: Any) -> None:
+        number, empty, inside = fields(saved, "lap", "empty", "inside")
+        self.number, self.empty, self.loaded = count(number, "lap"), empty is True, table(inside)
+
+    def close(self) -> None:
+        if self.session is not None:
+            self.session.close()

@@ -1,0 +1,1 @@
+"""Files: list them, open them, read what is in them."""

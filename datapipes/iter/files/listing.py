@@ -1,0 +1,90 @@
+"""list_files: the names of the files in folders, in a fixed order."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatch
+from typing import Any, ClassVar, cast
+
+from datapipes.checks import no_length
+from datapipes.errors import BadArgumentType
+from datapipes.flattening import Flattening
+from datapipes.iter.wrapper import IterableWrapper
+from datapipes.pipe import IterDataPipe
+from datapipes.structure import is_stream
+
+
+class FileLister(Flattening[str]):
+    """The files of one or more folders whose names match ``masks``.
+
+    In each folder the files come in sorted order, and then, with ``recursive``, those of its folders. A root that is a
+    file stands for itself.
+
+    >>> [os.path.basename(name) for name in FileLister(os.path.dirname(__file__), "list*.py")]
+    ['listing.py']
+    """
+
+    _fluent: ClassVar[str | None] = "list_files"
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = ".",
+        masks: str | Sequence[str] = "",
+        *,
+        recursive: bool = False,
+        abspath: bool = False,
+        non_deterministic: bool = False,
+        length: int = -1,
+    ) -> None:
+        self.datapipe = cast("IterDataPipe[str]", root) if is_stream(root) else IterableWrapper(_paths(root))
+        self.masks = masks
+        self.recursive = recursive
+        self.abspath = abspath
+        self.non_deterministic = non_deterministic
+        self.length = length
+
+    def _inner(self, root: str) -> Iterator[str]:
+        root = os.path.abspath(root) if self.abspath else os.fspath(root)
+        if os.path.isfile(root):
+            if matches(os.path.basename(root), self.masks):
+                yield root
+            return
+        if not os.path.isdir(root):
+            warnings.warn(f"list_files(): {root!r} does not exist", stacklevel=2)
+            raise FileNotFoundError(f"list_files(): no such file or folder: {root!r}")
+        folders = [root]
+        while folders:
+            folder = folders.pop()
+            with os.scandir(folder) as found:
+                entries = list(found) if self.non_deterministic else sorted(found, key=lambda entry: entry.name)
+            for entry in entries:
+                if entry.is_file() and matches(entry.name, self.masks):
+                    yield os.path.join(folder, entry.name)
+            if self.recursive:
+                folders += [os.path.join(folder, e.name) for e in reversed(entries) if e.is_dir(follow_symlinks=False)]
+
+    def __len__(self) -> int:
+        if self.length == -1:
+            raise no_length(self)
+        return self.length
+
+
+def _paths(root: Any) -> list[str]:
+    several = isinstance(root, Iterable) and not isinstance(root, str | bytes)
+    paths: list[Any] = list(root) if several else [root]
+    if not all(isinstance(path, str | os.PathLike) for path in paths):
+        raise BadArgumentType(f"list_files() needs a path, several paths, or a pipe of paths, got {root!r:.80}")
+    return [os.fspath(path) for path in paths]
+
+
+def matches(name: str, masks: str | Sequence[str]) -> bool:
+    """Whether a file's name matches a mask, or one of several; no mask matches everything.
+
+    >>> matches("a.csv", ["*.csv", "*.txt"]), matches("a.csv", "*.txt"), matches("a.csv", "")
+    (True, False, True)
+    """
+    if isinstance(masks, str):
+        masks = [masks] if masks else []
+    return not masks or any(fnmatch(name, mask) for mask in masks)

@@ -1,0 +1,58 @@
+"""open_files: a stream for each path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from datapipes.checks import needs, no_length
+from datapipes.errors import BadArgumentType
+from datapipes.pipe import IterDataPipe
+from datapipes.steps import Step
+from datapipes.streams import StreamWrapper
+
+_MODES = {"b": "rb", "t": "rt", "r": "r", "rb": "rb", "rt": "rt"}
+
+
+class FileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
+    """``(path, stream)`` for each path; a stream closes when it is read to the end, or no longer used.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> [(path, stream.read(3)) for path, stream in IterableWrapper([__file__]).open_files("rb")][0][1]
+    b'\"\"\"'
+    """
+
+    _fluent: ClassVar[str | None] = "open_files"
+
+    def __init__(
+        self, datapipe: IterDataPipe[str], mode: str = "r", encoding: str | None = None, length: int = -1
+    ) -> None:
+        self.datapipe = datapipe
+        self.mode = mode
+        self.encoding = encoding
+        self.length = length
+        needs(mode in _MODES, self, f"Invalid mode {mode!r}: choose one of {', '.join(_MODES)}")
+        needs(encoding is None or "b" not in mode, self, "a binary file has no encoding; use mode 'r' or 'rt'")
+
+    def _open(self, at: Any) -> Any:
+        raise NotImplementedError("a step is opened as part of a loop")
+
+    def _step(self) -> Step:
+        mode, encoding = _MODES[self.mode], self.encoding
+
+        def opened(path: str) -> tuple[str, StreamWrapper]:
+            if not isinstance(path, str):
+                raise BadArgumentType(f"open_files() needs paths as str, got {type(path).__name__}: {path!r:.80}")
+            return path, StreamWrapper(open(path, mode, encoding=encoding), name=path)
+
+        return Step("map", opened)
+
+    def _reread(self, indices: Sequence[int]) -> list[Any] | None:
+        paths = self.datapipe._reread(indices)
+        opened = self._step().fn
+        return None if paths is None else [opened(path) for path in paths]
+
+    def __len__(self) -> int:
+        if self.length == -1:
+            raise no_length(self)
+        return self.length

@@ -1,0 +1,37 @@
+"""filter: the elements that a function says True to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
+
+from datapipes.checks import needs_callable
+from datapipes.columns import on_input, validate_input_col
+from datapipes.pipe import IterDataPipe
+from datapipes.steps import Step
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Filter(IterDataPipe[T_co]):
+    """The elements for which ``filter_fn`` returns True; anything but True or False is an error.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper(range(6)).filter(lambda x: x % 2 == 0))
+    [0, 2, 4]
+    """
+
+    _fluent: ClassVar[str | None] = "filter"
+
+    def __init__(self, datapipe: IterDataPipe[T_co], filter_fn: Callable[..., bool], input_col: Any = None) -> None:
+        needs_callable("filter", filter_fn)
+        self.datapipe = datapipe
+        self.filter_fn = filter_fn
+        self.input_col = input_col
+        validate_input_col(filter_fn, input_col)
+
+    def _open(self, at: Any) -> Any:
+        raise NotImplementedError("a step is opened as part of a loop")
+
+    def _step(self) -> Step:
+        return Step("filter", on_input(self.filter_fn, self.input_col))

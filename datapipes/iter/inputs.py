@@ -1,0 +1,31 @@
+"""What the stages with several inputs ask of them: that there is one, that each is a stream, and how long they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from datapipes.checks import length_of, needs, no_length
+from datapipes.describe import stage
+from datapipes.errors import BadArgumentType
+from datapipes.pipe import IterDataPipe
+from datapipes.structure import is_pipe, is_stream
+
+
+def needs_streams(pipe: IterDataPipe[Any], inputs: tuple[Any, ...]) -> None:
+    """Refuse inputs that are not streams, and none at all; the message shows the call."""
+    for source in inputs:
+        if not is_stream(source):
+            hint = "; a map-style pipe becomes one by .to_iter_datapipe()" if is_pipe(source) else ""
+            raise BadArgumentType(
+                f"Expected every input to be an `IterDataPipe`, got {type(source).__name__}: {source!r:.60}, "
+                f"in {stage(pipe)}{hint}"
+            )
+    needs(len(inputs) > 0, pipe, "Expected at least one DataPipe, got none")
+
+
+def lengths(pipe: IterDataPipe[Any], inputs: tuple[Any, ...]) -> list[int]:
+    """The length of each input; TypeError, naming the stage, if one is not known."""
+    try:
+        return [length_of(source) for source in inputs]
+    except TypeError:
+        raise no_length(pipe) from None

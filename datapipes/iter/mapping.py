@@ -1,0 +1,70 @@
+"""map and collate: each element replaced by what a function makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from torch.utils.data import default_collate
+
+from datapipes.checks import needs_callable, same_length
+from datapipes.columns import check_columns, on_columns, validate_input_col
+from datapipes.pipe import IterDataPipe
+from datapipes.steps import Step
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Mapper(IterDataPipe[R_co]):
+    """``fn`` of each element, or of some of its columns.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper([(1, 2), (3, 4)]).map(lambda a, b: a + b, input_col=[0, 1], output_col=-1))
+    [(1, 2, 3), (3, 4, 7)]
+    """
+
+    _fluent: ClassVar[str | None] = "map"
+
+    def __init__(
+        self, datapipe: IterDataPipe[Any], fn: Callable[..., R_co], input_col: Any = None, output_col: Any = None
+    ) -> None:
+        needs_callable(type(self)._fluent or type(self).__name__, fn)
+        self.datapipe = datapipe
+        self.fn = fn
+        self.input_col = input_col
+        self.output_col = check_columns(input_col, output_col)
+        validate_input_col(fn, input_col)
+
+    def _open(self, at: Any) -> Any:
+        raise NotImplementedError("a step is opened as part of a loop")
+
+    def _step(self) -> Step:
+        return Step("map", on_columns(self.fn, self.input_col, self.output_col))
+
+    def _reread(self, indices: Sequence[int]) -> list[Any] | None:
+        elements = self.datapipe._reread(indices)
+        fn = on_columns(self.fn, self.input_col, self.output_col)
+        return None if elements is None else [fn(element) for element in elements]
+
+    __len__ = same_length
+
+
+class Collator(Mapper[R_co]):
+    """Each element, usually a batch, as tensors: ``torch.utils.data.default_collate`` or a function of the user's.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper(range(4)).batch(2).collate())
+    [tensor([0, 1]), tensor([2, 3])]
+    """
+
+    _fluent: ClassVar[str | None] = "collate"
+
+    def __init__(
+        self,
+        datapipe: IterDataPipe[Any],
+        conversion: Callable[..., Any] = default_collate,
+        collate_fn: Callable[..., Any] | None = None,
+    ) -> None:
+        super().__init__(datapipe, conversion if collate_fn is None else collate_fn)
+        self.conversion = conversion
+        self.collate_fn = collate_fn

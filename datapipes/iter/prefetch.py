@@ -1,0 +1,38 @@
+"""prefetch: the stages above run ahead, in a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from datapipes.ahead import Ahead
+from datapipes.checks import needs, same_length
+from datapipes.opening import Opening
+from datapipes.pipe import IterDataPipe
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Prefetcher(IterDataPipe[T_co]):
+    """The same elements, up to ``buffer_size`` of them made beforehand by a thread.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper(range(5)).prefetch(2))
+    [0, 1, 2, 3, 4]
+    """
+
+    _fluent: ClassVar[str | None] = "prefetch"
+
+    def __init__(self, source_datapipe: IterDataPipe[T_co], buffer_size: int = 10) -> None:
+        self.source_datapipe = source_datapipe
+        self.buffer_size = buffer_size
+        needs(buffer_size > 0, self, "'buffer_size' is required to be a positive integer")
+
+    def _open(self, at: Opening) -> Iterator[T_co]:
+        mark = at.above().now if at.is_private() else None
+        return at.cell(lambda: Ahead(self.buffer_size)).elements(at.source(self.source_datapipe), mark)
+
+    def _reread(self, indices: Sequence[int]) -> list[Any] | None:
+        return self.source_datapipe._reread(indices)
+
+    __len__ = same_length

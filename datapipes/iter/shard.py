@@ -1,0 +1,93 @@
+"""sharding_filter: every n-th element, where n shards share a stream.
+
+An element belongs to a shard by its number in the source, and one that could not be made keeps its number: so a failure
+that only one shard meets does not shift what the others take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, ClassVar, TypeVar
+
+from datapipes.checks import source_length
+from datapipes.counting import Given
+from datapipes.opening import Opening
+from datapipes.pipe import IterDataPipe
+from datapipes.seeds import Run
+from datapipes.sharding import SHARDING_PRIORITIES, Groups, combined, shard_length, with_group
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class ShardingFilter(IterDataPipe[T_co]):
+    """The elements of this shard: all of them, until somebody shards the graph.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> dp = IterableWrapper(range(7)).sharding_filter()
+    >>> dp.apply_sharding(3, 1)
+    >>> list(dp)
+    [1, 4]
+    """
+
+    _fluent: ClassVar[str | None] = "sharding_filter"
+
+    def __init__(
+        self, source_datapipe: IterDataPipe[T_co], sharding_group_filter: SHARDING_PRIORITIES | None = None
+    ) -> None:
+        self.source_datapipe = source_datapipe
+        self.sharding_group_filter = sharding_group_filter
+        self.groups: Groups = {}
+        self._opened_as: tuple[int, int] | None = None  # the shard that an opening works on, set in its own copy only
+
+    def apply_sharding(
+        self,
+        num_of_instances: int,
+        instance_id: int,
+        sharding_group: SHARDING_PRIORITIES = SHARDING_PRIORITIES.DEFAULT,
+    ) -> None:
+        """Make this the shard ``instance_id`` of ``num_of_instances``, within one group."""
+        self.groups = with_group(self.groups, num_of_instances, instance_id, sharding_group)
+
+    @property
+    def num_of_instances(self) -> int:
+        """The number of shards over all groups."""
+        return combined(self.groups, self.sharding_group_filter)[0]
+
+    @property
+    def instance_id(self) -> int:
+        """The index of this shard over all groups."""
+        return combined(self.groups, self.sharding_group_filter)[1]
+
+    def _shard(self, run: Run) -> tuple[int, int]:
+        if self.groups or run.shard is None:
+            return self.num_of_instances, self.instance_id
+        return run.shard
+
+    def _open(self, at: Opening) -> Iterator[T_co]:
+        of, index = self._opened_as = self._shard(at.run)
+        source = at.source(self.source_datapipe)
+        return source if of == 1 else at.cell(_Taken).every(of, index, source)
+
+    def _reread(self, indices: Sequence[int]) -> list[Any] | None:
+        of, index = self._opened_as or (self.num_of_instances, self.instance_id)
+        return self.source_datapipe._reread([i * of + index for i in indices])
+
+    def __len__(self) -> int:
+        return shard_length(source_length(self, self.source_datapipe), self.num_of_instances, self.instance_id)
+
+
+class _Taken(Given):
+    """How many elements of the source were taken, those of other shards and those that could not be made included."""
+
+    def every(self, of: int, index: int, source: Iterator[Any]) -> Iterator[Any]:
+        """The elements that belong to a shard."""
+        try:
+            # `yield from` would take an exception of the consumer's for one of the source.
+            for element in islice(self.counting(source), (index - self.save()) % of, None, of):  # noqa: UP028
+                yield element
+        except GeneratorExit:
+            raise
+        except BaseException:
+            self._behind, self._counted = self.save() + 1, None
+            raise

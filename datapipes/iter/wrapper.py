@@ -1,0 +1,121 @@
+"""IterableWrapper: a stream of what any iterable gives.
+
+The elements given are copies by default, so that stages which change them in place leave the user's data as it was.
+Each opening reads the iterable from its start; the position is an index where the iterable is a sequence, else a count.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from operator import length_hint
+from typing import Any, ClassVar, TypeVar, cast
+
+from datapipes.cells import Cell, count
+from datapipes.counting import Counted, skip
+from datapipes.errors import BadArgumentType, StateError
+from datapipes.opening import Opening
+from datapipes.pipe import IterDataPipe
+
+T_co = TypeVar("T_co", covariant=True)
+
+_NEVER_CHANGE = frozenset({int, float, complex, bool, str, bytes, type(None), range})
+
+
+class IterableWrapper(IterDataPipe[T_co]):
+    """The elements of an iterable.
+
+    >>> list(IterableWrapper(range(3)))
+    [0, 1, 2]
+    """
+
+    _data: ClassVar[frozenset[str]] = frozenset({"iterable"})
+
+    def __init__(self, iterable: Iterable[T_co], deepcopy: bool = True) -> None:
+        if not isinstance(iterable, Iterable) and not hasattr(iterable, "__getitem__"):
+            raise BadArgumentType(f"IterableWrapper needs an iterable, got {type(iterable).__name__}: {iterable!r:.60}")
+        self.iterable = iterable
+        self.deepcopy = deepcopy
+
+    def _open(self, at: Opening) -> Iterator[T_co]:
+        cell = at.cell(lambda: _Index(self._is_sequence()))
+        return cast("Iterator[T_co]", cell.start(self))
+
+    def _is_sequence(self) -> bool:
+        return type(self.iterable) in (list, tuple, range)
+
+    def _reread(self, indices: Sequence[int]) -> list[Any] | None:
+        if not self._is_sequence():
+            return None
+        data = cast("Sequence[T_co]", self.iterable)
+        return [_copied(data[i]) for i in indices] if self.deepcopy else [data[i] for i in indices]
+
+    def __len__(self) -> int:
+        try:
+            return len(cast("Sequence[T_co]", self.iterable))
+        except TypeError:
+            raise TypeError(f"{type(self).__name__} instance doesn't have valid length: {self!r}") from None
+
+
+class _Index(Cell):
+    """How many elements were taken."""
+
+    def __init__(self, is_sequence: bool) -> None:
+        self._is_sequence = is_sequence
+        self._behind = 0
+        self._sequence: Sequence[Any] = ()
+        self._iterator: Iterator[Any] | None = None
+        self._elements: Iterator[Any] = iter(())
+        self._counted: Counted[Any] | None = None
+
+    def start(self, pipe: IterableWrapper[Any]) -> Iterator[Any]:
+        if self._iterator is None:
+            self._begin(pipe)
+        return self._elements
+
+    def _begin(self, pipe: IterableWrapper[Any]) -> None:
+        data: Any = pipe.iterable
+        if self._is_sequence:
+            if self._behind > len(data):
+                raise StateError(f"{self.label}: {self._behind} elements were taken, and there are {len(data)}")
+            iterator: Any = iter(data)
+            iterator.__setstate__(self._behind)
+            self._sequence, self._iterator, self._elements = data, iterator, iterator
+            if pipe.deepcopy and not (isinstance(data, range) or set(map(type, data)) <= _NEVER_CHANGE):
+                self._elements = map(_copied, iterator)
+            return
+        self._iterator = iter(_copied(data) if pipe.deepcopy else data)
+        if skip(self._iterator, self._behind) < self._behind:
+            raise StateError(f"{self.label}: {self._behind} elements were taken, and there are fewer")
+        self._counted = Counted(self._iterator, start=self._behind)
+        self._elements = self._counted.elements
+
+    def save(self) -> int:
+        if self._iterator is None:
+            return self._behind
+        if self._counted is not None:
+            return self._counted.taken
+        return len(self._sequence) - length_hint(self._iterator)  # right for a list that grows meanwhile, too
+
+    done = save
+
+    def load(self, saved: Any) -> None:
+        self._behind = count(saved)
+
+
+def _copied(value: Any) -> Any:
+    """A deep copy, or the object itself, with a warning, where Python cannot copy it."""
+    try:
+        return copy.deepcopy(value)
+    except StopIteration as error:
+        raise RuntimeError(
+            f"copying {type(value).__name__} raised StopIteration, which would end the stream"
+        ) from error
+    except TypeError:
+        warnings.warn(
+            f"{type(value).__name__} can not be deepcopied: the stream hands out the original, so stages that change "
+            "elements in place change the source too (deepcopy=False says that this is meant)",
+            stacklevel=2,
+        )
+        return value

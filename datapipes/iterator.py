@@ -1,0 +1,119 @@
+"""What the user iterates: an iterator over a session that can say where it is.
+
+``PipeIterator`` inherits the ``next`` of ``itertools.chain``, so that handing on an element costs no Python call: the
+chain runs through *segments*, each a generator over the stream, and only comes back to Python when one ends: at the end
+of the stream, or because an exception cut it short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any, TypeVar, cast
+
+from datapipes.cells import count, fields, table
+from datapipes.errors import StateError
+from datapipes.pipe import IterDataPipe
+from datapipes.seeds import Run
+from datapipes.session import Session, segment
+from datapipes.torch_worker import run_here, sharded_here
+
+T = TypeVar("T")
+
+STATE_VERSION = 1
+
+
+class PipeIterator(chain[T]):
+    """An iterator over a graph that can say where it is.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> dp = IterableWrapper(range(10)).batch(3)
+    >>> it = iter(dp)
+    >>> next(it), next(it)
+    ([0, 1, 2], [3, 4, 5])
+    >>> again = iter(dp)
+    >>> again.load_state_dict(it.state_dict())
+    >>> list(again)
+    [[6, 7, 8], [9]]
+    """
+
+    session: Session
+
+    @classmethod
+    def over(cls, session: Session, at_end: Callable[[], None] | None = None) -> PipeIterator[T]:
+        """The iterator over a session; it closes the session at the end, or when it is dropped.
+
+        ``at_end`` is called when the stream has ended, and not when it was left before.
+        """
+        iterator = cast("PipeIterator[T]", cls.from_iterable(_segments(session, at_end)))
+        iterator.session = session
+        return iterator
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where this iterator is, as plain data."""
+        session = self.session
+        cells = None if session.ended else session.table()
+        return {
+            "version": STATE_VERSION,
+            "seed": session.run.seed,
+            "epoch": session.run.epoch,
+            "stages": session.stages,
+            "cells": cells,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go where another iterator over the same graph was; only before the first element. Loading runs no code."""
+        if self.session.started:
+            raise StateError("a position can only be loaded before the first element is taken; make a new iterator")
+        version, seed, epoch, stages, cells = fields(state_dict, "version", "seed", "epoch", "stages", "cells")
+        if version != STATE_VERSION:
+            raise StateError(f"version: this library reads version {STATE_VERSION}, the state has {version!r:.80}")
+        for name, number in (("seed", seed), ("epoch", epoch)):
+            if count(number, name) >= 2**64:
+                raise StateError(f"{name}: expected an unsigned 64-bit number, found {number!r:.80}")
+        here = self.session.stages
+        if here != tuple(names(stages)):
+            raise StateError(difference(here, names(stages)))
+        self.session.go_to(replace(self.session.run, seed=seed, epoch=epoch), table(cells))
+
+    def close(self) -> None:
+        """End the iteration and let go of its files and threads."""
+        self.session.close()
+
+
+def _segments(session: Session, at_end: Callable[[], None] | None) -> Iterator[Iterator[Any]]:
+    try:
+        while not session.ended:
+            yield segment(session)
+    finally:
+        session.close()
+    if at_end is not None:
+        at_end()
+
+
+def names(stages: Any) -> list[str]:
+    """The stages of a graph as a state lists them, checked."""
+    if not isinstance(stages, list | tuple) or not all(type(stage) is str for stage in stages):
+        raise StateError(f"stages: expected a list of names, found {stages!r:.80}")
+    return list(stages)
+
+
+def difference(here: Sequence[str], saved: Sequence[str]) -> str:
+    """Say how a graph differs from the one that a state was saved from."""
+    missing = [f"-{name}" for name in saved if name not in here]
+    added = [f"+{name}" for name in here if name not in saved]
+    return (
+        "stages: the state was saved from another graph (place and kind of each; - only in the state, + only here): "
+        f"{', '.join([*missing, *added][:12]) or 'the same stages in another order'}"
+    )
+
+
+def iterate(pipe: IterDataPipe[T]) -> PipeIterator[T]:
+    """Open a graph at its start: with the run that it is bound to, or the one that this process suggests."""
+    bound: Run | None = pipe.__dict__.get("_run")
+    own_iter = type(pipe).__iter__ is not IterDataPipe.__iter__
+    if bound is not None:
+        return PipeIterator.over(Session(pipe, bound, native_end=own_iter))
+    run = run_here(pipe)
+    return PipeIterator.over(Session(sharded_here(pipe, run), run, native_end=own_iter))

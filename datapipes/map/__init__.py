@@ -1,0 +1,36 @@
+"""The pipes over collections with keys: import them from here."""
+
+from datapipes.iter.from_map import MapToIterConverter
+from datapipes.map.batch import Batcher
+from datapipes.map.cache import InMemoryCacheHolder
+from datapipes.map.combining import Concater, UnZipper, Zipper
+from datapipes.map.from_iter import IterToMapConverter
+from datapipes.map.mapping import Mapper
+from datapipes.map.shuffle import Shuffler
+from datapipes.map.wrapper import SequenceWrapper
+from datapipes.pipe import MapDataPipe
+
+CATALOGUE = {
+    "batch": Batcher,
+    "concat": Concater,
+    "in_memory_cache": InMemoryCacheHolder,
+    "map": Mapper,
+    "shuffle": Shuffler,
+    "to_iter_datapipe": MapToIterConverter,
+    "unzip": UnZipper,
+    "zip": Zipper,
+}
+
+__all__ = [
+    "CATALOGUE",
+    "Batcher",
+    "Concater",
+    "InMemoryCacheHolder",
+    "IterToMapConverter",
+    "MapDataPipe",
+    "Mapper",
+    "SequenceWrapper",
+    "Shuffler",
+    "UnZipper",
+    "Zipper",
+]

@@ -1,0 +1,36 @@
+"""in_memory_cache: each element of a map-style pipe made once."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, TypeVar
+
+from datapipes.checks import length_of
+from datapipes.pipe import MapDataPipe
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class InMemoryCacheHolder(MapDataPipe[T_co]):
+    """The same elements: the first access to a key makes its element, later ones return the same object.
+
+    >>> from datapipes.map import SequenceWrapper
+    >>> dp = SequenceWrapper("ab").map(str.upper).in_memory_cache()
+    >>> dp[0] is dp[0], dp.cache
+    (True, {0: 'A'})
+    """
+
+    _fluent: ClassVar[str | None] = "in_memory_cache"
+    _data: ClassVar[frozenset[str]] = frozenset({"cache"})
+
+    def __init__(self, source_dp: MapDataPipe[T_co]) -> None:
+        self.source_dp = source_dp
+        self.cache: dict[Any, T_co] = {}
+
+    def __getitem__(self, key: Any) -> T_co:
+        if key not in self.cache:
+            # Of two threads that make an element at once, both get the object of the first.
+            return self.cache.setdefault(key, self.source_dp[key])
+        return self.cache[key]
+
+    def __len__(self) -> int:
+        return length_of(self.source_dp)

@@ -1,0 +1,42 @@
+"""map: a function of each element of a map-style pipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
+
+from datapipes.checks import length_of, needs_callable
+from datapipes.describe import stage
+from datapipes.fluent.mapstyle import identity
+from datapipes.pipe import MapDataPipe
+from datapipes.where import where
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Mapper(MapDataPipe[R_co]):
+    """``fn`` of the element of each key, computed at every access.
+
+    >>> from datapipes.map import SequenceWrapper
+    >>> SequenceWrapper([1, 2]).map(lambda x: 10 * x)[1]
+    20
+    """
+
+    _fluent: ClassVar[str | None] = "map"
+
+    def __init__(self, datapipe: MapDataPipe[Any], fn: Callable[[Any], R_co] = identity) -> None:
+        needs_callable("map", fn)
+        self.datapipe = datapipe
+        self.fn = fn
+
+    def __getitem__(self, key: Any) -> R_co:
+        try:
+            return self.fn(self.datapipe[key])
+        except StopIteration as error:
+            raise RuntimeError(
+                f"a StopIteration escaped from {where(self.fn)}, in {stage(self)}[{key!r}]: it would have ended "
+                "a loop over the pipe without a word"
+            ) from error
+
+    def __len__(self) -> int:
+        return length_of(self.datapipe)

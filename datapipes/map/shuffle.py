@@ -1,0 +1,57 @@
+"""shuffle: the elements of a map-style pipe as a stream in a random order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar, TypeVar
+
+import torch
+
+from datapipes.counting import Given
+from datapipes.iter.from_map import keys_of
+from datapipes.opening import Opening
+from datapipes.pipe import IterDataPipe, MapDataPipe
+
+T_co = TypeVar("T_co", covariant=True)
+Self = TypeVar("Self", bound="Shuffler[Any]")
+
+
+class Shuffler(IterDataPipe[T_co]):
+    """The elements of ``indices``, by default 0, 1, 2 ..., in a random order; only the one at hand is in memory.
+
+    >>> from datapipes.map import SequenceWrapper
+    >>> sorted(SequenceWrapper("abc").shuffle(indices=[0, 2]))
+    ['a', 'c']
+    """
+
+    _fluent: ClassVar[str | None] = "shuffle"
+    _data: ClassVar[frozenset[str]] = frozenset({"indices"})
+
+    def __init__(self, datapipe: MapDataPipe[T_co], *, indices: Iterable[Any] | None = None) -> None:
+        self.datapipe = datapipe
+        self.indices = keys_of("shuffle", datapipe, indices)
+        self._enabled = True
+        self._seed: int | None = None
+
+    def set_shuffle(self: Self, shuffle: bool = True) -> Self:
+        """Switch shuffling off or on, for the iterations that start from now on."""
+        self._enabled = shuffle
+        return self
+
+    def set_seed(self: Self, seed: int) -> Self:
+        """Pin this stage's seed: it is used instead of the loader's; epochs of a loader still differ."""
+        self._seed = seed
+        return self
+
+    def _open(self, at: Opening) -> Iterator[T_co]:
+        return self._elements(at.seed(self._seed), at.cell(Given))
+
+    def _elements(self, seed: int, given: Given) -> Iterator[T_co]:
+        order: Sequence[int] = range(len(self.indices))
+        if self._enabled:
+            order = torch.randperm(len(order), generator=torch.Generator().manual_seed(seed)).tolist()
+        for position in given.following(order):
+            yield self.datapipe[self.indices[position]]
+
+    def __len__(self) -> int:
+        return len(self.indices)

@@ -1,0 +1,56 @@
+"""Move what an element holds into pinned memory, from which copies to an accelerator can run in the background.
+
+Whatever has a ``pin_memory`` method decides for itself; mappings and sequences are rebuilt around their pinned
+contents; all else is handed on as it is. The element itself is never changed. A namedtuple stays one, which torchdata
+0.9 turned into a list.
+
+A tensor is never told the device: torch has deprecated that argument, and pins for the accelerator in use.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+_NOTHING_TO_PIN = (str, bytes, bytearray, memoryview)
+
+
+def pin_memory_fn(data: Any, device: Any = None) -> Any:
+    """The same element with everything that can be pinned in pinned memory.
+
+    >>> pin_memory_fn({"ids": (1, 2), "text": "as it is"})
+    {'ids': (1, 2), 'text': 'as it is'}
+    """
+    pin = getattr(data, "pin_memory", None)
+    if callable(pin):
+        return pin(device) if _takes_device(data, pin, device) else pin()
+    if isinstance(data, _NOTHING_TO_PIN):
+        return data
+    if isinstance(data, Mapping):
+        return _rebuilt(data, {key: pin_memory_fn(value, device) for key, value in data.items()})
+    if isinstance(data, Sequence):
+        return _rebuilt(data, [pin_memory_fn(value, device) for value in data])
+    return data
+
+
+def _takes_device(data: object, pin: Callable[..., Any], device: object) -> bool:
+    """Whether a user's ``pin_memory`` has room for the device: torch's own protocol has none, torchdata's has."""
+    if isinstance(data, torch.Tensor):
+        return False
+    try:
+        inspect.signature(pin).bind(device)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _rebuilt(data: Any, contents: Any) -> Any:
+    """The contents in a container of the element's own type, or in a plain dict or list if its constructor declines."""
+    make = getattr(type(data), "_make", type(data))
+    try:
+        return make(contents)
+    except TypeError:
+        return contents

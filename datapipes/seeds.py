@@ -1,0 +1,48 @@
+"""The seed of a stage: a pure function of (run seed, epoch, place in the graph, shard).
+
+No generator is shared and nothing is seeded in place: whoever knows the four numbers gets the same draws, in any
+process, in any order. Stages above the sharding share one seed over all shards, so that every shard sees the same order
+and takes its own part of it; stages below it are seeded per shard.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+
+
+def derive(*parts: object) -> int:
+    """Mix plain values into one 64-bit seed.
+
+    >>> derive(1, 2) == derive(1, 2), derive(1, 2) == derive(2, 1)
+    (True, False)
+    """
+    return int.from_bytes(blake2b(repr(parts).encode(), digest_size=8).digest(), "little")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one pass over a graph depends on, beside the graph: its seed, its epoch, and the shard that is asked for."""
+
+    seed: int
+    epoch: int = 0
+    shard: tuple[int, int] | None = None
+    """(number of shards, index), where somebody outside the graph shards it: a worker of torch's DataLoader."""
+    lap: tuple[int, ...] = ()
+    """Which repetition this is, one number for every enclosing ``cycle``."""
+
+    def next_lap(self, lap: int) -> Run:
+        """The same run, in the given repetition of a cycle."""
+        return replace(self, lap=(*self.lap, lap))
+
+    def stage_seed(self, place: int, shard: object = None) -> int:
+        """The seed of the stage at ``place``; ``shard`` is None above the sharding.
+
+        >>> Run(seed=7).stage_seed(3) == Run(seed=7, epoch=1).stage_seed(3)
+        False
+        """
+        return derive(self.seed, self.epoch, self.lap, place, shard)
+
+    def pinned_seed(self, seed: int) -> int:
+        """The seed of a stage whose user has pinned it with ``set_seed``: epochs still differ."""
+        return derive("pinned", seed, self.epoch, self.lap)

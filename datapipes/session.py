@@ -1,0 +1,261 @@
+"""One opening of a graph: its iterators, its cells, and how to start again.
+
+A session takes a private copy of the graph, asks each stage to start, sources first, and gets back plain iterators; the
+last one is the stream. All that the stages remember is in ``cells``, by place: saving reads them, restoring starts with
+them filled in. After an exception the generators on the way are gone, as Python has it, but not the cells: the next
+``next()`` starts the stages again from there, with the element after the one that failed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from types import GeneratorType
+from typing import Any
+
+from datapipes import legacy, structure
+from datapipes.blame import add_note
+from datapipes.cells import Cell, Table, table_of
+from datapipes.errors import GraphError, StateError
+from datapipes.opening import Opening
+from datapipes.seeds import Run
+from datapipes.steps import LONGEST, Groups, Step, loop
+
+# A nested stage takes up to three units of Python's recursion limit, and less than a kilobyte of a stack of 8 MiB.
+_DEEPEST = 11_000
+_UNITS = 3
+
+
+class _Run:
+    """Neighbouring one-element stages, collected until somebody reads them."""
+
+    __slots__ = ("source", "stages", "steps")
+
+    def __init__(self, source: Iterator[Any]) -> None:
+        self.source = source
+        self.steps: list[Step] = []
+        self.stages: list[structure.Pipe] = []
+
+
+class Session:
+    """One position in a graph."""
+
+    def __init__(self, pipe: structure.Pipe, run: Run, saved: Table | None = None, native_end: bool = False) -> None:
+        self.description = pipe
+        self.run = run
+        self.saved = saved
+        self.cells: dict[int, Cell] = {}
+        self.restarts = 0
+        self.asked = False  # whether anybody has asked for an element
+        self.started = False
+        self.ended = False
+        self.failed = False
+        self._native_end = native_end  # a subclass of an operator that calls the operator's own __iter__
+        self._generators: dict[int, GeneratorType[Any, Any, Any]] = {}
+        self._lay_out()
+
+    # -- opening -------------------------------------------------------------------------------------------------------
+
+    def iterator(self) -> Iterator[Any]:
+        """The stream from where it is: opened at the first call, opened again after an exception."""
+        if self.failed:
+            self.failed = self.started = False
+            self.restarts += 1
+            self._close_generators()
+            self._lay_out()
+        if not self.started:
+            self._open_all()
+            self.started = True
+        return self._iterator
+
+    def _lay_out(self) -> None:
+        """Take a private copy of the graph, and put its stages into the order in which they are opened."""
+        self._end = structure.unfold(self.description)
+        self._order = self._stages_to_open(self._end)
+        self._index = {id(stage): i for i, stage in enumerate(self._order)}
+        self._has_hubs = any(structure.is_hub(stage) for stage in structure.walk(self._end))
+        self.stages = tuple(f"{structure.place_of(stage)} {type(stage).__name__}" for stage in self._order)
+
+    def _open_all(self) -> None:
+        self.opened: dict[int, Any] = {}
+        self._depth: dict[int, int] = {}
+        self._first: dict[int, int] = {}  # where in the order that which is above a stage begins
+        self._shards: dict[int, object] = {}
+        for i, stage in enumerate(self._order):
+            sources = self._sources(stage)
+            self._first[i] = min((self._first[self._index[id(source)]] for source in sources), default=i)
+            self._shards[id(stage)] = next(filter(None, (self._shard_below(source) for source in sources)), None)
+            self.opened[id(stage)] = self._open(stage)
+        self._iterator = self.elements_of(self._end)
+        self._allow_depth(self._depth[id(self._end)])
+        places = [place for place in map(structure.place_of, self._order) if place in self.cells]
+        self._saving = [(place, self.cells[place]) for place in places]
+        self._carries = any(cell.carries for _, cell in self._saving)
+        if self.saved is not None and not set(self.saved) <= set(places):
+            extra = sorted(set(self.saved) - set(places))
+            raise StateError(f"cells: there are positions for the stages {extra}, which keep none in this graph")
+        self.saved = None  # the cells have it now
+
+    def _open(self, stage: structure.Pipe) -> Any:
+        at = Opening(self, stage)
+        sources = self._sources(stage)
+        depth = max((self._depth[id(source)] for source in sources), default=0)
+        if not self._is_native(stage):
+            opened: Any = legacy.start(stage, at)
+        elif (step := stage._step()) is None:
+            opened = stage._open(at)
+        else:
+            above = self.opened[id(sources[0])]
+            if isinstance(above, _Run) and len(above.steps) < LONGEST:
+                opened, depth = above, depth - 1
+            else:
+                opened = _Run(self.elements_of(sources[0]))
+            opened.steps.append(step)
+            opened.stages.append(stage)
+        self._track(opened)
+        self._depth[id(stage)] = depth + (not structure.is_hub(stage))
+        return opened
+
+    def _shard_below(self, stage: structure.Pipe) -> object:
+        return legacy.shard_key(stage, self.run) if legacy.is_sharding(stage) else self._shards[id(stage)]
+
+    def elements_of(self, stage: structure.Pipe, groups: Groups | None = None) -> Iterator[Any]:
+        """The iterator of an opened stage, for its one consumer; in batches, if ``groups`` are given."""
+        opened = self.opened[id(stage)]
+        if isinstance(opened, _Run):
+            return self._track(loop(opened.source, opened.steps, opened.stages, groups))
+        return self._track(opened if groups is None else groups.batches(opened))
+
+    def _track(self, opened: Iterator[Any]) -> Iterator[Any]:
+        """Remember what has to be closed."""
+        if isinstance(opened, GeneratorType):
+            self._generators[id(opened)] = opened
+        return opened
+
+    def _stages_to_open(self, end: structure.Pipe) -> list[structure.Pipe]:
+        """The stages of this session, sources first. What is above a user's class belongs to that class."""
+        done: list[structure.Pipe] = []
+        seen: set[int] = set()
+        stack = [(end, iter(self._sources(end)))]
+        while stack:
+            stage, todo = stack[-1]
+            for source in todo:
+                if id(source) not in seen:
+                    seen.add(id(source))
+                    stack.append((source, iter(self._sources(source))))
+                    break
+            else:
+                done.append(stage)
+                stack.pop()
+        return done
+
+    def _sources(self, stage: structure.Pipe) -> list[structure.Pipe]:
+        if not (stage._opens_sources if self._is_native(stage) else legacy.saves_itself(stage)):
+            return []
+        return [parent for parent in structure.occurrences(stage) if structure.is_stream(parent)]
+
+    def _is_native(self, stage: structure.Pipe) -> bool:
+        return structure.is_native(stage) or (self._native_end and stage is self._end)
+
+    def _allow_depth(self, depth: int) -> None:
+        """Let Python nest as many generators as this graph has stages; by default it stops at a thousand."""
+        if depth > _DEEPEST:
+            raise GraphError(
+                f"this graph nests {depth} stages that each keep a position, more than a stack holds ({_DEEPEST}); "
+                "do the work of several stages in one"
+            )
+        if depth * _UNITS + 600 > sys.getrecursionlimit():
+            sys.setrecursionlimit(depth * _UNITS + 1600)
+
+    # -- what stages ask -----------------------------------------------------------------------------------------------
+
+    def shard_above(self, stage: structure.Pipe) -> object:
+        """Which shard a stage works on, or None if it is above all sharding."""
+        return self._shards[id(stage)]
+
+    def cells_above(self, place: int) -> list[tuple[int, Cell]]:
+        """The cells of all that is above the stage at a place, sources first."""
+        i = next(i for i, stage in enumerate(self._order) if structure.place_of(stage) == place)
+        places = map(structure.place_of, self._order[self._first[i] : i])
+        return [(place, self.cells[place]) for place in places if place in self.cells]
+
+    def is_private(self, stage: structure.Pipe) -> bool:
+        """Whether what is above a stage is read by that stage alone: only hubs have several readers."""
+        if not self._has_hubs:
+            return True
+        whole = structure.walk(self._end)
+        above = {id(pipe) for pipe in structure.walk(stage)}
+        return not any(
+            id(source) in above and source is not stage and structure.is_stream(source)
+            for reader in whole
+            if id(reader) not in above
+            for source in structure.parents(reader)
+        )
+
+    # -- saving and closing --------------------------------------------------------------------------------------------
+
+    def table(self) -> Table:
+        """The position of every stage."""
+        if not self.started or self.failed:
+            self.iterator()
+        if self._carries:
+            return table_of(self._saving)
+        return {place: cell.save() for place, cell in self._saving}
+
+    def go_to(self, run: Run, saved: Table | None) -> None:
+        """Open at a saved position, or at the end if there is none; what does not fit the graph is an error now."""
+        self.run = run
+        self.saved = saved
+        self.ended = saved is None
+        if saved is not None:
+            self.iterator()
+
+    def close(self) -> None:
+        """End everything that this session runs: the last stage first, then threads and files."""
+        self.ended = True
+        with ExitStack() as closing:
+            for cell in self.cells.values():
+                closing.callback(cell.close)
+            closing.callback(self._close_generators)
+
+    def _close_generators(self) -> None:
+        with ExitStack() as closing:
+            for generator in self._generators.values():
+                if not generator.gi_running:  # a thread that is stuck in it would not let go
+                    closing.callback(generator.close)
+            self._generators = {}
+
+    # -- errors --------------------------------------------------------------------------------------------------------
+
+    def fail(self, error: BaseException) -> None:
+        """Note on an exception where it came from; the next element starts the stages again."""
+        self.failed = True
+        add_note(error, self._end, self.progress)
+
+    def progress(self, stage: structure.Pipe) -> tuple[structure.Pipe, int] | None:
+        """The nearest stage, at or above the given one, that knows how many elements it has given, and that number."""
+        while True:
+            cell = self.cells.get(stage.__dict__.get("_place", -1))
+            number = cell.done() if cell is not None else None
+            if number is not None:
+                return stage, number
+            sources = self._sources(stage)
+            if not sources:
+                return None
+            stage = sources[0]
+
+
+def segment(session: Session) -> Iterator[Any]:
+    """The elements up to the end of the stream or to an exception, whichever comes first."""
+    session.asked = True
+    elements = session.iterator()
+    try:
+        for element in elements:  # noqa: UP028 - `yield from` would pass close() on to the stream
+            yield element
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        session.fail(error)
+        raise
+    session.ended = True

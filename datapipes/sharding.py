@@ -1,0 +1,56 @@
+"""Which elements of a stream belong to a shard.
+
+Shards are set per group: ranks (DISTRIBUTED), workers (MULTIPROCESSING), or one group for everything (DEFAULT). Groups
+combine into one number of shards and one index, the workers' index varying fastest, whatever order they were set in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+from datapipes.errors import BadArgument, GraphError
+
+
+class SHARDING_PRIORITIES(IntEnum):
+    """The groups that sharding can be set for."""
+
+    DEFAULT = 1
+    DISTRIBUTED = 2
+    MULTIPROCESSING = 3
+
+
+Groups = Mapping[SHARDING_PRIORITIES, tuple[int, int]]
+
+
+def with_group(groups: Groups, of: int, index: int, group: SHARDING_PRIORITIES) -> Groups:
+    """The groups after ``group`` is set to shard ``index`` of ``of``."""
+    if not 0 <= index < of:
+        raise BadArgument(f"instance_id {index} should be smaller than num_of_instances {of}, and not negative")
+    others = {g for g in groups if g is not group}
+    if others and (group is SHARDING_PRIORITIES.DEFAULT or SHARDING_PRIORITIES.DEFAULT in others):
+        raise GraphError(
+            "ShardingFilter cannot mix DEFAULT and non DEFAULT groups: "
+            f"{group.name} is being set, {', '.join(sorted(g.name for g in others))} is"
+        )
+    return {**groups, group: (of, index)}
+
+
+def combined(groups: Groups, only: SHARDING_PRIORITIES | None = None) -> tuple[int, int]:
+    """(number of shards, index) over all groups, or over one.
+
+    >>> P = SHARDING_PRIORITIES
+    >>> combined({P.MULTIPROCESSING: (3, 2), P.DISTRIBUTED: (2, 1)})
+    (6, 5)
+    """
+    total, index = 1, 0
+    for group in sorted(groups):
+        if only is None or group is only:
+            of, own = groups[group]
+            total, index = total * of, index * of + own
+    return total, index
+
+
+def shard_length(length: int, of: int, index: int) -> int:
+    """How many of ``length`` elements a shard gets."""
+    return length // of + (index < length % of)

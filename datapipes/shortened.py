@@ -1,0 +1,95 @@
+"""Values as short texts, for reprs and errors: the first few items of a collection, the ends of a long string.
+
+Whatever a collection's size, a handful of its items is looked at. Secrets are left out: values under a name that says
+so, and what a URL carries of them.
+"""
+
+from __future__ import annotations
+
+import re
+import reprlib
+from collections import deque
+from itertools import islice
+from typing import Any
+
+SECRET = "'***'"
+
+_SECRET_NAMES = re.compile(
+    r"passw(or)?d|passphrase|pwd|secret|credential|signature|authorization|cookie|connection_?string"
+    r"|(api|access|account|private|secret|storage)_?key|^auth$|(^|(auth|access|api|bearer|refresh|session|security|sas)_?)token$",
+    re.IGNORECASE,
+)
+_IN_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_IN_QUERY = re.compile(
+    r"(?<=[?&])([\w-]*(?:sig|signature|token|secret|password|key|credential)[\w-]*)=[^&#\s]*", re.IGNORECASE
+)
+
+_MANY = 20
+
+
+def is_secret(name: object, value: object) -> bool:
+    """Whether a value should not be shown, by its name.
+
+    >>> is_secret("api_key", "abc"), is_secret("pad_token", "abc"), is_secret("password", None)
+    (True, False, False)
+    """
+    plain = isinstance(value, str | bytes) and isinstance(name, str)
+    return plain and _SECRET_NAMES.search(str(name).replace("-", "_")) is not None
+
+
+def shortened(value: object) -> str:
+    """A repr of bounded length.
+
+    >>> shortened(list(range(1_000_000)))
+    '[0, 1, 2, 3, ...]'
+    >>> shortened("https://me:secret@host/file?token=abc&part=1")
+    "'https://***@host/file?token=***&part=1'"
+    """
+    return _short.repr(value)
+
+
+class _Short(reprlib.Repr):
+    """reprlib's sorts a dict or set as a whole to show four of its items, and prints what is like a list in full."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = self.maxother = 60
+        self.maxlist = self.maxtuple = self.maxdict = self.maxset = self.maxfrozenset = self.maxdeque = 4
+
+    def repr_str(self, text: str, level: int) -> str:
+        return super().repr_str(_IN_QUERY.sub(r"\1=***", _IN_URL.sub("***", text)), level)
+
+    def repr_bytes(self, data: bytes, level: int) -> str:
+        return repr(data) if len(data) <= self.maxother else f"{data[: self.maxother - 20]!r}..."
+
+    def repr_dict(self, items: dict[Any, Any], level: int) -> str:
+        if level <= 0 and items:
+            return "{...}"
+        shown = [
+            f"{self.repr1(key, level - 1)}: {SECRET if is_secret(key, value) else self.repr1(value, level - 1)}"
+            for key, value in islice(items.items(), self.maxdict)
+        ]
+        return f"{{{', '.join([*shown, *(['...'] if len(items) > self.maxdict else [])])}}}"
+
+    def repr_set(self, items: set[Any], level: int) -> str:
+        return super().repr_set(items if len(items) < _MANY else set(islice(items, _MANY)), level)
+
+    def repr_frozenset(self, items: frozenset[Any], level: int) -> str:
+        return super().repr_frozenset(items if len(items) < _MANY else frozenset(islice(items, _MANY)), level)
+
+    def repr_instance(self, value: Any, level: int) -> str:
+        for kind, shown in _LIKE.items():
+            if isinstance(value, kind) and len(value) > _MANY:
+                return f"{type(value).__name__}({shown(self, value, level)})"
+        return super().repr_instance(value, level)
+
+
+_LIKE = {
+    list: _Short.repr_list,
+    tuple: _Short.repr_tuple,
+    dict: _Short.repr_dict,
+    set: _Short.repr_set,
+    frozenset: _Short.repr_frozenset,
+    deque: _Short.repr_deque,
+}
+_short = _Short()

@@ -1,0 +1,48 @@
+"""Where a user's function was written: ``name at file:line``, for reprs and errors.
+
+Never fails and never calls the function: what cannot be found out is left out.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from types import CodeType, FunctionType
+
+
+def where(fn: object) -> str:
+    """Name a callable and the place of its definition.
+
+    >>> where(len)
+    'len'
+    >>> def double(x): return 2 * x
+    >>> where(double).startswith('double at ')
+    True
+    """
+    fn = _unwrapped(fn)
+    name = getattr(fn, "__qualname__", None)
+    if not isinstance(name, str):
+        name = type(fn).__qualname__
+    name = name.rsplit("<locals>.", 1)[-1].replace("<lambda>", "lambda")
+    code = _code_of(fn)
+    return name if code is None else f"{name} at {os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+
+
+def _unwrapped(fn: object) -> object:
+    """What the user wrote, under partials, caches and the wrappers of decorators."""
+    while True:
+        if isinstance(fn, functools.partial):
+            fn = fn.func
+        elif isinstance(fn, FunctionType | functools._lru_cache_wrapper) and "__wrapped__" in vars(fn):
+            fn = vars(fn)["__wrapped__"]
+        else:
+            return fn
+
+
+def _code_of(fn: object) -> CodeType | None:
+    """The code that calling ``fn`` runs first, or None for callables written in C."""
+    code = getattr(fn, "__code__", None)
+    if code is None and not isinstance(fn, type):
+        code = getattr(inspect.getattr_static(type(fn), "__call__", None), "__code__", None)
+    return code if isinstance(code, CodeType) else None

@@ -1,0 +1,80 @@
+"""Adapters: changes of a graph that a loader makes before it runs, on its own copy."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+from datapipes import structure
+from datapipes.errors import BadArgument, BadArgumentType
+from datapipes.graph import apply_shuffle_settings, walk
+from datapipes.where import where
+
+AdapterFn: TypeAlias = Callable[[Any], Any]
+
+
+class Adapter(ABC):
+    """Takes a graph and returns the one to use. Any callable will do; this base says what it looks like."""
+
+    @abstractmethod
+    def __call__(self, datapipe: Any) -> Any:
+        """The graph to use instead of ``datapipe``, which may be changed."""
+
+
+class Shuffle(Adapter):
+    """Switches every shuffle of the graph on or off; None leaves them as they are.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> from loader2 import DataLoader2
+    >>> list(DataLoader2(IterableWrapper(range(4)).shuffle(), datapipe_adapter_fn=Shuffle(False)))
+    [0, 1, 2, 3]
+    """
+
+    def __init__(self, enable: bool | None = True) -> None:
+        self.enable = enable
+
+    def __call__(self, datapipe: Any) -> Any:
+        return apply_shuffle_settings(datapipe, self.enable)
+
+
+class CacheTimeout(Adapter):
+    """Sets how many seconds the caches of the graph wait for another process that fills them."""
+
+    def __init__(self, timeout: int | None = None) -> None:
+        if type(timeout) is not int or timeout < 0:
+            raise BadArgument(f"CacheTimeout(timeout={timeout!r}): timeout should be integer, the seconds to wait")
+        self.timeout = timeout
+
+    def __call__(self, datapipe: Any) -> Any:
+        for stage in walk(datapipe):
+            set_timeout = getattr(type(stage), "set_timeout", None)
+            if callable(set_timeout):
+                set_timeout(stage, self.timeout)
+        return datapipe
+
+
+def listed(adapters: AdapterFn | Iterable[AdapterFn] | None) -> list[AdapterFn]:
+    """What a loader was given as its adapters: none, one, or several."""
+    if adapters is None:
+        return []
+    several = list(adapters) if isinstance(adapters, Iterable) and not callable(adapters) else [adapters]
+    for adapter in several:
+        if not callable(adapter):
+            raise BadArgumentType(
+                f"datapipe_adapter_fn must be callable, or several callables; got {type(adapter).__name__}: "
+                f"{adapter!r:.80}"
+            )
+    return several
+
+
+def adapted(datapipe: Any, adapters: list[AdapterFn]) -> Any:
+    """What the adapters make of a graph, one after the other."""
+    for adapter in adapters:
+        datapipe = adapter(datapipe)
+        if not (structure.is_pipe(datapipe) and structure.is_stream(datapipe)):
+            raise BadArgumentType(
+                f"the adapter {where(adapter)} returned {type(datapipe).__name__}: {datapipe!r:.80}; "
+                "it must return the IterDataPipe to use"
+            )
+    return datapipe

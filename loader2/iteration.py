@@ -1,0 +1,144 @@
+"""The iterator of a loader: elements, ``limit`` and ``resume``.
+
+An iterator is in one of four states, and each is a class. ``DataLoader2Iterator`` hands on elements at the speed of C,
+by inheriting the ``next`` of ``itertools.chain``. One that was given a limit, or was paused, has to count: it becomes a
+``LimitedIterator``. One that another iterator of the same loader has replaced, or whose loader was shut down before the
+end, becomes an ``InvalidatedIterator`` or a ``ShutDownIterator``, which only say so.
+
+An iterator keeps its loader alive, so that ``for x in DataLoader2(...)`` is not cut short. The position is the
+loader's, which can save it after a ``break`` has dropped the iterator.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from datapipes.errors import BadArgument
+from datapipes.session import Session, segment
+from reading_services import ReadingServiceInterface
+
+if TYPE_CHECKING:
+    from loader2.loader import DataLoader2
+
+T = TypeVar("T")
+
+
+class DataLoader2Iterator(chain[T]):
+    """The elements of one epoch.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> from loader2 import DataLoader2
+    >>> it = iter(DataLoader2(IterableWrapper(range(5))))
+    >>> it.limit(2)
+    >>> list(it)
+    [0, 1]
+    >>> it.resume()
+    >>> list(it)
+    [2, 3]
+    """
+
+    dataloader: DataLoader2[T]
+    foreign: Any = None
+    """The iterator of what a service returned in place of a graph, if it did."""
+    limit_threshold: int | None = None
+    limit_counter: int = 0
+    paused: bool = False
+
+    @classmethod
+    def begin(cls, dataloader: DataLoader2[T], session: Session, foreign: Any = None) -> DataLoader2Iterator[T]:
+        """The iterator over a session of a loader, whose service is told when the epoch has ended."""
+        stream = _segments(session, dataloader.reading_service)
+        iterator = cast("DataLoader2Iterator[T]", cls.from_iterable(stream))
+        iterator.dataloader = dataloader
+        iterator.foreign = foreign
+        return iterator
+
+    def limit(self, num_batches: int | None) -> None:
+        """Pause after ``num_batches`` more elements, and again after as many whenever it is resumed; None: never."""
+        if num_batches is not None and num_batches < 0:
+            raise BadArgument(
+                f"limit({num_batches}): the number of elements must not be negative; None takes the limit away"
+            )
+        self.limit_threshold = num_batches
+        self.limit_counter = 0
+        self._count()
+
+    def pause(self) -> None:
+        """End the loop over this iterator at its next element; ``resume`` goes on with that one."""
+        self.paused = True
+        self._count()
+
+    def resume(self) -> None:
+        """Go on after a pause."""
+        if not self.paused:
+            warnings.warn("resume() has no effect: the iterator is not paused", stacklevel=2)
+        self.paused = False
+        self.limit_counter = 0
+
+    def invalidate(self) -> None:
+        """Make this iterator say that another one has taken its place."""
+        self.__class__ = InvalidatedIterator
+
+    def shut_down(self) -> None:
+        """Make this iterator say that its loader was shut down."""
+        self.__class__ = ShutDownIterator
+
+    def _count(self) -> None:
+        if type(self) is DataLoader2Iterator:
+            self.__class__ = LimitedIterator
+
+    def __getattr__(self, name: str) -> Any:
+        # What a service returned in place of a graph may have methods of its own.
+        if name.startswith("_") or self.foreign is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.foreign, name)
+
+
+class LimitedIterator(DataLoader2Iterator[T]):
+    """An iterator that counts what it hands on, and pauses."""
+
+    def __next__(self) -> T:
+        if self.paused:
+            raise StopIteration
+        if self.limit_threshold is not None and self.limit_counter >= self.limit_threshold:
+            self.paused = True
+            self.limit_counter = 0
+            raise StopIteration
+        element = super().__next__()
+        self.limit_counter += 1
+        return element
+
+
+class InvalidatedIterator(DataLoader2Iterator[T]):
+    """An iterator that another one has replaced."""
+
+    def __next__(self) -> T:
+        service = self.dataloader.reading_service
+        if service is not None:
+            service.finalize_iteration()
+        raise RuntimeError(
+            "This iterator has been invalidated, because another iterator has been created from the same DataLoader2: "
+            "use the newer one, or make a second DataLoader2 of the same graph to iterate twice at once"
+        )
+
+
+class ShutDownIterator(DataLoader2Iterator[T]):
+    """An iterator that had more to give when its loader was shut down."""
+
+    def __next__(self) -> T:
+        raise RuntimeError(
+            "this iterator's DataLoader2 has already been shut down, before the end of the epoch: "
+            "leave the loop before shutdown(), or before the end of the `with` block"
+        )
+
+
+def _segments(session: Session, service: ReadingServiceInterface | None) -> Iterator[Iterator[Any]]:
+    """The stream, a part at a time: each ends with an exception, or at the end of the epoch."""
+    while not session.ended:
+        yield segment(session)
+    session.close()
+    if service is not None:
+        service.finalize_iteration()

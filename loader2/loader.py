@@ -1,0 +1,290 @@
+"""DataLoader2: a graph, where it runs, and when.
+
+The loader works on a copy of the graph it is given, in which every stage has been numbered: seeds and positions hang on
+those numbers, so adapters and services may rewrite the copy. The user's graph is never changed.
+
+The position of the epoch under way is a session, which the loader owns: it ends with the epoch, with the next ``iter``
+or with ``shutdown``, at the latest when nobody has the loader any more.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Iterable
+from contextlib import nullcontext, suppress
+from typing import Any, Generic, TypeVar
+
+from datapipes import structure
+from datapipes.cells import Table
+from datapipes.describe import chain as printed
+from datapipes.errors import BadArgumentType, StateError
+from datapipes.iter import IterableWrapper
+from datapipes.pipe import IterDataPipe, MapDataPipe
+from datapipes.seeds import Run
+from datapipes.session import Session
+from loader2.adapters import AdapterFn, adapted, listed
+from loader2.epochs import Epochs
+from loader2.iteration import DataLoader2Iterator
+from loader2.random import SeedGenerator, checked_seed
+from loader2.state import LoaderState, stages_of
+from reading_services import CheckpointableReadingServiceInterface, ReadingServiceInterface
+from reading_services.service import own_copy
+
+T_co = TypeVar("T_co", covariant=True)
+Self = TypeVar("Self", bound="DataLoader2[Any]")
+
+
+class DataLoader2(Generic[T_co]):
+    """Iterates a graph of pipes, epoch by epoch, and can say exactly where it is.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> with DataLoader2(IterableWrapper(range(6)).shuffle().batch(2)) as dl:
+    ...     dl.seed(0)
+    ...     it = iter(dl)
+    ...     first, state = next(it), dl.state_dict()
+    ...     rest = list(it)
+    >>> again = DataLoader2(IterableWrapper(range(6)).shuffle().batch(2))
+    >>> again.load_state_dict(state)
+    >>> list(again) == rest
+    True
+    """
+
+    def __init__(
+        self,
+        datapipe: IterDataPipe[T_co] | MapDataPipe[T_co],
+        datapipe_adapter_fn: AdapterFn | Iterable[AdapterFn] | None = None,
+        reading_service: ReadingServiceInterface | None = None,
+    ) -> None:
+        self.valid_iterator_id: int | None = None
+        self.datapipe_adapter_fns = listed(datapipe_adapter_fn)
+        self.datapipe: Any = adapted(_numbered(datapipe), self.datapipe_adapter_fns)
+        self.reading_service = own_copy(reading_service)
+        self._stages = stages_of(self.datapipe)
+        self._epochs = Epochs()
+        self._session: Session | None = None  # the position in the epoch under way, or in the last one
+        self._foreign: Any = None  # the iterator of what the service returned in place of a graph
+        self._iterator: weakref.ref[DataLoader2Iterator[T_co]] | None = None
+        self._loaded = False  # whether the session stands where a state was loaded, and nobody has iterated it yet
+        self._service_state: bytes | None = None  # loaded, and not yet given to the service
+        self._begun = self._initialized = False  # whether initialize() was called, and whether it returned
+        self._unfinished = False  # whether the shutdown came in the middle of an epoch
+        self._shut_down = False
+
+    # -- iterating -----------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> DataLoader2Iterator[T_co]:
+        if self._shut_down:
+            raise RuntimeError("this DataLoader2 has already been shut down; make a new one to go on")
+        session = self._session
+        if (previous := self._current()) is not None:
+            previous.invalidate()
+        if session is None or session.asked or (self._epochs.pending is not None and not self._loaded):
+            self._abandon()
+            epochs = self._epochs.following()
+            session, self._epochs = self._begin(epochs), epochs
+        elif self._loaded:  # nobody has taken an element of the epoch: the new iterator goes on with it
+            self._epochs = self._epochs.resumed()
+        iterator = DataLoader2Iterator.begin(self, session, self._foreign)
+        self._session, self._iterator, self._loaded = session, weakref.ref(iterator), False
+        self.valid_iterator_id = 0 if self.valid_iterator_id is None else self.valid_iterator_id + 1
+        return iterator
+
+    def _current(self) -> DataLoader2Iterator[T_co] | None:
+        """The newest iterator, if somebody still has it."""
+        return None if self._iterator is None else self._iterator()
+
+    def _abandon(self) -> None:
+        session, self._session, self._foreign = self._session, None, None
+        if session is not None:
+            session.close()
+
+    def _begin(self, epochs: Epochs, cells: Table | None = None) -> Session:
+        """Open the graph for an epoch, at its start or at saved positions."""
+        run, service = epochs.run(), self.reading_service
+        if service is not None:
+            if not self._initialized:
+                self._begun = True
+                self.datapipe = self._initialize(service)
+                self._initialized = True
+            prepare = service.initialize_iteration(SeedGenerator(run.stage_seed(-1)))
+            if prepare is not None:
+                self.datapipe = prepare(self.datapipe)
+        pipe = self.datapipe
+        if not structure.is_pipe(pipe):
+            if not isinstance(pipe, Iterable):
+                name = type(service).__name__
+                raise BadArgumentType(
+                    f"{name} must return the graph to iterate, or an iterable; it returned {pipe!r:.80}"
+                )
+            self._foreign = iter(pipe)
+            pipe = IterableWrapper(self._foreign, deepcopy=False)
+        return Session(pipe, run) if cells is None else _restored(pipe, run, cells)
+
+    def _initialize(self, service: ReadingServiceInterface) -> Any:
+        saved, self._service_state = self._service_state, None
+        if saved is not None and isinstance(service, CheckpointableReadingServiceInterface):
+            return service.restore(self.datapipe, saved)
+        return service.initialize(self.datapipe)
+
+    def seed(self, seed: int) -> None:
+        """Set the seed of the next epoch; the epochs after it go on from there, each different."""
+        self._epochs = self._epochs.then(checked_seed(seed))
+
+    def __len__(self) -> int:
+        try:
+            return len(self.datapipe)
+        except TypeError as error:
+            raise TypeError(f"the length of this DataLoader2 is not known beforehand: {error}") from None
+
+    # -- pausing -------------------------------------------------------------------------------------------------------
+
+    def _pause(self) -> None:
+        """End the loop under way at its next element."""
+        if (iterator := self._paused_by("_pause()")) is not None:
+            iterator.pause()
+
+    def _resume(self) -> None:
+        """Go on after ``_pause``."""
+        if (iterator := self._paused_by("_resume()")) is not None:
+            iterator.resume()
+
+    def _limit(self, num_batches: int | None) -> None:
+        """Pause after ``num_batches`` more elements."""
+        if (iterator := self._paused_by(f"_limit({num_batches})")) is not None:
+            iterator.limit(num_batches)
+
+    def _paused_by(self, call: str) -> DataLoader2Iterator[T_co] | None:
+        iterator = self._current()
+        if iterator is None:
+            warnings.warn(f"{call} has no effect: nobody iterates this DataLoader2; call iter() first", stacklevel=3)
+        return iterator
+
+    # -- saving --------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loader is, as plain data: after the last element that was handed on, in this epoch and no other."""
+        if self._unfinished:
+            raise RuntimeError(
+                "this DataLoader2 has already been shut down, in the middle of an epoch, and its position is gone: "
+                "call state_dict() before shutdown(), or inside the `with` block"
+            )
+        session, service, for_service = self._session, self.reading_service, self._service_state
+        cells = None if session is None or session.ended else session.table()
+        if isinstance(service, CheckpointableReadingServiceInterface) and for_service is None:
+            for_service = service.checkpoint()
+        return LoaderState(self._epochs, self._stages, cells, for_service).to_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go where another loader of the same graph was; before the first ``iter``. Loading runs no code."""
+        if self.valid_iterator_id is not None or self._shut_down:
+            raise RuntimeError(
+                "load_state_dict() comes before the first iter(), and this loader's iterator has already been created, "
+                "or it was shut down; make a new DataLoader2"
+            )
+        state = LoaderState.from_dict(state_dict)
+        state.must_fit(self._stages, self.reading_service)
+        if state.service is not None and self._begun:
+            raise RuntimeError("the reading service has taken another state already; make a new DataLoader2")
+        self._abandon()
+        self._service_state = state.service
+        if state.cells is not None:
+            self._session, self._loaded = self._begin(state.epochs, state.cells), True
+        self._epochs = state.epochs
+
+    def _restore_checkpoint_beginning_of_epoch(self) -> None:
+        """Go from where a state was loaded back to the start of its epoch: the next ``iter`` gives all of it again."""
+        if self.valid_iterator_id is not None or self._epochs.seed is None:
+            raise RuntimeError("load the state of an epoch first, with load_state_dict(), and iterate afterwards")
+        self._abandon()
+        self._session, self._loaded = self._begin(self._epochs), True
+
+    @classmethod
+    def from_state(
+        cls: type[Self],
+        state: dict[str, Any],
+        reading_service: ReadingServiceInterface | None = None,
+        *,
+        datapipe: Any,
+        datapipe_adapter_fn: AdapterFn | Iterable[AdapterFn] | None = None,
+    ) -> Self:
+        """A new loader that stands where a state says.
+
+        The graph is given beside it, because a state is data: torchdata's held a pickled graph, which is code.
+        """
+        loader = cls(datapipe, datapipe_adapter_fn, reading_service)
+        loader.load_state_dict(state)
+        return loader
+
+    # -- closing -------------------------------------------------------------------------------------------------------
+
+    def shutdown(self) -> None:
+        """End everything that runs for this loader; calling it again does nothing."""
+        if self._shut_down:
+            return
+        self._shut_down = True
+        session, service = self._session, self.reading_service
+        self._unfinished = session is not None and not session.ended
+        if self._unfinished and (iterator := self._current()) is not None:
+            iterator.shut_down()
+        try:
+            if session is not None:
+                session.close()
+        finally:
+            if service is not None and self._begun:
+                # A service that could not be initialized may lack what its finalize() asks for.
+                with nullcontext() if self._initialized else suppress(AttributeError):
+                    try:
+                        service.finalize_iteration()
+                    finally:
+                        service.finalize()
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.shutdown()
+
+    def __del__(self) -> None:
+        # A constructor that raised leaves a loader with nothing to shut down.
+        if "_shut_down" in self.__dict__:
+            self.shutdown()
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._session is not None:
+            raise TypeError(
+                "a DataLoader2 that was iterated cannot be pickled or copied; "
+                "do so before the first iter(), and save its position with state_dict()"
+            )
+        return self.__dict__
+
+    def __repr__(self) -> str:
+        service = "" if self.reading_service is None else f", reading_service={type(self.reading_service).__name__}"
+        graph = printed(self.datapipe) if structure.is_pipe(self.datapipe) else repr(self.datapipe)
+        return f"{type(self).__name__}({graph}{service})"
+
+
+def _numbered(datapipe: Any) -> Any:
+    """A private copy of a graph, its stages numbered."""
+    if not structure.is_pipe(datapipe):
+        raise BadArgumentType(
+            f"DataLoader2 loads an IterDataPipe or a MapDataPipe, got {type(datapipe).__name__}: {datapipe!r:.80}; "
+            + ("a state holds no graph, so it is needed here" if datapipe is None else "wrap it in IterableWrapper")
+        )
+    if not structure.is_stream(datapipe):
+        datapipe = MapDataPipe.to_iter_datapipe(datapipe)
+    return structure.unfold(datapipe)
+
+
+def _restored(pipe: Any, run: Run, cells: Table) -> Session:
+    """A session at saved positions; whatever does not fit is said now."""
+    session = Session(pipe, run, cells)
+    try:
+        session.iterator()
+        for place in sorted(session.cells.keys() - cells.keys()):
+            label = session.cells[place].label
+            raise StateError(f"cells: the state has no position for stage {place}, {label}, which keeps one")
+    except BaseException:
+        session.close()
+        raise
+    return session

@@ -1,0 +1,151 @@
+"""The seeds of a loader: what all ranks and workers have in common, and what each has for itself.
+
+A ``SeedGenerator`` holds two streams that start from one seed. The *shared* stream goes along unchanged when a
+generator is spawned for a worker, so every worker draws the same shared seeds. The *worker* stream is replaced by one
+that depends on the worker's number and on the generator's own seed, never on how many seeds were drawn before.
+
+Two defects of torchdata 0.9 end here. A seed taken from torch's default generator *advances* that generator: otherwise
+all unseeded epochs would repeat one order. And negative seeds are refused like those above 64 bits, where they used to
+be folded silently into another seed.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING
+
+import torch
+import torch.distributed as dist
+
+from datapipes.errors import BadArgument, BadArgumentType
+from loader2.philox import UINT64, PhiloxEngine
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+_INT64_SIGN = 1 << 63
+
+
+class SeedGenerator:
+    """Draws uint64 seeds from a shared and a worker stream; ``None`` takes the seed from torch's default generator.
+
+    >>> generator = SeedGenerator(123)
+    >>> generator.generate_seed() == generator.generate_shared_seed()
+    True
+    >>> ours, theirs = generator.spawn(0), generator.spawn(1)
+    >>> ours.generate_shared_seed() == theirs.generate_shared_seed()
+    True
+    >>> ours.generate_seed() == theirs.generate_seed()
+    False
+    """
+
+    _shared_rng: PhiloxEngine
+    _worker_rng: PhiloxEngine
+
+    def __init__(self, seed: int | None = None, _rngs: tuple[PhiloxEngine, PhiloxEngine] | None = None) -> None:
+        if _rngs is None:
+            self.seed(seed)
+        elif seed is None:
+            self._shared_rng, self._worker_rng = _rngs
+        else:
+            raise BadArgument(
+                f"SeedGenerator(seed={seed}, _rngs=...): the streams in `_rngs` are seeded already. Give one of both."
+            )
+
+    def seed(self, seed: int | None = None) -> None:
+        """Start both streams over from ``seed``, or from a draw of torch's default generator.
+
+        >>> generator = SeedGenerator(7)
+        >>> first = generator.generate_seed()
+        >>> generator.seed(7)
+        >>> generator.generate_seed() == first
+        True
+        """
+        seed = draw_default_seed() if seed is None else checked_seed(seed)
+        self._shared_rng, self._worker_rng = PhiloxEngine(seed), PhiloxEngine(seed)
+
+    def generate_shared_seed(self) -> int:
+        """The next uint64 of the stream that all spawned generators have in common."""
+        return self._shared_rng.generate()
+
+    def generate_seed(self) -> int:
+        """The next uint64 of the stream that belongs to this generator alone."""
+        return self._worker_rng.generate()
+
+    def spawn(self, worker_id: int, inplace: bool = False) -> SeedGenerator:
+        """A generator for one worker; ``inplace`` makes this one into it, leaving its shared stream where it stands.
+
+        >>> SeedGenerator(123).spawn(1).generate_seed()
+        13444131963280986346
+        """
+        worker_id = operator.index(worker_id)
+        if worker_id < 0:
+            raise BadArgument(f"SeedGenerator.spawn({worker_id}): Expected a non-negative worker_id. Count from 0.")
+        worker_rng = self._worker_rng.spawn(worker_id)
+        if inplace:
+            self._worker_rng = worker_rng
+            return self
+        return SeedGenerator(_rngs=(self._shared_rng.clone(), worker_rng))
+
+    def __repr__(self) -> str:
+        return f"SeedGenerator(_rngs=({self._shared_rng}, {self._worker_rng}))"
+
+
+def checked_seed(seed: int) -> int:
+    """The seed as a plain int, if it is a uint64.
+
+    >>> checked_seed(2**64 - 1)
+    18446744073709551615
+    """
+    try:
+        seed = operator.index(seed)
+    except TypeError:
+        raise BadArgumentType(
+            f"Expected an uint64 seed, but got {type(seed).__name__}: {seed!r}. Pass an int."
+        ) from None
+    if not 0 <= seed <= UINT64:
+        raise BadArgument(
+            f"Expected an uint64 seed, 0 <= seed < 2**64, but got {seed}. "
+            "Choose one from that range, or take the low 64 bits with `seed % 2**64`."
+        )
+    return seed
+
+
+def draw_default_seed() -> int:
+    """A seed from torch's default generator, which moves on by it: ``torch.manual_seed`` fixes the whole sequence.
+
+    >>> draw_default_seed() == draw_default_seed()
+    False
+    """
+    # The device is named because torch.set_default_device must not decide which generator is drawn from.
+    return int(torch.empty((), dtype=torch.int64, device="cpu").random_().item())
+
+
+def dist_share_seed(seed: int, process_group: ProcessGroup | None = None) -> int:
+    """The seed of the group's rank 0, on all its ranks; every rank has to call. Alone, it is the rank's own seed.
+
+    >>> dist_share_seed(2**64 - 1)
+    18446744073709551615
+    """
+    seed = checked_seed(seed)
+    if not (dist.is_available() and dist.is_initialized()):
+        return seed
+    if dist.get_rank(process_group) < 0:
+        raise RuntimeError(
+            f"dist_share_seed: rank {dist.get_rank()} is not in the process group, so no seed would arrive. "
+            "Call it on the group's own ranks only."
+        )
+    if dist.get_world_size(process_group) == 1:
+        return seed
+    # Not every backend moves uint64: send the same 64 bits as int64.
+    signed = seed - (1 << 64) if seed & _INT64_SIGN else seed
+    message = torch.tensor(signed, dtype=torch.int64, device=_device_of(process_group))
+    dist.broadcast(message, group=process_group, group_src=0)
+    return int(message.item()) & UINT64
+
+
+def _device_of(process_group: ProcessGroup | None) -> str:
+    """A kind of device that the group can send from: the CPU, unless its backend only knows accelerators (NCCL)."""
+    # The configuration reads like "cpu:gloo,cuda:nccl".
+    devices = [entry.partition(":")[0] for entry in dist.get_backend_config(process_group).split(",")]
+    return "cpu" if "cpu" in devices else devices[0]

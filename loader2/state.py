@@ -1,0 +1,183 @@
+"""What a loader saves: plain, versioned data.
+
+``state_dict()`` gives a dict of numbers, strings, bytes, lists and dicts; nothing in it needs code to be loaded.
+Buffered elements are bytes that a restricted unpickler reads: builtins, numpy, torch, and the classes that ``allow``
+was given.
+
+===========  =======================================================================================
+field        meaning
+===========  =======================================================================================
+version      of this format
+status       "new", "running" or "finished": where the loader was in its epoch
+seed, epoch  of the epoch under way or just finished; no seed before the first
+pending      a seed given for the next epoch, or None
+stages       place and kind of each stage, to tell whether the state belongs to a graph
+cells        the position of each stage that has one, by place; none unless the epoch is under way
+service      what a checkpointable reading service adds, or None
+===========  =======================================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from datapipes import structure
+from datapipes.cells import Table
+from datapipes.elements import allow, allowed
+from datapipes.errors import StateError, UnsafeState, UnsavableElement
+from datapipes.iterator import difference
+from loader2.epochs import Epochs
+from reading_services import CheckpointableReadingServiceInterface, ReadingServiceInterface
+
+__all__ = ["LoaderState", "NotCheckpointable", "StateError", "UnsafeState", "UnsavableElement", "allow", "allowed"]
+
+VERSION: Final = 1
+_FIELDS: Final = ("version", "status", "seed", "epoch", "pending", "stages", "cells", "service")
+_DEEPEST: Final = 100  # levels of lists and dicts in one another
+_OF_TORCHDATA: Final = {"serialized_datapipe", "reading_service_state", "randomness_state"}
+
+
+class NotCheckpointable(StateError, TypeError):
+    """A state has something for a reading service, and the loader has none that takes it; torchdata's TypeError."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderState:
+    """A loader's state, checked."""
+
+    epochs: Epochs
+    stages: tuple[str, ...]
+    cells: Table | None
+    """Positions in the epoch under way; None between two epochs."""
+    service: bytes | None
+
+    @property
+    def status(self) -> str:
+        """Where the loader was in its epoch."""
+        return "running" if self.cells is not None else "new" if self.epochs.seed is None else "finished"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The state as plain data."""
+        return {
+            "version": VERSION,
+            "status": self.status,
+            "seed": self.epochs.seed,
+            "epoch": self.epochs.number,
+            "pending": self.epochs.pending,
+            "stages": self.stages,
+            "cells": self.cells or {},
+            "service": self.service,
+        }
+
+    @classmethod
+    def from_dict(cls, state: Any) -> LoaderState:
+        """Check what was loaded from somewhere; an error names the field that is wrong."""
+        status, seed, epoch, pending, stages, cells, service = _fields(state)
+        _check(
+            type(status) is str and status in ("new", "running", "finished"),
+            "status",
+            "'new', 'running' or 'finished'",
+            status,
+        )
+        _check(
+            _is_uint64(seed) if status != "new" else seed is None,
+            "seed",
+            "an unsigned 64-bit number" if status != "new" else "None, because no epoch has begun",
+            seed,
+        )
+        _check(_is_uint64(epoch), "epoch", "an unsigned 64-bit number", epoch)
+        _check(pending is None or _is_uint64(pending), "pending", "an unsigned 64-bit number or None", pending)
+        _check(
+            type(stages) in (list, tuple) and all(type(stage) is str for stage in stages),
+            "stages",
+            "a list of names",
+            stages,
+        )
+        _check(
+            type(cells) is dict and all(type(place) is int for place in cells),
+            "cells",
+            "a dict of positions by place",
+            cells,
+        )
+        _check(status == "running" or not cells, "cells", f"none in a state that is {status}", cells)
+        _check_plain(cells, "cells")
+        _check(service is None or type(service) is bytes, "service", "bytes or None", service)
+        return cls(Epochs(seed, epoch, pending), tuple(stages), cells if status == "running" else None, service)
+
+    def must_fit(self, stages: tuple[str, ...], service: ReadingServiceInterface | None) -> None:
+        """Refuse a loader of other stages, or one without a service that takes what one has saved."""
+        if self.stages != stages:
+            raise StateError(difference(stages, self.stages))
+        if self.service is not None and not isinstance(service, CheckpointableReadingServiceInterface):
+            raise NotCheckpointable(
+                f"service: the state holds {len(self.service)} bytes that a reading service saved. Cannot restore from "
+                f"non-checkpointable reading service {None if service is None else type(service).__name__}"
+            )
+
+
+def _fields(state: Any) -> list[Any]:
+    """The fields after the version, in their order."""
+    if type(state) is not dict:
+        raise StateError(f"a state is a dict, as state_dict() returned it; found {_shown(state)}")
+    if "version" not in state and not _OF_TORCHDATA.isdisjoint(state):
+        raise StateError(
+            "this is a state of torchdata's DataLoader2, which holds a pickled graph and no position; "
+            "start the epoch anew, with dl.seed(epoch)"
+        )
+    version = state.get("version", VERSION)
+    if type(version) is not int or version != VERSION:
+        raise StateError(f"version: this library reads version {VERSION}, the state has {_shown(version)}")
+    wrong = [f"{name} is missing" for name in _FIELDS if name not in state]
+    wrong += [f"{_shown(name)} is unknown" for name in state if name not in _FIELDS]
+    if wrong:
+        raise StateError(
+            f"the fields of the state: {', '.join(wrong[:12])}; load what state_dict() returned, unchanged"
+        )
+    return [state[name] for name in _FIELDS[1:]]
+
+
+def _check(holds: bool, field: str, expected: str, found: Any) -> None:
+    if not holds:
+        raise StateError(f"{field}: expected {expected}, found {_shown(found)}")
+
+
+def _check_plain(value: Any, field: str) -> None:
+    """Refuse what no stage saves: other types, numbers beyond 64 bits, endless nesting."""
+    pending = [(value, field, 0)]
+    while pending:
+        value, path, depth = pending.pop()
+        if type(value) is dict:
+            inner = [*((key, f"{path}.keys()") for key in value)]
+            inner += ((item, f"{path}[{_shown(key)}]") for key, item in value.items())
+        elif type(value) in (list, tuple):
+            inner = [(item, f"{path}[{i}]") for i, item in enumerate(value)]
+        else:
+            short = type(value) is int and -(2**63) <= value < 2**63
+            _check(short or value is None or type(value) in (bool, float, str, bytes), path, "plain data", value)
+            continue
+        _check(depth < _DEEPEST, path, f"at most {_DEEPEST} levels", value)
+        pending += ((item, where, depth + 1) for item, where in inner)
+
+
+def _is_uint64(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**64
+
+
+def _shown(value: Any) -> str:
+    """A value in short; a container or a long number only by its kind, because printing one can fail or take long."""
+    if value is None or type(value) in (bool, float):
+        return repr(value)
+    if type(value) is int:
+        return repr(value) if value.bit_length() <= 128 else f"a number of {value.bit_length()} bits"
+    if type(value) in (str, bytes):
+        return repr(value[:60])
+    return (
+        f"{type(value).__name__} of length {len(value)}" if type(value) in (list, tuple, dict) else type(value).__name__
+    )
+
+
+def stages_of(datapipe: structure.Pipe) -> tuple[str, ...]:
+    """Place and kind of the stages of a graph; those that adapters add have no place yet."""
+    stages = [(vars(stage).get("_place", -1), type(stage).__name__) for stage in structure.walk(datapipe)]
+    return tuple(f"{place} {kind}" for place, kind in sorted(stages))

@@ -1,0 +1,68 @@
+"""InProcessReadingService: the graph runs in the process of the loader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from datapipes import legacy, structure
+from datapipes.errors import BadArgument, BadArgumentType
+from datapipes.sharding import SHARDING_PRIORITIES
+from datapipes.where import where
+from reading_services.service import ReadingServiceInterface, ResetFn
+from reading_services.worker_info import WorkerInfo
+
+InitFn = Callable[[Any, WorkerInfo], Any]
+EpochFn = Callable[[Any, WorkerInfo, Any], Any]
+
+_ONLY_ONE = WorkerInfo(num_workers=1, worker_id=0)
+
+
+class InProcessReadingService(ReadingServiceInterface):
+    """Runs a graph in this process.
+
+    ``prefetch_cnt`` elements are made ahead, in a thread. ``init_fn(datapipe, worker_info)`` may change the graph once;
+    ``reset_fn(datapipe, worker_info, seed_generator)`` at the start of each epoch. Both return the graph to use.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> from loader2 import DataLoader2
+    >>> list(DataLoader2(IterableWrapper(range(3)), reading_service=InProcessReadingService(prefetch_cnt=2)))
+    [0, 1, 2]
+    """
+
+    def __init__(self, prefetch_cnt: int = 0, init_fn: InitFn | None = None, reset_fn: EpochFn | None = None) -> None:
+        if prefetch_cnt < 0:
+            raise BadArgument(f"InProcessReadingService(prefetch_cnt={prefetch_cnt}): it must not be negative")
+        self.prefetch_cnt = prefetch_cnt
+        self.init_fn = init_fn
+        self.reset_fn = reset_fn
+
+    def initialize(self, datapipe: Any) -> Any:
+        for stage in structure.walk(datapipe):
+            # A user's class may wait to be told its shard; an operator that was told nothing gives everything.
+            if legacy.is_sharding(stage) and not structure.is_native(stage):
+                legacy.shard(stage, _ONLY_ONE.num_workers, _ONLY_ONE.worker_id, SHARDING_PRIORITIES.MULTIPROCESSING)
+        if self.init_fn is not None:
+            datapipe = _graph_from(self.init_fn, self.init_fn(datapipe, _ONLY_ONE))
+        return datapipe.prefetch(self.prefetch_cnt) if self.prefetch_cnt else datapipe
+
+    def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
+        reset_fn = self.reset_fn
+        if reset_fn is None:
+            return iter_reset_fn
+
+        def prepare(datapipe: Any) -> Any:
+            if iter_reset_fn is not None:
+                datapipe = iter_reset_fn(datapipe)
+            return _graph_from(reset_fn, reset_fn(datapipe, _ONLY_ONE, seed_generator))
+
+        return prepare
+
+
+def _graph_from(fn: Callable[..., Any], returned: Any) -> Any:
+    if not structure.is_pipe(returned):
+        raise BadArgumentType(
+            f"InProcessReadingService: {where(fn)} returned {type(returned).__name__}: {returned!r:.80}; "
+            "it must return the graph to use"
+        )
+    return returned

@@ -1,0 +1,72 @@
+"""What a plugin implements to run a graph somewhere.
+
+A service is given the graph once, by ``initialize``, and returns the graph that the loader iterates at home: it may add
+stages, or replace a part of the graph by a stage that fetches what runs elsewhere. Positions need no method of their
+own: they are in the stages' cells, wherever a stage runs. torchdata's plugins work unchanged.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from datapipes.errors import BadArgumentType
+
+ResetFn: TypeAlias = Callable[[Any], Any]
+"""Takes the graph at the start of an epoch and returns the one to iterate."""
+
+
+class ReadingServiceInterface(ABC):
+    """Runs a graph. Only ``initialize`` must be written.
+
+    >>> class FirstTen(ReadingServiceInterface):
+    ...     def initialize(self, datapipe):
+    ...         return datapipe.header(10)
+    >>> from datapipes.iter import IterableWrapper
+    >>> from loader2 import DataLoader2
+    >>> len(list(DataLoader2(IterableWrapper(range(99)), reading_service=FirstTen())))
+    10
+    """
+
+    @abstractmethod
+    def initialize(self, datapipe: Any) -> Any:
+        """Prepare a graph, once, before the first epoch; the graph to iterate. The graph given may be changed."""
+
+    def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
+        """Prepare an epoch; may return a function that the loader applies to its graph.
+
+        ``seed_generator`` is a ``loader2.random.SeedGenerator`` for services that seed something of their own;
+        the stages of the graph are seeded without it.
+        """
+        return None
+
+    def finalize_iteration(self) -> None:  # noqa: B027 - optional: most services have nothing to do here
+        """Called when an epoch has ended, or its iterator is found to be out of date, and before ``finalize``."""
+
+    def finalize(self) -> None:  # noqa: B027 - optional: most services have nothing to do here
+        """Let go of everything. May be called more than once."""
+
+
+class CheckpointableReadingServiceInterface(ReadingServiceInterface):
+    """A service with something of its own to save, besides the positions of the stages."""
+
+    @abstractmethod
+    def checkpoint(self) -> bytes:
+        """What to save."""
+
+    @abstractmethod
+    def restore(self, datapipe: Any, serialized_state: bytes) -> Any:
+        """Like ``initialize``, from what was saved."""
+
+
+def own_copy(service: ReadingServiceInterface | None) -> ReadingServiceInterface | None:
+    """A loader's own copy of a service, so that one object can serve several loaders."""
+    try:
+        return copy.deepcopy(service)
+    except TypeError as error:
+        raise BadArgumentType(
+            f"the reading service {type(service).__name__} cannot be copied ({error}); "
+            "open what cannot be copied in initialize()"
+        ) from error

@@ -1,0 +1,96 @@
+"""What holds for every test: it leaves nobody behind, and it finds the same thing twice.
+
+A thread or a child process that a test started must have ended when the test has; those that are on their way out get
+one second, spent waiting on their end itself. What remains is named in the failure, the thread with the line it stands
+at and the process with its command, and a process is then killed so that it cannot hold up the tests after it.
+"""
+
+import os
+import select
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import suppress
+from multiprocessing import active_children, forkserver, resource_tracker
+from pathlib import Path
+from time import monotonic
+
+import pytest
+from hypothesis import settings
+
+GRACE = 1.0
+
+# No deadline: a shared machine may be slow, and speed is shown by benchmarks. No chance: each run repeats the last.
+settings.register_profile("house", deadline=None, derandomize=True)
+settings.load_profile("house")
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_left_behind() -> Iterator[None]:
+    """Fail the test that leaves a thread or a child process alive, naming each."""
+    threads, children = set(threading.enumerate()), set(child_pids())
+    yield
+    deadline = monotonic() + GRACE
+    for thread in own_threads(threads):
+        thread.join(max(0.0, deadline - monotonic()))
+    left = [describe_thread(thread) for thread in own_threads(threads)]
+    for pid in sorted(child_pids() - children):
+        if not ended(pid, max(0.0, deadline - monotonic())):
+            left.append(describe_process(pid))
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    if left:
+        pytest.fail("this test left behind (close or join what it starts):\n" + "\n".join(left), pytrace=False)
+
+
+def own_threads(before: set[threading.Thread]) -> list[threading.Thread]:
+    """The living threads that are neither among those `before` nor kept by a library for the whole process."""
+    return [t for t in threading.enumerate() if t not in before and not serves_the_process(t)]
+
+
+def serves_the_process(thread: threading.Thread) -> bool:
+    """Whether a library started this thread once and for all, so that no test could end it."""
+    if thread.name == "fsspecIO":  # fsspec's event loop, shared by all its asynchronous file systems
+        return True
+    return type(thread).__module__ == "tqdm._monitor"  # refreshes the bars that stand still
+
+
+def child_pids() -> set[int]:
+    """The living children of this process, without the two that multiprocessing keeps until the process ends."""
+    # Reaps those that have ended, and knows those that a fork server started, whose parent is that server.
+    pids = {child.pid for child in active_children() if child.pid is not None}
+    for children in Path("/proc/self/task").glob("*/children"):
+        with suppress(OSError):  # that thread has ended meanwhile; another one has inherited its children
+            pids.update(map(int, children.read_text().split()))
+    tracker, server = vars(resource_tracker._resource_tracker), vars(forkserver._forkserver)
+    return pids - {tracker["_pid"], server["_forkserver_pid"]}
+
+
+def ended(pid: int, seconds: float) -> bool:
+    """Wait for the end of a process, at most so long; one that has ended and was not yet waited for has ended."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+    finally:
+        os.close(handle)
+
+
+def describe_thread(thread: threading.Thread) -> str:
+    frame = sys._current_frames().get(thread.ident or 0)
+    where = "".join(traceback.format_stack(frame)[-3:]) if frame else "  ended while this was written"
+    return f"thread {thread.name!r}\n{where.rstrip()}"
+
+
+def describe_process(pid: int) -> str:
+    name = next((child.name for child in active_children() if child.pid == pid), "not of multiprocessing")
+    with suppress(OSError):  # it has ended after all
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        return f"process {pid} ({name}): {command.strip()[:200]}"
+    return f"process {pid} ({name})"

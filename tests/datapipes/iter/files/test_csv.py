@@ -1,0 +1,172 @@
+"""parse_csv and parse_csv_as_dict give the rows that the csv module finds, in text and in bytes alike."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from datapipes.errors import BadArgument
+from datapipes.iter import CSVDictParser, CSVParser, IterableWrapper
+from tests.datapipes.iter.mishaps import outcomes
+
+
+def parsed(content: str | bytes, method: str = "parse_csv", **options: Any) -> Any:
+    file = io.BytesIO(content) if isinstance(content, bytes) else io.StringIO(content)
+    return getattr(IterableWrapper([("a.csv", file)], deepcopy=False), method)(**options)
+
+
+def test_rows_of_every_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1,2\n3,4\n")
+    (tmp_path / "b.csv").write_text("")
+    (tmp_path / "c.csv").write_text("5,6")
+    files = IterableWrapper([str(tmp_path / name) for name in ("a.csv", "b.csv", "c.csv")])
+    for mode in ("r", "rb"):
+        dp = files.open_files(mode).parse_csv()
+        assert isinstance(dp, CSVParser)
+        assert list(dp) == list(dp) == [["1", "2"], ["3", "4"], ["5", "6"]]
+
+
+QUOTED = 'name,"with, comma","two\nlines","a ""quote"""\n\n1,,3, 4 \n'
+ROWS = [["name", "with, comma", "two\nlines", 'a "quote"'], [], ["1", "", "3", " 4 "]]
+
+
+@pytest.mark.parametrize("content", [QUOTED, QUOTED.encode()])
+def test_quotes_newlines_and_empty_fields(content: str | bytes) -> None:
+    assert list(parsed(content)) == ROWS
+
+
+def test_newlines_of_other_systems() -> None:
+    assert list(parsed(b'a,"b\r\nc"\r\nd,e\r\n')) == [["a", "b\r\nc"], ["d", "e"]]
+
+
+def test_as_tuples_and_with_paths() -> None:
+    assert list(parsed("1,2\n", as_tuple=True)) == [("1", "2")]
+    assert list(parsed("1,2\n", return_path=True)) == [("a.csv", ["1", "2"])]
+    assert list(parsed("1,2\n", return_path=True, as_tuple=True)) == [("a.csv", ("1", "2"))]
+
+
+@pytest.mark.parametrize("content", ["head\n1\n2\n", b"head\n1\n2\n"])
+@pytest.mark.parametrize(("skip", "rows"), [(0, [["head"], ["1"], ["2"]]), (1, [["1"], ["2"]]), (3, []), (9, [])])
+def test_skip_lines(content: str | bytes, skip: int, rows: list[list[str]]) -> None:
+    assert list(parsed(content, skip_lines=skip)) == rows
+
+
+@pytest.mark.parametrize("method", ["parse_csv", "parse_csv_as_dict"])
+def test_skip_lines_below_zero_is_refused_with_the_call(method: str) -> None:
+    with pytest.raises(BadArgument, match=rf"'skip_lines' is required.*, in \.{method}\(skip_lines=-1\)"):
+        parsed("", method, skip_lines=-1)
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "row"),
+    [
+        ("1;2", {"delimiter": ";"}, ["1", "2"]),
+        ("'1,2',3", {"quotechar": "'"}, ["1,2", "3"]),
+        ("1,2", {"quoting": csv.QUOTE_NONNUMERIC}, [1.0, 2.0]),
+        ("1\t2", {"dialect": "excel-tab"}, ["1", "2"]),
+        ("1, 2", {"skipinitialspace": True}, ["1", "2"]),
+    ],
+)
+def test_options_of_the_csv_module(content: str, options: dict[str, Any], row: list[Any]) -> None:
+    assert list(parsed(content, **options)) == [row]
+
+
+def test_an_option_that_csv_does_not_know_is_an_error_of_the_iteration() -> None:
+    dp = parsed("1", nonsense=1)
+    with pytest.raises(TypeError, match="nonsense") as caught:
+        list(dp)
+    assert ".parse_csv(nonsense=1)" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("method", ["parse_csv", "parse_csv_as_dict"])
+def test_bytes_that_are_not_decoded_are_an_error(method: str) -> None:
+    with pytest.raises(csv.Error, match="should return strings, not bytes"):
+        list(parsed(b"1,2\n", method, decode=False))
+
+
+def test_it_has_no_length_and_list_does_not_mind() -> None:
+    dp = parsed("1")
+    with pytest.raises(TypeError, match="has no len"):
+        len(dp)
+    assert list(dp) == [["1"]]
+
+
+UNDECODABLE = b"a,1\n\xff,2\nb,3\n"
+
+
+def test_undecodable_bytes_are_an_error_of_their_line() -> None:
+    first, error, last = outcomes(parsed(UNDECODABLE))
+    assert (first, last) == (["a", "1"], ["b", "3"])
+    assert error.startswith("UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff")
+
+
+def test_in_a_text_file_they_are_an_error_too(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(UNDECODABLE)
+    dp = IterableWrapper([str(tmp_path / "a.csv")]).open_files(encoding="utf-8").parse_csv()
+    with pytest.raises(UnicodeDecodeError, match="can't decode byte 0xff"):
+        list(dp)
+
+
+@pytest.mark.parametrize(("errors", "field"), [("ignore", ""), ("replace", "\ufffd")])
+def test_undecodable_bytes_are_treated_as_told(errors: str, field: str) -> None:
+    assert list(parsed(UNDECODABLE, errors=errors)) == [["a", "1"], [field, "2"], ["b", "3"]]
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-8-sig", "utf-16", "utf-16-be", "utf-32-le"])
+def test_encodings(encoding: str) -> None:
+    content = 'ä,"two\nlines"\nö,2\n'
+    assert list(parsed(content.encode(encoding), encoding=encoding)) == [["ä", "two\nlines"], ["ö", "2"]]
+    assert list(parsed(content.encode(encoding), encoding=encoding, skip_lines=2)) == [["ö", "2"]]
+
+
+def test_a_row_that_csv_refuses_costs_no_other() -> None:
+    content = "a\n" + "x" * 30 + "\nb\n"
+    limit = csv.field_size_limit(20)
+    try:
+        assert outcomes_of_csv(parsed(content)) == [["a"], "field larger than field limit (20)", ["b"]]
+    finally:
+        csv.field_size_limit(limit)
+
+
+def outcomes_of_csv(dp: Any) -> list[Any]:
+    found: list[Any] = []
+    it = iter(dp)
+    while True:
+        try:
+            found.append(next(it))
+        except StopIteration:
+            return found
+        except csv.Error as error:
+            found.append(str(error))
+
+
+def test_as_dicts_the_first_line_names_the_columns() -> None:
+    for content in ("x,y\n1,2\n3,4\n", b"x,y\n1,2\n3,4\n"):
+        dp = parsed(content, "parse_csv_as_dict")
+        assert isinstance(dp, CSVDictParser)
+        assert list(dp) == [{"x": "1", "y": "2"}, {"x": "3", "y": "4"}]
+
+
+def test_as_dicts_each_file_has_its_own_header() -> None:
+    files = [("a", io.StringIO("x\n1\n")), ("b", io.StringIO("y\n2\n")), ("c", io.StringIO(""))]
+    dp = IterableWrapper(files, deepcopy=False).parse_csv_as_dict(return_path=True)
+    assert list(dp) == [("a", {"x": "1"}), ("b", {"y": "2"})]
+
+
+def test_as_dicts_with_options() -> None:
+    assert list(parsed("junk\nx;y\n1;2\n", "parse_csv_as_dict", skip_lines=1, delimiter=";")) == [{"x": "1", "y": "2"}]
+    assert list(parsed("1,2\n", "parse_csv_as_dict", fieldnames=["a", "b"])) == [{"a": "1", "b": "2"}]
+    assert list(parsed("x,y\n1\n1,2,3\n", "parse_csv_as_dict", restkey="more", restval="?")) == [
+        {"x": "1", "y": "?"},
+        {"x": "1", "y": "2", "more": ["3"]},
+    ]
+
+
+def test_as_dicts_undecodable_bytes_are_an_error_of_their_line() -> None:
+    first, error, last = outcomes(parsed(b"x,y\n" + UNDECODABLE, "parse_csv_as_dict"))
+    assert (first, last) == ({"x": "a", "y": "1"}, {"x": "b", "y": "3"})
+    assert error.startswith("UnicodeDecodeError")

@@ -1,0 +1,102 @@
+"""demux gives each element to one child; an error is raised once, and every child gets the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from datapipes.errors import BadArgument, BadArgumentType
+from datapipes.iter import IterableWrapper
+from tests.datapipes.iter.mishaps import STRAY_STOP, failing_at, outcomes, stopping_at
+
+BAD = "ValueError: 2 is bad"
+
+
+def numbers(count: int, *bad: int) -> Any:
+    return IterableWrapper(range(count)).map(failing_at(*bad)) if bad else IterableWrapper(range(count))
+
+
+def odd(x: int) -> int:
+    return x % 2
+
+
+def test_sends_each_element_to_one_child() -> None:
+    even, odds = numbers(5).demux(2, odd)
+    assert (list(even), list(odds)) == ([0, 2, 4], [1, 3])
+    assert list(even.zip(odds)) == [(0, 1), (2, 3)]
+    assert list(odds.concat(even)) == [1, 3, 0, 2, 4]
+    a, b = numbers(0).demux(2, odd)
+    assert list(a.concat(b)) == []
+
+
+def test_a_child_may_be_read_in_several_places() -> None:
+    a, b = numbers(6).demux(2, odd)
+    assert list(a.zip(a, b)) == [(0, 0, 1), (2, 2, 3), (4, 4, 5)]
+    assert list(a.concat(a)) == [0, 2, 4] * 2
+
+
+@pytest.mark.parametrize("answer", [True, np.int64(1)])
+def test_takes_any_whole_number(answer: Any) -> None:
+    a, b = IterableWrapper([None, 5]).demux(2, lambda x: answer)
+    assert (list(a), list(b)) == ([], [None, 5])
+
+
+@pytest.mark.parametrize("answer", [2, -1, "0", 0.5, None])
+def test_refuses_any_other_answer(answer: Any) -> None:
+    a, _ = numbers(1).demux(2, lambda x: answer)
+    with pytest.raises(ValueError, match="Output of the classification fn should be between 0 and 1, got") as caught:
+        list(a)
+    assert ("drop_none=True" in str(caught.value)) == (answer is None)
+
+
+def test_drops_none_if_told_to() -> None:
+    a, b = numbers(6).demux(2, lambda x: None if x < 2 else odd(x), drop_none=True)
+    assert list(a.zip(b)) == [(2, 3), (4, 5)]
+
+
+def test_refuses_arguments_with_the_call() -> None:
+    with pytest.raises(BadArgument, match=r"Expected `num_instances` larger than 0, got 0, in \.demux\(0, <odd at"):
+        numbers(1).demux(0, odd)
+    with pytest.raises(BadArgumentType, match=r"A callable function is expected by demux\(\), got int: 3"):
+        numbers(1).demux(2, 3)
+    with pytest.warns(UserWarning, match="Unlimited buffer size is set for `demux`"):
+        numbers(1).demux(2, odd, buffer_size=-1)
+
+
+def test_children_have_no_length_and_list_does_not_mind() -> None:
+    a, _ = numbers(3).demux(2, odd)
+    with pytest.raises(TypeError, match=r"^\.demux\(2, <odd at .*\[0\] doesn't have valid length"):
+        len(a)
+    assert list(a) == [0, 2]
+
+
+def test_keeps_what_waits_for_others_up_to_its_buffer() -> None:
+    a, b = numbers(5).demux(2, lambda x: int(x >= 4), buffer_size=4)
+    assert list(iter(b.header(1).concat(a))) == [4, 0, 1, 2, 3]
+    a, b = numbers(10).demux(2, lambda x: int(x >= 4), buffer_size=3)
+    it = iter(b.concat(a))
+    for _ in range(2):
+        with pytest.raises(BufferError, match=r"demux buffer overflow: .* and 4 wait for child 0; this"):
+            next(it)
+
+
+def test_keeps_nothing_for_a_child_that_nobody_reads() -> None:
+    _, b = numbers(5000).demux(2, lambda x: int(x == 4999), buffer_size=0)
+    assert list(b) == [4999]
+
+
+def test_raises_an_error_once_and_goes_on_for_every_child() -> None:
+    a, b = numbers(6, 2).demux(2, odd)
+    assert outcomes(a.concat(b)) == [0, BAD, 4, 1, 3, 5]
+    assert outcomes(b.concat(a)) == [1, BAD, 3, 5, 0, 4]
+    check = failing_at(2)
+    a, b = numbers(6).demux(2, lambda x: odd(check(x)))
+    assert outcomes(a.concat(b)) == [0, BAD, 4, 1, 3, 5]
+
+
+def test_a_stray_stop_is_no_end() -> None:
+    check = stopping_at(2)
+    a, b = numbers(5).demux(2, lambda x: odd(check(x)))
+    assert outcomes(a.concat(b)) == [0, STRAY_STOP, 4, 1, 3]

@@ -1,0 +1,148 @@
+"""IterableWrapper gives what an iterable gives, from its start, and leaves the user's data as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from datapipes.errors import BadArgumentType
+from datapipes.iter import IterableWrapper
+from tests.datapipes.iter.mishaps import outcomes
+
+
+class Countdown:
+    """An iterator that raises once and goes on."""
+
+    def __init__(self, start: int, bad: int) -> None:
+        self.next, self.bad = start, bad
+
+    def __iter__(self) -> Countdown:
+        return self
+
+    def __next__(self) -> int:
+        if self.next == 0:
+            raise StopIteration
+        self.next -= 1
+        if self.next == self.bad:
+            raise ValueError(f"{self.bad} is bad")
+        return self.next
+
+
+@pytest.mark.parametrize(
+    ("iterable", "elements"),
+    [
+        ([3, None, 1], [3, None, 1]),
+        ((1, 2), [1, 2]),
+        (range(2, 8, 3), [2, 5]),
+        ("ab", ["a", "b"]),
+        ({"x": 1, "y": 2}, ["x", "y"]),
+        ([], []),
+        ({}, []),
+    ],
+)
+def test_elements_and_length_of_a_collection(iterable: Any, elements: list[Any]) -> None:
+    dp = IterableWrapper(iterable)
+    assert list(dp) == list(dp) == elements
+    assert len(dp) == len(elements)
+
+
+def test_a_class_with_only_getitem_is_iterable() -> None:
+    class Squares:
+        def __getitem__(self, i: int) -> int:
+            if i > 2:
+                raise IndexError(i)
+            return i * i
+
+    squares: Any = Squares()
+    assert list(IterableWrapper(squares)) == [0, 1, 4]
+
+
+def test_what_cannot_be_iterated_is_refused_at_once() -> None:
+    number: Any = 5
+    with pytest.raises(BadArgumentType, match=r"IterableWrapper needs an iterable, got int: 5"):
+        IterableWrapper(number)
+
+
+def test_elements_are_copies() -> None:
+    data = [[1], [2]]
+    for element in IterableWrapper(data):
+        element.append(0)
+    assert data == [[1], [2]]
+
+
+def test_without_deepcopy_the_elements_are_the_objects_themselves() -> None:
+    data = [[1], [2]]
+    assert all(given is own for given, own in zip(IterableWrapper(data, deepcopy=False), data, strict=True))
+
+
+def test_an_iterator_that_can_be_copied_starts_over() -> None:
+    dp = IterableWrapper(iter([1, 2]))
+    assert list(dp) == list(dp) == [1, 2]
+
+
+def test_a_generator_is_used_as_it_is_and_says_so_each_time() -> None:
+    dp = IterableWrapper(x for x in (1, 2))
+    with pytest.warns(UserWarning, match="generator can not be deepcopied"):
+        assert list(dp) == [1, 2]
+    with pytest.warns(UserWarning, match="generator can not be deepcopied"):
+        assert list(dp) == []
+
+
+def test_an_element_that_cannot_be_copied_is_handed_out_itself() -> None:
+    data = [(x for x in "a"), 1]
+    with pytest.warns(UserWarning, match="generator can not be deepcopied"):
+        assert list(IterableWrapper(data)) == data
+
+
+def test_without_deepcopy_a_generator_gives_no_warning() -> None:
+    assert list(IterableWrapper((x for x in (1, 2)), deepcopy=False)) == [1, 2]
+
+
+def test_length_of_what_has_none() -> None:
+    dp = IterableWrapper((x for x in (1, 2)), deepcopy=False)
+    with pytest.raises(TypeError, match=r"^IterableWrapper instance doesn't have valid length: IterableWrapper\("):
+        len(dp)
+
+
+def test_an_iterator_that_raises_goes_on_with_what_follows() -> None:
+    assert outcomes(IterableWrapper(Countdown(4, bad=2), deepcopy=False)) == [3, "ValueError: 2 is bad", 1, 0]
+
+
+def test_a_copy_that_raises_costs_its_own_element_only() -> None:
+    class Odd:
+        def __init__(self, error: type[Exception] | None) -> None:
+            self.error = error
+
+        def __deepcopy__(self, memo: Any) -> str:
+            if self.error is not None:
+                raise self.error("no copy")
+            return "copied"
+
+    dp = IterableWrapper([Odd(None), Odd(ValueError), Odd(StopIteration), Odd(None)])
+    assert outcomes(dp) == [
+        "copied",
+        "ValueError: no copy",
+        "RuntimeError: copying Odd raised StopIteration, which would end the stream",
+        "copied",
+    ]
+
+
+def test_a_list_that_grows_meanwhile_keeps_its_position() -> None:
+    data = [0, 1, 2]
+    dp = IterableWrapper(data)
+    it = iter(dp)
+    assert next(it) == 0
+    data += [3, 4]
+    again = iter(dp)
+    again.load_state_dict(it.state_dict())  # type: ignore[attr-defined]  # the iterator of a pipe says where it is
+    assert list(it) == list(again) == [1, 2, 3, 4]
+
+
+def test_the_iterable_is_not_touched_before_the_first_element() -> None:
+    class Untouched:
+        def __iter__(self) -> Iterator[int]:
+            raise AssertionError("iterated")
+
+    iter(IterableWrapper(Untouched(), deepcopy=False).map(str))

@@ -1,0 +1,32 @@
+"""All specimens, by operator, and which operators of the catalogues have none."""
+
+from __future__ import annotations
+
+import datapipes.iter
+import datapipes.map
+from tests.specimen import Specimen
+from tests.specimens_of_elements import ELEMENTWISE
+from tests.specimens_of_files import FILES
+from tests.specimens_of_orders import COMBINED, SHUFFLED
+from tests.specimens_of_users import MAPSTYLE, USERS
+
+SPECIMENS: list[Specimen] = [*ELEMENTWISE, *SHUFFLED, *COMBINED, *FILES, *MAPSTYLE, *USERS]
+
+WRAPPERS = {"iter.IterableWrapper", "map.SequenceWrapper"}
+"""Operators without a method of their own, which the catalogues do not list."""
+
+BEYOND_THE_CATALOGUE = {"service.prefetch", "users.generator", "users.iterator", "users.torch", "users.stateful"}
+"""What is no operator, and has to keep the laws all the same."""
+
+
+def operators() -> list[str]:
+    """Every operator that must have specimens: the catalogues, the wrappers, and what is beyond."""
+    catalogue = {f"iter.{name}" for name in datapipes.iter.CATALOGUE} | {
+        f"map.{name}" for name in datapipes.map.CATALOGUE
+    }
+    return sorted(catalogue | WRAPPERS | BEYOND_THE_CATALOGUE)
+
+
+def specimens_of(operator: str) -> list[Specimen]:
+    """The specimens of one operator."""
+    return [specimen for specimen in SPECIMENS if specimen.operator == operator]

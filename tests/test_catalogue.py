@@ -1,0 +1,119 @@
+"""The catalogue is sorted and complete, and an operator is called alike as a method and by its name."""
+
+from __future__ import annotations
+
+import pkgutil
+from inspect import Parameter, signature
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import datapipes.iter
+import datapipes.map
+from datapipes.fluent import IterMethods, MapMethods
+from datapipes.iter import IterDataPipe
+from datapipes.map import MapDataPipe
+
+KINDS: list[tuple[ModuleType, type, type]] = [
+    (datapipes.iter, IterDataPipe, IterMethods),
+    (datapipes.map, MapDataPipe, MapMethods),
+]
+OPERATORS = [
+    pytest.param(base, name, operator, id=f"{module.__name__}.{name}")
+    for module, base, _ in KINDS
+    for name, operator in module.CATALOGUE.items()
+]
+# Files that hold no operator, but what several of them have in common.
+HELPING = {"datapipes.iter.hub", "datapipes.iter.inputs"}
+# What an operator reads is its first parameter and an attribute of the same name, which users' code relies on.
+FIRST = {
+    "source_datapipe": {
+        *("cycle", "enumerate", "header", "parse_csv", "parse_csv_as_dict", "prefetch", "readlines", "repeat"),
+        *("sharding_filter", "unzip"),
+    },
+    "datapipes": {"concat", "mux", "zip", "zip_longest"},
+    "source_dp": {"in_memory_cache"},
+    "root": {"list_files"},
+}
+
+
+def methods(fluent: type) -> set[str]:
+    """The public methods of a kind of pipe, wherever they are written out."""
+    return {name for base in fluent.__mro__ for name in vars(base) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(("module", "base", "fluent"), KINDS)
+def test_the_catalogue_is_sorted(module: Any, base: type, fluent: type) -> None:
+    assert list(module.CATALOGUE) == sorted(module.CATALOGUE)
+
+
+@pytest.mark.parametrize(("module", "base", "fluent"), KINDS)
+def test_the_methods_are_those_of_the_catalogue(module: Any, base: type, fluent: type) -> None:
+    assert methods(fluent) == set(module.CATALOGUE)
+    assert issubclass(base, fluent)
+    for name in module.CATALOGUE:
+        assert name not in base.functions, "a method of its own must not be looked up in users' names"  # type: ignore[attr-defined]  # both kinds have it
+
+
+def test_every_file_of_operators_is_in_the_catalogue() -> None:
+    files = {
+        file.name
+        for module, *_ in KINDS
+        for file in pkgutil.walk_packages(module.__path__, f"{module.__name__}.")
+        if not file.ispkg
+    }
+    used = {
+        x.__module__ for module, *_ in KINDS for x in vars(module).values() if getattr(x, "__module__", None) in files
+    }
+    assert files - HELPING == used
+
+
+@pytest.mark.parametrize(("module", "base", "fluent"), KINDS)
+def test_what_has_a_method_is_in_the_catalogue_and_exported(module: Any, base: type, fluent: type) -> None:
+    exported = {name: getattr(module, name) for name in module.__all__}
+    assert {name for name in vars(module) if name[:1].isupper()} == {*exported, *made_elsewhere(module)}
+    for operator in module.CATALOGUE.values():
+        assert operator.__name__ in {*exported, *made_elsewhere(module)}
+    catalogues = [other.CATALOGUE for other, *_ in KINDS]
+    for operator in exported.values():
+        name = getattr(operator, "_fluent", None)
+        assert name is None or operator in [catalogue.get(name) for catalogue in catalogues]
+
+
+def made_elsewhere(module: ModuleType) -> set[str]:
+    """What makes the other kind of pipe is in the catalogue, and exported beside its kin."""
+    return {"IterToMapConverter"} if module is datapipes.iter else {"MapToIterConverter"}
+
+
+@pytest.mark.parametrize(("module", "base", "fluent"), KINDS)
+def test_exports_are_sorted(module: Any, base: type, fluent: type) -> None:
+    first, *others = module.__all__
+    assert first == "CATALOGUE"
+    assert others == sorted(others)
+
+
+def after_the_source(operator: Any) -> list[tuple[str, Any, Any]]:
+    first, *others = signature(operator).parameters.values()
+    parameters = [first, *others] if first.kind is Parameter.VAR_POSITIONAL else others
+    return [(p.name, p.kind, p.default) for p in parameters]
+
+
+@pytest.mark.parametrize(("base", "name", "operator"), OPERATORS)
+def test_a_method_takes_what_its_operator_takes(base: type, name: str, operator: Any) -> None:
+    _, *parameters = signature(getattr(base, name)).parameters.values()
+    assert [(p.name, p.kind, p.default) for p in parameters] == after_the_source(operator)
+
+
+@pytest.mark.parametrize(("base", "name", "operator"), OPERATORS)
+def test_the_source_has_the_name_that_users_know(base: type, name: str, operator: Any) -> None:
+    first = next(iter(signature(operator).parameters))
+    assert first == next((known for known, names in FIRST.items() if name in names), "datapipe")
+
+
+@pytest.mark.parametrize(("base", "name", "operator"), OPERATORS)
+def test_a_method_is_documented_with_an_example(base: type, name: str, operator: Any) -> None:
+    for described in (getattr(base, name), operator):
+        text = described.__doc__ or ""
+        assert ">>>" in text, f"{described} has no example"
+        assert "." in text.splitlines()[0], f"{described} does not say in a sentence what it does"

@@ -1,0 +1,148 @@
+"""Random graphs of operators give what a naive interpreter says, and can be saved and resumed anywhere.
+
+What is random is the graph, the seed, where it is saved, and in which turns two openings are read. Every run of the
+tests draws the same.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from datapipes.structure import Pipe
+from loader2 import DataLoader2
+from loader2.adapters import Shuffle
+from tests.laws_of_position import taken
+from tests.naive_graphs import (
+    JOINS,
+    MOST_ELEMENTS,
+    UNARY,
+    Graph,
+    Joined,
+    Known,
+    Source,
+    Split,
+    Stepped,
+    Steps,
+    TooMany,
+    as_text,
+)
+
+GRAPHS = 200
+
+
+def steps_of(names: list[str], most: int) -> st.SearchStrategy[Steps]:
+    one = st.tuples(st.sampled_from(names), st.integers(1, 3))
+    return st.lists(one, max_size=most).map(tuple)
+
+
+# The first one is what failures are reduced to; short streams end before anything interesting happens.
+SOURCES = st.builds(Source, st.sampled_from([0, 100, 200]), st.sampled_from([9, 12, 5, 2, 1, 0]), st.booleans())
+# A cycle on a branch would go back alone, without its sibling: that is refused.
+ALONE = {"cycle", "no end"}
+# What is known behind these, although the order is not.
+ELEMENTWISE = [name for name, operator in UNARY.items() if operator.knows(Known.ELEMENTS) is Known.ELEMENTS]
+
+
+def is_small(graph: Graph) -> bool:
+    try:
+        return len(graph.means()) <= MOST_ELEMENTS
+    except TooMany:
+        return False
+
+
+def graphs(unary: list[str], joins: list[str]) -> st.SearchStrategy[Graph]:
+    """Graphs of some of the operators."""
+    branch = steps_of([name for name in unary if name not in ALONE], 2)
+
+    def larger(smaller: st.SearchStrategy[Graph]) -> st.SearchStrategy[Graph]:
+        return st.one_of(
+            st.builds(Stepped, smaller, steps_of(unary, 4)),
+            st.builds(Joined, st.sampled_from(joins), smaller, smaller),
+            st.builds(Split, st.booleans(), st.sampled_from(joins), smaller, branch, branch),
+        )
+
+    return st.recursive(SOURCES, larger, max_leaves=4).filter(is_small)
+
+
+GRAPH = graphs(list(UNARY), list(JOINS))
+ELEMENTWISE_GRAPH = graphs(ELEMENTWISE, ["concat"])
+SEEDS = st.integers(0, 2**64 - 1)
+EXAMPLES = settings(max_examples=GRAPHS, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+
+
+def loaded(pipe: Pipe, seed: int | None = None) -> DataLoader2[Any]:
+    loader: DataLoader2[Any] = DataLoader2(pipe)
+    if seed is not None:
+        loader.seed(seed)
+    return loader
+
+
+def as_texts(elements: Iterable[Any]) -> list[str]:
+    return [as_text(element) for element in elements]
+
+
+@EXAMPLES
+@given(GRAPH)
+def test_without_shuffling_a_graph_gives_what_it_means(graph: Graph) -> None:
+    expected = as_texts(graph.means())
+    assert as_texts(iter(DataLoader2(graph.build(), Shuffle(False)))) == expected
+
+
+@EXAMPLES
+@given(GRAPH, SEEDS)
+def test_with_shuffling_a_graph_gives_what_is_known_of_it(graph: Graph, seed: int) -> None:
+    check_against_what_is_known(graph, seed)
+
+
+@EXAMPLES
+@given(ELEMENTWISE_GRAPH, SEEDS)
+def test_shuffles_lose_nothing_and_double_nothing(graph: Graph, seed: int) -> None:
+    assert graph.known() >= Known.ELEMENTS
+    check_against_what_is_known(graph, seed)
+
+
+def check_against_what_is_known(graph: Graph, seed: int) -> None:
+    expected, known = as_texts(graph.means()), graph.known()
+    found = as_texts(iter(loaded(graph.build(), seed)))
+    if known is Known.ORDER:
+        assert found == expected
+    elif known is Known.ELEMENTS:
+        assert Counter(found) == Counter(expected)
+    elif known is Known.LENGTH:
+        assert len(found) == len(expected)
+    assert as_texts(iter(loaded(graph.build(), seed))) == found, "the same seed gives another order"
+
+
+@EXAMPLES
+@given(GRAPH, SEEDS, st.data())
+def test_a_graph_is_resumed_exactly_wherever_it_was_saved(graph: Graph, seed: int, data: st.DataObject) -> None:
+    whole, loader = taken(iter(loaded(graph.build(), seed))), loaded(graph.build(), seed)
+    done = 0
+    for _ in range(3):
+        k = data.draw(st.integers(done, len(whole)), label="saved after")
+        iterator = iter(loader)
+        assert taken(iterator, k - done) == whole[done:k]
+        state = pickle.dumps(loader.state_dict())
+        assert taken(iterator) == whole[k:], "after it was saved"
+        loader, done = loaded(graph.build()), k
+        loader.load_state_dict(pickle.loads(state))
+    assert taken(iter(loader)) == whole[done:]
+
+
+@EXAMPLES
+@given(GRAPH, SEEDS, SEEDS, st.lists(st.booleans(), max_size=30))
+def test_two_openings_of_a_graph_are_independent(graph: Graph, one: int, other: int, turns: list[bool]) -> None:
+    pipe = graph.build()
+    alone = [taken(iter(loaded(pipe, seed))) for seed in (one, other)]
+    openings: list[Iterator[Any]] = [iter(loaded(pipe, seed)) for seed in (one, other)]
+    found: list[list[str]] = [[], []]
+    for turn in turns:
+        found[turn] += taken(openings[turn], 1)
+    for which, opening in enumerate(openings):
+        assert found[which] + taken(opening) == alone[which]

@@ -1,0 +1,149 @@
+"""The tour behind `make demo`: load two CSV files, train on them, stop in the middle of an epoch and go on.
+
+One learns what a pipeline looks like, that a seed decides the order of an epoch, and that training which was
+interrupted ends with the same weights, to the last bit, as training which was not.
+"""
+
+import random
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from datapipes.graph import to_text
+from datapipes.iter import IterableWrapper, IterDataPipe
+from loader2 import DataLoader2
+from reading_services import InProcessReadingService
+
+ROWS_PER_FILE = 20_000
+BATCH_SIZE = 64
+BATCHES = -(-2 * ROWS_PER_FILE // BATCH_SIZE)
+EPOCHS = 3
+STOP_AFTER = 200  # batches of the epoch that is interrupted
+
+Batch = tuple[Tensor, Tensor]
+
+
+def main() -> None:
+    torch.manual_seed(0)  # the first weights of the models
+    torch.set_num_threads(1)  # so small a model is only slowed down by more
+    with TemporaryDirectory() as folder:
+        paths = [written(Path(folder) / f"part{number}.csv", seed=number) for number in range(2)]
+        graph = batches_of(paths)
+        print(f"The graph, its end first:\n\n{to_text(graph).replace(folder, '...')}\n")
+        trainer = Trainer(graph)
+        print(f"Training on {2 * ROWS_PER_FILE:,} rows in batches of {BATCH_SIZE}:\n")
+        for epoch in range(EPOCHS):
+            trainer.loader.seed(epoch)
+            trainer.train_epoch(epoch)
+        interrupt_and_resume(trainer, graph, Path(folder) / "checkpoint.pt")
+
+
+def written(path: Path, seed: int) -> str:
+    """A CSV file of rows ``x1,x2,y`` where y is 3 * x1 - 2 * x2 + 1 and a little noise."""
+    draw = random.Random(seed)
+    with path.open("w") as file:
+        for _ in range(ROWS_PER_FILE):
+            x1, x2 = draw.uniform(-1, 1), draw.uniform(-1, 1)
+            file.write(f"{x1:.6f},{x2:.6f},{3 * x1 - 2 * x2 + 1 + draw.gauss(0, 0.1):.6f}\n")
+    return str(path)
+
+
+def batches_of(paths: list[str]) -> IterDataPipe[Batch]:
+    """The graph. Nothing is opened or read here: it says what the stream is."""
+    rows = IterableWrapper(paths).open_files().parse_csv()
+    return rows.shuffle().sharding_filter().map(numbers).batch(BATCH_SIZE).collate(tensors)
+
+
+def numbers(row: list[str]) -> list[float]:
+    return [float(field) for field in row]
+
+
+def tensors(batch: list[list[float]]) -> Batch:
+    table = torch.tensor(batch)
+    return table[:, :2], table[:, 2:]
+
+
+class Trainer:
+    """A model, its optimizer, and the loader of its batches: what a checkpoint holds."""
+
+    def __init__(self, graph: IterDataPipe[Batch]) -> None:
+        self.model = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 1))
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.05)
+        self.loader = DataLoader2(graph, reading_service=InProcessReadingService())
+
+    def step(self, batch: Batch) -> float:
+        """One step of the optimizer; the loss before it."""
+        inputs, targets = batch
+        loss = nn.functional.mse_loss(self.model(inputs), targets)
+        self.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]  # torch's own method has no types
+        self.optimizer.step()
+        return loss.item()
+
+    def train_epoch(self, epoch: int) -> None:
+        started = perf_counter()
+        losses = [self.step(batch) for batch in shown(iter(self.loader), f"epoch {epoch}", BATCHES)]
+        speed = 2 * ROWS_PER_FILE / (perf_counter() - started)
+        print(f"epoch {epoch}: loss {sum(losses) / len(losses):.4f}, {speed:,.0f} rows/s with training")
+
+    def checkpoint(self) -> dict[str, object]:
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "loader": self.loader.state_dict(),
+        }
+
+    def restore(self, path: Path) -> None:
+        saved = torch.load(path)
+        self.model.load_state_dict(saved["model"])
+        self.optimizer.load_state_dict(saved["optimizer"])
+        self.loader.load_state_dict(saved["loader"])
+
+
+def shown(batches: Iterator[Batch], title: str, total: int) -> Iterator[Batch]:
+    """The same batches with a progress bar, if anybody watches: a log gets no bar."""
+    bar: Iterator[Batch] = tqdm(
+        batches, desc=title, total=total, unit="batch", leave=False, disable=not sys.stderr.isatty()
+    )
+    return bar
+
+
+def interrupt_and_resume(trainer: Trainer, graph: IterDataPipe[Batch], path: Path) -> None:
+    """Save in mid-epoch, go on from there twice, and compare."""
+    trainer.loader.seed(EPOCHS)
+    batches = iter(trainer.loader)
+    for batch in islice(batches, STOP_AFTER):
+        trainer.step(batch)
+    torch.save(trainer.checkpoint(), path)
+    print(f"\nSaved a checkpoint of {path.stat().st_size / 1024:,.0f} KiB after batch {STOP_AFTER} of epoch {EPOCHS}.")
+
+    rest = list(batches)
+    for batch in rest:
+        trainer.step(batch)
+
+    resumed = Trainer(graph)  # as in a new process: another model, another loader
+    resumed.restore(path)
+    restored = list(iter(resumed.loader))
+    for batch in restored:
+        resumed.step(batch)
+
+    assert len(rest) == len(restored) == BATCHES - STOP_AFTER
+    assert all(map(same, rest, restored))
+    assert all(map(torch.equal, trainer.model.parameters(), resumed.model.parameters()))
+    print(f"Resumed in a new loader: the {len(restored)} batches that were left are the same to the last bit,")
+    print("and so are the weights after them.")
+
+
+def same(one: Batch, other: Batch) -> bool:
+    return all(map(torch.equal, one, other))
+
+
+if __name__ == "__main__":
+    main()
