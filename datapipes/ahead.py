@@ -21,7 +21,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from datapipes.cells import Cell, Table, fields
-from datapipes.errors import GraphError
+from datapipes.errors import GraphError, UnsavableElement
 from datapipes.streams import StreamWrapper, holds_stream
 
 _PATIENCE = 2.0  # seconds to wait for a thread that is stuck in its source when it is told to stop
@@ -72,7 +72,10 @@ class Ahead(Cell):
                 self._arrived.get()
                 element, error, self._above = self._buffer.popleft()
                 if error is not None:
-                    raise error
+                    try:
+                        raise error
+                    finally:
+                        del error  # its traceback holds this frame
                 if element is _END:
                     return
                 self._credit.put(True)
@@ -91,15 +94,18 @@ class Ahead(Cell):
                     element = next(source, _END)
                     made = perf_counter()
                     look = looking <= _CHEAP * (making + made - started) or holds_stream(element)
-                    taken = _Taken(element, None, mark() if look and mark is not None else None)
+                    taken = _Taken(element, None, _positions(mark) if look else None)
+                    del element
                 except BaseException as error:  # handed to the consumer, who raises it
                     made = perf_counter()
-                    taken = _Taken(None, error, None if mark is None else mark())
+                    taken = _Taken(None, error, _positions(mark))
                 self._buffer.append(taken)
+            at_end = taken.error is not None or taken.element is _END
+            del taken  # the consumer has it
             making += made - started
             looking += perf_counter() - made
             self._arrived.put(None)
-            if taken.error is not None or taken.element is _END:
+            if at_end:
                 return
 
     def _stop(self) -> None:
@@ -108,7 +114,8 @@ class Ahead(Cell):
             while not self._credit.empty():
                 self._credit.get_nowait()
             self._credit.put(False)
-            thread.join(_PATIENCE)
+            if thread is not threading.current_thread():  # in which the collector may find an abandoned iterator
+                thread.join(_PATIENCE)
 
     def hold_still(self) -> AbstractContextManager[object]:
         if self._above is not None or self._thread is None:
@@ -138,3 +145,11 @@ class Ahead(Cell):
         for taken in self._buffer:
             StreamWrapper.close_streams(taken.element)
         self._buffer.clear()
+
+
+def _positions(mark: Callable[[], Table] | None) -> Table | None:
+    """The positions above, or None if nobody may look, or they cannot be saved: that is an error only when saving."""
+    try:
+        return None if mark is None else mark()
+    except UnsavableElement:
+        return None

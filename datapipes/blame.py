@@ -63,5 +63,7 @@ def _stage_of(frame: FrameType, line: int) -> structure.Pipe | None:
     if is_loop(frame.f_code):
         step = step_at(frame.f_code, line)
         return None if step is None else frame.f_locals["stages"][step]
+    if "self" not in frame.f_code.co_varnames:
+        return None  # looking at the variables of a frame keeps them alive, the exception among them
     owner: Any = frame.f_locals.get("self")
     return owner if structure.is_pipe(owner) and "_place" in vars(owner) else None

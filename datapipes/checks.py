@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from datapipes.describe import stage
 from datapipes.errors import BadArgument, BadArgumentType
-from datapipes.structure import Pipe, is_pipe, parents
+from datapipes.structure import Pipe, parents
 
 
 def needs_callable(method: str, fn: object) -> None:
@@ -20,15 +20,6 @@ def needs(condition: bool, pipe: Pipe, reason: str) -> None:
     """Refuse an argument of a pipe whose attributes are already set; the message shows the call."""
     if not condition:
         raise BadArgument(f"{reason}, in {stage(pipe)}")
-
-
-def needs_pipes(method: str, kind: type, pipes: tuple[Any, ...]) -> None:
-    """Refuse arguments that are not pipes of the right kind."""
-    for pipe in pipes:
-        if not isinstance(pipe, kind) and not is_pipe(pipe):
-            raise BadArgumentType(
-                f"{method}() expects every input to be an `{kind.__name__}`, got {type(pipe).__name__}: {pipe!r:.60}"
-            )
 
 
 def length_of(pipe: object) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 from inspect import Parameter
 from types import BuiltinFunctionType, MethodDescriptorType, ModuleType
@@ -21,6 +22,7 @@ from datapipes.shortened import SECRET, is_secret, shortened
 from datapipes.where import where
 
 _MOST_STAGES = 100
+_MOST_NESTED = 20
 
 _MISSING = object()
 
@@ -32,23 +34,31 @@ def chain(pipe: object) -> str:
     >>> IterableWrapper(range(9)).filter(bool).batch(4, drop_last=True)
     IterableWrapper(range(0, 9)).filter(bool).batch(4, drop_last=True)
     """
-    return _chain(pipe, [_MOST_STAGES])
+    return _chain(pipe, _Room(_MOST_STAGES, _MOST_NESTED))
 
 
 def stage(pipe: object) -> str:
     """One stage, without what is above it: ``.batch(4, drop_last=True)``."""
-    return _call(pipe, [0])
+    return _call(pipe, _Room(0, 0))
 
 
-def _chain(pipe: object, budget: list[int]) -> str:
-    """Walk up the first parents in a loop; ``budget`` is what may still be printed of the whole graph."""
+@dataclass(slots=True)
+class _Room:
+    """What may still be printed of a graph: how many stages, and how deep one inside the other."""
+
+    stages: int
+    levels: int
+
+
+def _chain(pipe: object, room: _Room) -> str:
+    """Walk up the first parents in a loop."""
     calls = []
     while True:
-        budget[0] -= 1
-        if budget[0] < 0:
+        room.stages -= 1
+        if room.stages < 0:
             calls.append("...")
             break
-        calls.append(_call(pipe, budget))
+        calls.append(_call(pipe, room))
         hub = structure.hub_of(pipe)
         parents = structure.parents(pipe) if hub is None else [hub]
         if not parents or (hub is None and _fluent(pipe) is None):
@@ -63,11 +73,11 @@ def _fluent(pipe: object) -> str | None:
     return name
 
 
-def _call(pipe: object, budget: list[int]) -> str:
+def _call(pipe: object, room: _Room) -> str:
     if structure.hub_of(pipe) is not None:
         return f"[{vars(pipe)['instance_id']}]"  # a child of fork or demux
     fluent = _fluent(pipe)
-    arguments = _arguments(pipe, skip_source=fluent is not None, budget=budget)
+    arguments = _arguments(pipe, skip_source=fluent is not None, room=room)
     return f"{'.' + fluent if fluent else type(pipe).__qualname__}({', '.join(arguments)})"
 
 
@@ -79,7 +89,7 @@ def _parameters(cls: type) -> Sequence[Parameter]:
         return []
 
 
-def _arguments(pipe: object, skip_source: bool, budget: list[int]) -> list[str]:
+def _arguments(pipe: object, skip_source: bool, room: _Room) -> list[str]:
     """The arguments of the constructor call, read back from the attributes of the same names."""
     shown: list[str] = []
     values = structure.attributes(pipe)
@@ -89,16 +99,16 @@ def _arguments(pipe: object, skip_source: bool, budget: list[int]) -> list[str]:
         is_source, skip_source = skip_source, False
         if kind is Parameter.VAR_POSITIONAL:
             items = list(value) if isinstance(value, tuple | list) else []
-            shown += [_value(item, budget) for item in (items[1:] if is_source else items)]
+            shown += [_value(item, room) for item in (items[1:] if is_source else items)]
         elif kind is Parameter.VAR_KEYWORD:
             options = value if isinstance(value, dict) else {}
-            shown += [_named(str(key), item, budget) for key, item in options.items()]
+            shown += [_named(str(key), item, room) for key, item in options.items()]
         elif is_source:
             continue
         elif default is Parameter.empty and kind is not Parameter.KEYWORD_ONLY:
-            shown.append(_secret_or_value(name, value, budget))
+            shown.append(_secret_or_value(name, value, room))
         elif value is not _MISSING and value is not default and not _same(value, default):
-            shown.append(_named(name, value, budget))
+            shown.append(_named(name, value, room))
     return shown
 
 
@@ -106,39 +116,48 @@ def _same(value: object, default: object) -> bool:
     return type(value) is type(default) and isinstance(value, bool | int | float | str | tuple) and value == default
 
 
-def _named(name: str, value: Any, budget: list[int]) -> str:
-    return f"{name}={_secret_or_value(name, value, budget)}"
+def _named(name: str, value: Any, room: _Room) -> str:
+    return f"{name}={_secret_or_value(name, value, room)}"
 
 
-def _secret_or_value(name: str, value: Any, budget: list[int]) -> str:
-    return SECRET if is_secret(name, value) else _value(value, budget)
+def _secret_or_value(name: str, value: Any, room: _Room) -> str:
+    return SECRET if is_secret(name, value) else _value(value, room)
 
 
-def _value(value: Any, budget: list[int]) -> str:
+def _value(value: Any, room: _Room) -> str:
     if value is _MISSING:
         return "..."  # a class that keeps its argument under another name, or not at all
     if structure.is_pipe(value):
-        return _chain(value, budget) if budget[0] > 0 else "..."
+        return _inner_chain(value, room)
     if isinstance(value, type):
         return value.__qualname__
     if isinstance(value, Enum):
         return f"{type(value).__qualname__}.{value.name}"
     if isinstance(value, functools.partial):
-        arguments = [_value(item, budget) for item in (value.func, *value.args)]
-        arguments += [_named(name, item, budget) for name, item in value.keywords.items()]
+        arguments = [_value(item, room) for item in (value.func, *value.args)]
+        arguments += [_named(name, item, room) for name, item in value.keywords.items()]
         return f"functools.partial({', '.join(arguments)})"
     if callable(value):
         return _function(value)
     if next(structure.pipes_in(value), None) is not None:
-        return _collection(value, budget)
+        return _collection(value, room)
     return shortened(value)
 
 
-def _collection(held: Any, budget: list[int]) -> str:
+def _inner_chain(pipe: object, room: _Room) -> str:
+    if room.stages <= 0 or room.levels <= 0:
+        return "..."
+    room.levels -= 1
+    text = _chain(pipe, room)
+    room.levels += 1
+    return text
+
+
+def _collection(held: Any, room: _Room) -> str:
     """A collection with pipes in it."""
     if isinstance(held, dict):
-        return f"{{{', '.join(f'{_value(key, budget)}: {_value(item, budget)}' for key, item in held.items())}}}"
-    items = ", ".join(_value(item, budget) for item in held)
+        return f"{{{', '.join(f'{_value(key, room)}: {_value(item, room)}' for key, item in held.items())}}}"
+    items = ", ".join(_value(item, room) for item in held)
     if isinstance(held, tuple):
         return f"({items},)" if len(held) == 1 else f"({items})"
     return f"[{items}]" if isinstance(held, list) else f"{type(held).__name__}([{items}])"

@@ -28,7 +28,7 @@ def to_text(datapipe: Pipe) -> str:
     └── .map(str.upper)
         IterableWrapper('ab')
     """
-    readers = Counter(id(parent) for pipe in structure.walk(datapipe) for parent in structure.parents(pipe))
+    readers = Counter(id(source) for pipe in structure.walk(datapipe) for source in structure.occurrences(pipe))
     lines: list[str] = []
     numbers: dict[int, int] = {}
     drawn: set[int] = set()
@@ -50,7 +50,7 @@ def to_text(datapipe: Pipe) -> str:
                 continue
             drawn.add(id(pipe))
             lines.append(first + number + stage(pipe))
-            inputs = structure.parents(pipe)
+            inputs = list(structure.occurrences(pipe))
             if len(inputs) == 1:
                 stack.append((inputs[0], following, following, depth))
                 continue

@@ -10,7 +10,6 @@ elements hold streams, which is from the first on or never.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from operator import length_hint
 from types import GeneratorType
 from typing import Any, TypeVar
@@ -87,7 +86,7 @@ class Held(Cell):
             self._pending, self._loaded = False, None
             yield self._element
         while self._watch and self._positions is not None:
-            self._above = self._positions.at_start if self._at_start else partial(_same, self._positions.now())
+            self._above = self._positions.at_start if self._at_start else self._positions.kept()
             self._at_start, self._loaded = False, None
             for element in source:
                 self._watch = holds_stream(element)
@@ -172,7 +171,4 @@ class Held(Cell):
             self._becomes.close()
         if self._watch:
             StreamWrapper.close_streams(self._element)
-
-
-def _same(table: Table) -> Table:
-    return table
+        self.rest = self._element = self._becomes = self._counted = None

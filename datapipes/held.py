@@ -147,7 +147,15 @@ def fill(target: Pipe, pipe: Pipe, swap: Callable[[Pipe], Pipe]) -> None:
         target.__dict__[name] = _swapped(value, swap) if _may_hold(type(value)) and name not in data else value
     for name in _slots_of_class(type(pipe)):
         if hasattr(pipe, name):
-            object.__setattr__(target, name, _swapped(getattr(pipe, name), swap))
+            set_attribute(target, name, _swapped(getattr(pipe, name), swap))
+
+
+def set_attribute(pipe: Pipe, name: str, value: object) -> None:
+    """Set what ``attributes`` shows, whatever the class does when somebody sets it."""
+    if name in _slots_of_class(type(pipe)):
+        object.__setattr__(pipe, name, value)
+    else:
+        pipe.__dict__[name] = value
 
 
 def _swapped(value: Any, swap: Callable[[Pipe], Pipe]) -> Any:
@@ -157,16 +165,16 @@ def _swapped(value: Any, swap: Callable[[Pipe], Pipe]) -> Any:
         return value
     if isinstance(value, dict):
         keys = [_swapped(key, swap) for key in value]  # keys first, as in _items
-        return _refilled(value, dict.update, list(zip(keys, [_swapped(v, swap) for v in value.values()], strict=True)))
+        return _refilled(value, dict(zip(keys, [_swapped(item, swap) for item in value.values()], strict=True)))
     items = [_swapped(item, swap) for item in value]
     if isinstance(value, list | deque):
-        return _refilled(value, type(value).extend, items)
+        return _refilled(value, items)
     return getattr(value, "_make", type(value))(items)  # a namedtuple takes its fields one by one
 
 
-def _refilled(collection: Any, add: Callable[[Any, Any], object], items: list[Any]) -> Any:
+def _refilled(collection: Any, items: Any) -> Any:
     """The same kind of collection, with what its class remembers beside its items, around others."""
     new = copy.copy(collection)
     new.clear()
-    add(new, items)
+    (new.update if isinstance(new, dict) else new.extend)(items)
     return new

@@ -1,11 +1,11 @@
 """Users' own classes, and torch's: stages that have an ``__iter__`` and know nothing of sessions.
 
-Such a class works unchanged. It is iterated on a copy, so that the attributes it sets are its own for this one opening,
-and so are its generators of random numbers; what else its attributes refer to is shared, as a cache should be. The
-pipes above it are copies too, bound to the run of the session, so that ``for x in self.source_datapipe`` draws the same
-random numbers and the same shard as the rest of the graph. ``set_seed``, ``apply_sharding`` and ``reset`` are called on
-the copies as torchdata called them. A seed that the user has set is left as it is in the first epoch, and goes into the
-seeds of the epochs after it.
+Such a class works unchanged. It is iterated on a copy, so that the attributes it sets are its own for this one opening.
+So are its generators of random numbers and its buffers (lists, sets and deques of up to a thousand items); a dict and
+whatever is larger is shared, being a cache or data. The pipes above it are copies too, bound to the run of the session,
+so that ``for x in self.source_datapipe`` draws the same random numbers and the same shard as the rest of the graph.
+``set_seed``, ``apply_sharding`` and ``reset`` are called on the copies as torchdata called them. A seed that the user
+has set is left as it is in the first epoch, and goes into the seeds of the epochs after it.
 
 Its position is a count, and resuming makes it give that many again, which runs everything above it once more. A class
 that has ``state_dict`` and ``load_state_dict`` is not replayed: it says what it remembers, complete at each ``yield``,
@@ -15,26 +15,26 @@ and the pipes above it go on from where they were.
 from __future__ import annotations
 
 import copy
+from collections import deque
 from collections.abc import Iterator
 from inspect import signature
 from random import Random, SystemRandom
-from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from datapipes import structure
-from datapipes.cells import Cell, count
-from datapipes.counting import Counted, skip
-from datapipes.elements import pack, unpack
-from datapipes.errors import StateError
 from datapipes.own_iter import FRESH, PINNED, RUN
 from datapipes.pipe import IterDataPipe
+from datapipes.replaying import Remembered, Replayed
 from datapipes.seeds import Run
 from datapipes.sharding import SHARDING_PRIORITIES
 
 if TYPE_CHECKING:
     from datapipes.opening import Opening
+
+
+_LARGEST_BUFFER = 1000
 
 
 def has_method(pipe: structure.Pipe, name: str) -> bool:
@@ -54,6 +54,9 @@ def saves_itself(pipe: structure.Pipe) -> bool:
 
 def shard(pipe: structure.Pipe, of: int, index: int, group: object) -> None:
     """Call ``apply_sharding`` of any class: with the group if it takes three arguments."""
+    groups = vars(pipe).get("groups")
+    if type(groups) is dict:  # torch's class changes it, and the pipe may be a copy that shares it
+        pipe.__dict__["groups"] = dict(groups)
     if len(signature(pipe.apply_sharding).parameters) < 3:
         pipe.apply_sharding(of, index)
     else:
@@ -76,13 +79,13 @@ def pin_seed(pipe: structure.Pipe, seed: int) -> None:
 def start(pipe: structure.Pipe, at: Opening) -> Iterator[Any]:
     """Start a stage that has an ``__iter__`` of its own."""
     if saves_itself(pipe):
-        cell: _Saved | _Replayed = at.cell(_Saved)
+        cell: Remembered | Replayed = at.cell(Remembered)
         streams = [parent for parent in structure.parents(pipe) if structure.is_stream(parent)]
         opened = {id(parent): _Opened(parent, at.source(parent), at.run) for parent in streams}
         _bind(pipe, at.run, at.seed())
         structure.fill(pipe, pipe, lambda parent: opened.get(id(parent), parent))
     else:
-        cell = at.cell(_Replayed)
+        cell = at.cell(Replayed)
         stages = structure.walk(pipe)
         shards = shards_above(stages, at.run)
         for stage in stages:
@@ -106,8 +109,9 @@ def _bind(stage: structure.Pipe, run: Run, seed: int) -> None:
     if structure.is_native(stage) or not structure.is_stream(stage):
         return
     for name, value in structure.attributes(stage).items():
-        if _draws(value):
-            object.__setattr__(stage, name, copy.deepcopy(value))
+        if _changes(value):
+            own = copy.deepcopy(value) if _draws(value) else copy.copy(value)
+            structure.set_attribute(stage, name, own)
     if has_method(stage, "set_seed"):
         _set_seed(stage, run, seed)
     if run.shard is not None and is_sharding(stage):
@@ -115,6 +119,11 @@ def _bind(stage: structure.Pipe, run: Run, seed: int) -> None:
     if isinstance(stage, IterDataPipe):  # torch's own base class resets its pipes by itself
         stage.reset()
         stage.__dict__[FRESH] = True
+
+
+def _changes(value: object) -> bool:
+    """Whether a class would change a value rather than replace it: a generator of random numbers, or a buffer."""
+    return _draws(value) or (type(value) in (list, deque, set, bytearray) and len(value) <= _LARGEST_BUFFER)  # type: ignore[arg-type]  # these have a length
 
 
 def _draws(value: object) -> bool:
@@ -150,71 +159,3 @@ class _Opened(IterDataPipe[Any]):
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.pipe, name)
-
-
-class _Replayed(Cell):
-    """The position of a plain class: how many elements it has given."""
-
-    def __init__(self) -> None:
-        self._behind = 0
-        self._counted: Counted[Any] | None = None
-        self._inner: Iterator[Any] = iter(())
-
-    def start(self, pipe: structure.Pipe) -> Iterator[Any]:
-        if self._counted is not None:
-            if not _is_over(self._inner):
-                return self._counted.elements  # an exception below this stage has not touched it
-            self._behind = self._counted.taken
-        self._inner = iter(pipe)
-        self._counted = Counted(self._replayed(self._inner, self._behind), start=self._behind)
-        return self._counted.elements
-
-    @staticmethod
-    def _replayed(inner: Iterator[Any], behind: int) -> Iterator[Any]:
-        return inner if behind == 0 else _after(inner, behind)
-
-    def save(self) -> int:
-        return self._behind if self._counted is None else self._counted.taken
-
-    def load(self, saved: Any) -> None:
-        self._behind = count(saved)
-
-    def done(self) -> int:
-        return self.save()
-
-    def close(self) -> None:
-        if isinstance(self._inner, GeneratorType):
-            self._inner.close()
-
-
-def _after(inner: Iterator[Any], behind: int) -> Iterator[Any]:
-    there = skip(inner, behind)
-    if there < behind:
-        raise StateError(f"the stage gave {there} elements when it was replayed, and {behind} before it was saved")
-    yield from inner
-
-
-def _is_over(iterator: Iterator[Any]) -> bool:
-    return isinstance(iterator, GeneratorType) and iterator.gi_frame is None
-
-
-class _Saved(Cell):
-    """The position of a class that says what it remembers."""
-
-    def __init__(self) -> None:
-        self._pipe: structure.Pipe = None
-        self._loaded: Any = None
-
-    def start(self, pipe: structure.Pipe) -> Iterator[Any]:
-        if self._pipe is not None:
-            self._loaded = self._pipe.state_dict()
-        if self._loaded is not None:
-            pipe.load_state_dict(self._loaded)
-        self._pipe = pipe
-        return iter(pipe)
-
-    def save(self) -> bytes:
-        return pack(self._pipe.state_dict(), what=f"the state_dict() of {self.label}")
-
-    def load(self, saved: Any) -> None:
-        self._loaded = unpack(saved, what=f"the state_dict() of {self.label}")

@@ -8,11 +8,12 @@ before the exception, and goes on from there in all three cases.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from datapipes import structure
 from datapipes.cells import AT_START, Cell, Table, table_of
-from datapipes.errors import StateError
+from datapipes.errors import StateError, UnsavableElement
 from datapipes.seeds import Run
 
 if TYPE_CHECKING:
@@ -110,7 +111,19 @@ class Above:
         """As they are."""
         return table_of(self._all())
 
+    def kept(self) -> Callable[[], Table]:
+        """As they are now, for later; what cannot be saved is an error only when it is asked for."""
+        try:
+            table = self.now()
+        except UnsavableElement as error:
+            return partial(_refuse, error)
+        return lambda: table
+
     def at_start(self) -> Table:
         """As they were when the session was opened."""
         loaded = self._loaded or {}
         return {place: loaded.get(place, AT_START) for place, _ in self._all()}
+
+
+def _refuse(error: UnsavableElement) -> Table:
+    raise error

@@ -10,6 +10,7 @@ whoever builds the graph; nothing in this library calls one on a user's pipe.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
@@ -151,13 +152,12 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
         own_iter.wrap_methods(cls, IterDataPipe)
 
     def __iter__(self) -> Iterator[T_co]:
-        if type(self)._open is IterDataPipe._open and own_iter.RUN in vars(self):
+        is_its_own_iterator = type(self)._open is IterDataPipe._open
+        if is_its_own_iterator and not hasattr(type(self), "__next__"):
+            raise TypeError(f"{type(self).__name__} cannot be iterated: write an __iter__ that yields its elements")
+        if is_its_own_iterator and own_iter.RUN in vars(self):
             own_iter.begin(self)
-            return cast("Iterator[T_co]", self)  # a class that is its own iterator, by ``__next__``
-        if type(self)._open is IterDataPipe._open and not hasattr(type(self), "__next__"):
-            raise TypeError(
-                f"{type(self).__name__} cannot be iterated: write an __iter__ in it that yields its elements"
-            )
+            return cast("Iterator[T_co]", self)
         return own_iter.opened(self)
 
     def reset(self) -> None:
@@ -192,6 +192,21 @@ class MapDataPipe(Named, MapMethods[T_co], Dataset[T_co]):
 
     def __getitem__(self, key: Any) -> T_co:
         raise NotImplementedError(f"{type(self).__name__} has no __getitem__")
+
+    def __iter__(self) -> Iterator[T_co]:
+        # Python would ask for 0, 1, 2 ... up to an IndexError, which may be that of a user's function.
+        try:
+            length = len(self)
+        except TypeError:
+            length = sys.maxsize
+        for key in range(length):
+            try:
+                element = self[key]
+            except IndexError:
+                if length == sys.maxsize:
+                    return
+                raise
+            yield element
 
 
 def functional_datapipe(name: str, enable_df_api_tracing: bool = False) -> Callable[[C], C]:

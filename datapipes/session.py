@@ -53,6 +53,8 @@ class Session:
         self.failed = False
         self._native_end = native_end  # a subclass of an operator that calls the operator's own __iter__
         self._generators: dict[int, GeneratorType[Any, Any, Any]] = {}
+        self.opened: dict[int, Any] = {}
+        self._iterator: Iterator[Any] = iter(())
         self._lay_out()
 
     # -- opening -------------------------------------------------------------------------------------------------------
@@ -78,7 +80,7 @@ class Session:
         self.stages = tuple(f"{structure.place_of(stage)} {type(stage).__name__}" for stage in self._order)
 
     def _open_all(self) -> None:
-        self.opened: dict[int, Any] = {}
+        self.opened = {}
         self._depth: dict[int, int] = {}
         self._first: dict[int, int] = {}  # where in the order that which is above a stage begins
         self._shards: dict[int, object] = {}
@@ -218,6 +220,8 @@ class Session:
             for cell in self.cells.values():
                 closing.callback(cell.close)
             closing.callback(self._close_generators)
+        self.opened.clear()
+        self._iterator = iter(())
 
     def _close_generators(self) -> None:
         with ExitStack() as closing:
@@ -231,7 +235,8 @@ class Session:
     def fail(self, error: BaseException) -> None:
         """Note on an exception where it came from; the next element starts the stages again."""
         self.failed = True
-        add_note(error, self._end, self.progress)
+        if isinstance(error, Exception):  # and not Ctrl-C, which comes from no stage
+            add_note(error, self._end, self.progress)
 
     def progress(self, stage: structure.Pipe) -> tuple[structure.Pipe, int] | None:
         """The nearest stage, at or above the given one, that knows how many elements it has given, and that number."""

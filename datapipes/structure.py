@@ -21,6 +21,7 @@ from datapipes.held import (
     occurrences,
     parents,
     pipes_in,
+    set_attribute,
     with_parents,
 )
 
@@ -38,6 +39,7 @@ __all__ = [
     "pipes_in",
     "place_of",
     "rewrite",
+    "set_attribute",
     "unfold",
     "walk",
     "walk_by",
@@ -109,6 +111,7 @@ def unfold(pipe: Pipe) -> Pipe:
     that has a place keeps it; the others are numbered on, sources first.
     """
     stages = walk(pipe)
+    owned = _owned_hubs(stages)
     reads = {id(stage): _consumed(stage) for stage in stages}
     _needs_finite(stages, reads)
     shared: dict[int, list[tuple[Pipe, set[object]]]] = {}  # the copies of what is shared, each with its readers
@@ -125,6 +128,8 @@ def unfold(pipe: Pipe) -> Pipe:
                     made.append(new)
                     break
             else:
+                for hub in owned.get(id(parent), ()):
+                    shared.pop(id(hub), None)  # another copy of this stage had it
                 stack.append((parent, iter(reads[id(parent)]), []))
                 break
         else:
@@ -148,6 +153,30 @@ def unfold(pipe: Pipe) -> Pipe:
             stage.__dict__["_place"] = number
             number += 1
     return new
+
+
+def _owned_hubs(stages: list[Pipe]) -> dict[int, list[Pipe]]:
+    """For each stage, the hubs that everybody reads through it, and through no stage nearer to them.
+
+    Each copy of such a stage starts a hub of its own, so that two copies never share one.
+    """
+    if not any(map(is_hub, stages)):
+        return {}
+    order = {id(stage): -i for i, stage in enumerate(stages)}  # consumers first
+    through: dict[int, Pipe] = {}
+    owned: dict[int, list[Pipe]] = {}
+    for stage in reversed(stages):
+        if is_hub(stage) and id(stage) in through:
+            owned.setdefault(id(through[id(stage)]), []).append(stage)
+        for parent in parents(stage):
+            one, other = stage, through.get(id(parent), stage)
+            while one is not other:
+                if order[id(one)] > order[id(other)]:
+                    one = through[id(one)]
+                else:
+                    other = through[id(other)]
+            through[id(parent)] = one
+    return owned
 
 
 def _needs_finite(stages: list[Pipe], reads: dict[int, list[Pipe]]) -> None:

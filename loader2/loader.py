@@ -13,7 +13,7 @@ import warnings
 import weakref
 from collections.abc import Iterable
 from contextlib import nullcontext, suppress
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from datapipes import structure
 from datapipes.cells import Table
@@ -32,7 +32,6 @@ from reading_services import CheckpointableReadingServiceInterface, ReadingServi
 from reading_services.service import own_copy
 
 T_co = TypeVar("T_co", covariant=True)
-Self = TypeVar("Self", bound="DataLoader2[Any]")
 
 
 class DataLoader2(Generic[T_co]):
@@ -65,7 +64,7 @@ class DataLoader2(Generic[T_co]):
         self._session: Session | None = None  # the position in the epoch under way, or in the last one
         self._foreign: Any = None  # the iterator of what the service returned in place of a graph
         self._iterator: weakref.ref[DataLoader2Iterator[T_co]] | None = None
-        self._loaded = False  # whether the session stands where a state was loaded, and nobody has iterated it yet
+        self._loaded: Table | None = None  # the positions at which the session was opened, if a state was loaded
         self._service_state: bytes | None = None  # loaded, and not yet given to the service
         self._begun = self._initialized = False  # whether initialize() was called, and whether it returned
         self._unfinished = False  # whether the shutdown came in the middle of an epoch
@@ -79,14 +78,14 @@ class DataLoader2(Generic[T_co]):
         session = self._session
         if (previous := self._current()) is not None:
             previous.invalidate()
-        if session is None or session.asked or (self._epochs.pending is not None and not self._loaded):
+        if session is None or session.asked or (self._epochs.pending is not None and self._loaded is None):
             self._abandon()
             epochs = self._epochs.following()
             session, self._epochs = self._begin(epochs), epochs
-        elif self._loaded:  # nobody has taken an element of the epoch: the new iterator goes on with it
+        elif self._loaded is not None:  # nobody has taken an element of the epoch: the new iterator goes on with it
             self._epochs = self._epochs.resumed()
         iterator = DataLoader2Iterator.begin(self, session, self._foreign)
-        self._session, self._iterator, self._loaded = session, weakref.ref(iterator), False
+        self._session, self._iterator = session, weakref.ref(iterator)
         self.valid_iterator_id = 0 if self.valid_iterator_id is None else self.valid_iterator_id + 1
         return iterator
 
@@ -95,7 +94,7 @@ class DataLoader2(Generic[T_co]):
         return None if self._iterator is None else self._iterator()
 
     def _abandon(self) -> None:
-        session, self._session, self._foreign = self._session, None, None
+        session, self._session, self._foreign, self._loaded = self._session, None, None, None
         if session is not None:
             session.close()
 
@@ -170,7 +169,10 @@ class DataLoader2(Generic[T_co]):
                 "call state_dict() before shutdown(), or inside the `with` block"
             )
         session, service, for_service = self._session, self.reading_service, self._service_state
-        cells = None if session is None or session.ended else session.table()
+        if session is None or session.ended:
+            cells = None
+        else:
+            cells = session.table() if session.asked or self._loaded is None else self._loaded
         if isinstance(service, CheckpointableReadingServiceInterface) and for_service is None:
             for_service = service.checkpoint()
         return LoaderState(self._epochs, self._stages, cells, for_service).to_dict()
@@ -189,7 +191,7 @@ class DataLoader2(Generic[T_co]):
         self._abandon()
         self._service_state = state.service
         if state.cells is not None:
-            self._session, self._loaded = self._begin(state.epochs, state.cells), True
+            self._session, self._loaded = self._begin(state.epochs, state.cells), state.cells
         self._epochs = state.epochs
 
     def _restore_checkpoint_beginning_of_epoch(self) -> None:
@@ -197,15 +199,16 @@ class DataLoader2(Generic[T_co]):
         if self.valid_iterator_id is not None or self._epochs.seed is None:
             raise RuntimeError("load the state of an epoch first, with load_state_dict(), and iterate afterwards")
         self._abandon()
-        self._session, self._loaded = self._begin(self._epochs), True
+        self._session = self._begin(self._epochs)
+        self._loaded = self._session.table()
 
     @classmethod
     def from_state(
-        cls: type[Self],
+        cls,
         state: dict[str, Any],
         reading_service: ReadingServiceInterface | None = None,
         *,
-        datapipe: Any,
+        datapipe: IterDataPipe[T_co] | MapDataPipe[T_co],
         datapipe_adapter_fn: AdapterFn | Iterable[AdapterFn] | None = None,
     ) -> Self:
         """A new loader that stands where a state says.
@@ -239,7 +242,7 @@ class DataLoader2(Generic[T_co]):
                     finally:
                         service.finalize()
 
-    def __enter__(self: Self) -> Self:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc_info: object) -> None:

@@ -35,6 +35,7 @@ __all__ = ["LoaderState", "NotCheckpointable", "StateError", "UnsafeState", "Uns
 VERSION: Final = 1
 _FIELDS: Final = ("version", "status", "seed", "epoch", "pending", "stages", "cells", "service")
 _DEEPEST: Final = 100  # levels of lists and dicts in one another
+_MOST_VALUES: Final = 2_000_000  # a position is a few of them, and a graph has at most some hundred thousand
 _OF_TORCHDATA: Final = {"serialized_datapipe", "reading_service_state", "randomness_state"}
 
 
@@ -143,13 +144,16 @@ def _check(holds: bool, field: str, expected: str, found: Any) -> None:
 
 
 def _check_plain(value: Any, field: str) -> None:
-    """Refuse what no stage saves: other types, numbers beyond 64 bits, endless nesting."""
+    """Refuse what no stage saves: other types, numbers beyond 64 bits, and lists in lists without end."""
     pending = [(value, field, 0)]
+    left = _MOST_VALUES
     while pending:
         value, path, depth = pending.pop()
+        left -= 1
+        _check(left >= 0, field, f"at most {_MOST_VALUES} values, a shared one counted each time", value)
         if type(value) is dict:
-            inner = [*((key, f"{path}.keys()") for key in value)]
-            inner += ((item, f"{path}[{_shown(key)}]") for key, item in value.items())
+            inner = [(key, f"{path}.keys()") for key in value]
+            inner += [(item, f"{path}[{_shown(key)}]") for key, item in value.items()]
         elif type(value) in (list, tuple):
             inner = [(item, f"{path}[{i}]") for i, item in enumerate(value)]
         else:

@@ -7,6 +7,7 @@ from typing import Any
 
 from datapipes import legacy, structure
 from datapipes.errors import BadArgument, BadArgumentType
+from datapipes.iter import Prefetcher
 from datapipes.sharding import SHARDING_PRIORITIES
 from datapipes.where import where
 from reading_services.service import ReadingServiceInterface, ResetFn
@@ -44,7 +45,7 @@ class InProcessReadingService(ReadingServiceInterface):
                 legacy.shard(stage, _ONLY_ONE.num_workers, _ONLY_ONE.worker_id, SHARDING_PRIORITIES.MULTIPROCESSING)
         if self.init_fn is not None:
             datapipe = _graph_from(self.init_fn, self.init_fn(datapipe, _ONLY_ONE))
-        return datapipe.prefetch(self.prefetch_cnt) if self.prefetch_cnt else datapipe
+        return Prefetcher(datapipe, self.prefetch_cnt) if self.prefetch_cnt else datapipe
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         reset_fn = self.reset_fn

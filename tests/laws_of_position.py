@@ -57,12 +57,13 @@ class Stop:
 def resume(specimen: Specimen) -> None:
     """At every position, what is restored goes on as if nothing had happened, and so does what was saved."""
     epochs = _uninterrupted(specimen)
-    for stop in [*_stops_of_loader(specimen, epochs), *_chained(specimen, epochs)]:
-        must_equal(stop.state, stop.as_taken, f"{stop.where}: the state changed after it was taken")
-        loader = _restored(specimen, stop.state)
-        for number, expected in enumerate(stop.follows):
-            must_equal(taken(iter(loader)), expected, f"{stop.where}: epoch {number} after loading")
-        loader.shutdown()
+    for stops_of in (_stops_of_loader, _chained):
+        for stop in stops_of(specimen, epochs):
+            must_equal(stop.state, stop.as_taken, f"{stop.where}: the state changed after it was taken")
+            loader = _restored(specimen, stop.state)
+            for number, expected in enumerate(stop.follows):
+                must_equal(taken(iter(loader)), expected, f"{stop.where}: epoch {number} after loading")
+            loader.shutdown()
     if structure.is_native(specimen.pipe()):
         _resume_without_a_loader(specimen)
 

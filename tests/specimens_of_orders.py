@@ -50,6 +50,11 @@ def fork_with_itself(tap: Tap) -> Pipe:
     return a.zip(a).mux(b.batch(2))
 
 
+def fork_with_itself_in_cycles(tap: Tap) -> Pipe:
+    a, b = tap(numbers(4)).fork(2)
+    return a.zip(b.zip(b)).cycle(2)
+
+
 def fork_and_fork_again(tap: Tap) -> Pipe:
     joined = fork_in_step(tap)
     return joined.zip(joined.enumerate())
@@ -240,6 +245,8 @@ COMBINED = [
     Specimen("iter.mux", "of None", lambda tap: tap(numbers(3)).mux(IterableWrapper(Countable(None, 1, None)))),
     Specimen("iter.fork", "in step", fork_in_step),
     Specimen("iter.fork", "a child with itself", fork_with_itself),
+    # Each of two copies of such a cycle must have its own fork, or it cannot go back.
+    Specimen("iter.fork", "a child with itself, in cycles", fork_with_itself_in_cycles, after_fault="otherwise"),
     Specimen("iter.fork", "all of it with itself", fork_and_fork_again, after_fault="otherwise"),
     Specimen("iter.fork", "one after another", fork_one_after_another),
     Specimen("iter.fork", "unevenly", fork_unevenly),

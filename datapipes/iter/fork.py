@@ -102,7 +102,10 @@ class _ForkChild(Child[T_co]):
             while mine:
                 element = mine.popleft()
                 if type(element) is Lost:
-                    raise element.error
+                    try:
+                        raise element.error
+                    finally:
+                        del element  # a frame that names its own error would keep the iterator alive
                 yield element
             with lock:
                 if mine:

@@ -143,6 +143,9 @@ class _Number(Cell):
     def load(self, saved: Any) -> None:
         self._behind = count(saved)
 
+    def close(self) -> None:
+        self._behind, self._pairs = self.save(), None  # `enumerate` keeps the last pair it gave, to use its tuple again
+
 
 class _Again(Cell):
     """The element at hand, and how often it is still to be given."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -126,8 +127,19 @@ def test_children_stay_in_step_after_an_error() -> None:
 
 
 def test_children_may_be_read_from_different_threads() -> None:
-    a, b = numbers(2000).fork(2, buffer_size=10)
-    assert list(a.prefetch(3).zip(b.prefetch(5))) == [(x, x) for x in range(2000)]
+    a, b = numbers(3000).map(str).map(int).fork(2)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        assert list(a.prefetch(40).zip(b.prefetch(50))) == [(x, x) for x in range(3000)]
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_errors_that_wait_in_threads_keep_the_children_in_step() -> None:
+    a, b = numbers(60, 2).fork(2)
+    found = outcomes(a.prefetch(3).zip(b.prefetch(5)))
+    assert found == [(0, 0), (1, 1), BAD, BAD, *((x, x) for x in range(3, 60))]
 
 
 def test_an_error_of_a_child_is_its_own_object_with_the_same_story() -> None:

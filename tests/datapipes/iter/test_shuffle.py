@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import permutations
+from typing import Any
 
 import pytest
 import torch
@@ -101,6 +102,20 @@ def test_many_errors_lose_nothing_either() -> None:
     bad = [0, 1, 4, 5, 8, 9]
     found = outcomes(numbers(10).map(failing_at(*bad)).shuffle(buffer_size=2))
     assert sorted(map(str, found)) == sorted([f"ValueError: {x} is bad" for x in bad] + list("2367"))
+
+
+@pytest.mark.parametrize("after", [0, 1, 5, 8])
+def test_a_state_taken_after_an_error_goes_on_alike(after: int) -> None:
+    dp = numbers(10).map(failing_at(4)).shuffle(buffer_size=3).set_seed(1)
+    it: Any = iter(dp)
+    assert next(it) in range(3)
+    with pytest.raises(ValueError, match="4 is bad"):  # behind the three in the buffer, and one handed on
+        next(it)
+    for _ in range(after):
+        next(it)
+    again: Any = iter(dp)
+    again.load_state_dict(it.state_dict())
+    assert list(again) == list(it)
 
 
 @pytest.mark.parametrize("buffer_size", [3, 20])

@@ -121,6 +121,8 @@ LEFT_HALF_WAY: dict[str, Callable[[Any], Any]] = {
     "repeat": lambda dp: dp.repeat(2),
     "header": lambda dp: dp.header(4),
     "cycle": lambda dp: dp.cycle(2),
+    "prefetch": lambda dp: dp.prefetch(2),
+    "lines, prefetched": lambda dp: dp.readlines().prefetch(2),
     "zip": lambda dp: dp.zip(dp),
     "zip_longest": lambda dp: dp.zip_longest(dp.header(2)),
     "mux": lambda dp: dp.mux(dp),

@@ -1,0 +1,135 @@
+"""Where a user's class is: how much of it has to be called again, or what it says it remembers.
+
+A class that has ``state_dict`` and ``load_state_dict`` is asked, and what it says is complete at each ``yield``. Any
+other class is replayed: its position is the number of elements it has given, and, if it is an iterator that outlives
+its exceptions, when it raised them, so that an element which failed is passed over again and not given after all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise, repeat, starmap
+from types import GeneratorType
+from typing import Any
+
+from datapipes import structure
+from datapipes.cells import Cell, count, fields
+from datapipes.counting import Counted, skip
+from datapipes.elements import pack, unpack
+from datapipes.errors import StateError
+
+
+class Replayed(Cell):
+    """The position of a plain class: how many elements it has given, and after how many of them it raised."""
+
+    def __init__(self) -> None:
+        self._behind = 0
+        self._faults: list[int] = []
+        self._counted: Counted[Any] | None = None
+        self._inner: Iterator[Any] = iter(())
+        self._is_behind = False  # whether the iterator is new, and has still to give what was given before
+
+    def start(self, pipe: structure.Pipe) -> Iterator[Any]:
+        """The elements of a pipe from this position on."""
+        if self._counted is None or _is_over(self._inner):
+            self._inner = iter(pipe)
+            self._is_behind = True
+        # Otherwise an exception, below this stage or its own, was outlived by its iterator, which goes on.
+        self._behind = self.done()
+        if not isinstance(self._inner, GeneratorType):
+            elements = self._called(self._inner.__next__)
+        elif self._behind and self._is_behind:
+            elements = self._caught_up(self._inner)
+        else:
+            elements = self._inner
+        self._counted = Counted(elements, start=self._behind)
+        return self._counted.elements
+
+    def _caught_up(self, generator: Iterator[Any]) -> Iterator[Any]:
+        self._pass_over(generator, self._behind)
+        self._is_behind = False
+        yield from generator
+
+    def _called(self, step: Callable[[], Any]) -> Iterator[Any]:
+        """Only ``__next__`` is called: ``__iter__`` of a class that is its own iterator may begin anew."""
+        if self._is_behind:
+            self._replay(step)
+            self._is_behind = False
+        while True:
+            try:
+                element = step()
+            except StopIteration:
+                return
+            except Exception:
+                self._faults.append(self.done())
+                raise
+            yield element
+
+    def _replay(self, step: Callable[[], Any]) -> None:
+        elements = starmap(step, repeat(()))
+        for before, fault in pairwise([0, *self._faults]):
+            self._pass_over(elements, fault - before)
+            _attempt(step)
+        self._pass_over(elements, self._behind - max(self._faults, default=0))
+
+    def _pass_over(self, elements: Iterator[Any], number: int) -> None:
+        there = skip(elements, number)
+        if there < number:
+            raise StateError(f"{self.label}: when it was replayed, it gave {number - there} elements less than before")
+
+    def save(self) -> Any:
+        return {"given": self.done(), "faults": list(self._faults)} if self._faults else self.done()
+
+    def load(self, saved: Any) -> None:
+        if isinstance(saved, dict):
+            saved, faults = fields(saved, "given", "faults")
+            if type(faults) is not list:
+                raise StateError(f"faults: expected a list of counts, found {type(faults).__name__}")
+            self._faults = [count(fault, "faults", most=count(saved)) for fault in faults]
+            if sorted(faults) != faults:
+                raise StateError(f"faults: expected rising counts, found {faults!r:.80}")
+        self._behind = count(saved)
+
+    def done(self) -> int:
+        return self._behind if self._counted is None else self._counted.taken
+
+    def close(self) -> None:
+        if isinstance(self._inner, GeneratorType):
+            self._inner.close()
+
+
+def _attempt(step: Callable[[], Any]) -> Exception | None:
+    """Call what raised before. Whether it does so again makes no difference: its element is spent."""
+    try:
+        step()
+    except Exception as error:
+        return error
+    return None
+
+
+def _is_over(iterator: Iterator[Any]) -> bool:
+    return isinstance(iterator, GeneratorType) and iterator.gi_frame is None
+
+
+class Remembered(Cell):
+    """The position of a class that says what it remembers."""
+
+    def __init__(self) -> None:
+        self._pipe: structure.Pipe = None
+        self._loaded: Any = None
+
+    def start(self, pipe: structure.Pipe) -> Iterator[Any]:
+        """The elements of a pipe, which is told what it remembered."""
+        if self._pipe is not None:
+            self._loaded = self._pipe.state_dict()
+        if self._loaded is not None:
+            pipe.load_state_dict(self._loaded)
+        self._pipe = pipe
+        elements: Iterator[Any] = iter(pipe)
+        return elements
+
+    def save(self) -> bytes:
+        return pack(self._pipe.state_dict(), what=f"the state_dict() of {self.label}")
+
+    def load(self, saved: Any) -> None:
+        self._loaded = unpack(saved, what=f"the state_dict() of {self.label}")
