@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from operator import length_hint
 from typing import Any, ClassVar, TypeVar, cast
+from weakref import WeakSet
 
 from datapipes.cells import Cell, count
 from datapipes.counting import Counted, skip
@@ -86,6 +87,8 @@ class _Index(Cell):
                 self._elements = map(_copied, iterator)
             return
         self._iterator = iter(_copied(data) if pipe.deepcopy else data)
+        if self._iterator is data:
+            _warn_if_used(data)
         if skip(self._iterator, self._behind) < self._behind:
             raise StateError(f"{self.label}: {self._behind} elements were taken, and there are fewer")
         self._counted = Counted(self._iterator, start=self._behind)
@@ -102,6 +105,24 @@ class _Index(Cell):
 
     def load(self, saved: Any) -> None:
         self._behind = count(saved)
+
+
+_begun: WeakSet[Any] = WeakSet()
+
+
+def _warn_if_used(iterator: Any) -> None:
+    """Say so if an iterator that cannot start anew was iterated before: this time it only has what is left."""
+    try:
+        used = iterator in _begun
+        _begun.add(iterator)
+    except TypeError:
+        return  # of the iterators that cannot be told apart by weak references, most can be copied
+    if used:
+        warnings.warn(
+            f"the {type(iterator).__name__} in IterableWrapper was iterated before and goes on where it stands, so "
+            "elements are missing here; wrap a list, or an object whose __iter__ starts anew",
+            stacklevel=2,
+        )
 
 
 def _copied(value: Any) -> Any:

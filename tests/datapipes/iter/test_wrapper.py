@@ -86,7 +86,10 @@ def test_a_generator_is_used_as_it_is_and_says_so_each_time() -> None:
     dp = IterableWrapper(x for x in (1, 2))
     with pytest.warns(UserWarning, match="generator can not be deepcopied"):
         assert list(dp) == [1, 2]
-    with pytest.warns(UserWarning, match="generator can not be deepcopied"):
+    with (
+        pytest.warns(UserWarning, match="generator can not be deepcopied"),
+        pytest.warns(UserWarning, match="iterated before and goes on where it stands"),
+    ):
         assert list(dp) == []
 
 
@@ -98,6 +101,13 @@ def test_an_element_that_cannot_be_copied_is_handed_out_itself() -> None:
 
 def test_without_deepcopy_a_generator_gives_no_warning() -> None:
     assert list(IterableWrapper((x for x in (1, 2)), deepcopy=False)) == [1, 2]
+
+
+def test_a_generator_that_two_iterations_share_is_not_split_in_silence() -> None:
+    left, right = IterableWrapper((x for x in range(4)), deepcopy=False).fork(2)
+    assert next(iter(left)) == 0
+    with pytest.warns(UserWarning, match="iterated before and goes on where it stands, so elements are missing"):
+        assert list(right) == [1, 2, 3]
 
 
 def test_length_of_what_has_none() -> None:
