@@ -21,7 +21,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from datapipes.cells import Cell, Table, fields
-from datapipes.errors import GraphError, UnsavableElement
+from datapipes.errors import GraphError, StateError, UnsavableElement
 from datapipes.streams import StreamWrapper, holds_stream
 
 _PATIENCE = 2.0  # seconds to wait for a thread that is stuck in its source when it is told to stop
@@ -125,6 +125,9 @@ class Ahead(Cell):
     def carried(self) -> Table | None:
         return self._above
 
+    def in_step(self) -> bool:
+        return False
+
     def save(self) -> dict[str, Any] | None:
         if self._above is not None or not self._buffer:
             return None
@@ -136,6 +139,8 @@ class Ahead(Cell):
         if saved is not None:
             elements, errors = fields(saved, "elements", "errors")
             self._buffer.extend(_Taken(element, None, None) for element in self.unpack_list(elements))
+            if not (type(errors) is list and all(type(error) is str for error in errors)):
+                raise StateError("errors: expected a list of texts")
             for error in errors:  # an error is what the thread met last
                 lost = GraphError(f"{self.label} met an error before its position was saved: {error!s:.500}")
                 self._buffer.append(_Taken(None, lost, None))

@@ -32,7 +32,7 @@ def add_note(error: BaseException, end: structure.Pipe, progress: Progress) -> N
         lines.append(f"  function {where(function)}")
     if _is_stray_stop(error):
         lines.append("  the function let a StopIteration escape, which would have ended the stream without a word")
-    counted = progress(stage)
+    counted = progress(stage if structure.is_stream(stage) else end)
     if counted is not None and counted[0] is stage:
         lines.append(f"  after it had given {counted[1]} elements")
     elif counted is not None:

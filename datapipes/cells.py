@@ -57,6 +57,10 @@ class Cell:
         """How many elements the stage has taken so far, if it knows; errors name an element by it."""
         return None
 
+    def in_step(self) -> bool:
+        """Whether what was last taken from above is what is at hand below; otherwise errors cannot number it."""
+        return True
+
     def close(self) -> None:
         """Let go of threads and files."""
 

@@ -79,7 +79,19 @@ class PipeIterator(chain[T]):
 
     def close(self) -> None:
         """End the iteration and let go of its files and threads."""
+        if not self.session.ended:
+            self.__class__ = _ClosedIterator
         self.session.close()
+
+
+class _ClosedIterator(PipeIterator[T]):
+    """An iterator that was closed before its end."""
+
+    def __next__(self) -> T:
+        raise StopIteration
+
+    def state_dict(self) -> dict[str, Any]:
+        raise StateError("the iterator was closed before its end, and its position is gone: call state_dict() first")
 
 
 def _segments(session: Session, at_end: Callable[[], None] | None) -> Iterator[Iterator[Any]]:

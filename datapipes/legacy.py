@@ -147,7 +147,7 @@ class _Opened(IterDataPipe[Any]):
     """A parent that the session has opened: iterating it goes on from where it is."""
 
     def __init__(self, pipe: structure.Pipe, elements: Iterator[Any], run: Run) -> None:
-        self.pipe = pipe
+        self.opened_pipe = pipe
         self.elements = elements
         self.__dict__[RUN] = run
 
@@ -155,7 +155,7 @@ class _Opened(IterDataPipe[Any]):
         return self.elements
 
     def __len__(self) -> int:
-        return len(self.pipe)
+        return len(self.opened_pipe)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.pipe, name)
+        return getattr(self.opened_pipe, name)

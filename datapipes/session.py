@@ -97,6 +97,8 @@ class Session:
         if self.saved is not None and not set(self.saved) <= set(places):
             extra = sorted(set(self.saved) - set(places))
             raise StateError(f"cells: there are positions for the stages {extra}, which keep none in this graph")
+        if self.saved is not None and (missing := sorted(set(places) - set(self.saved))):
+            raise StateError(f"cells: there are no positions for the stages {missing}, which keep one in this graph")
         self.saved = None  # the cells have it now
 
     def _open(self, stage: structure.Pipe) -> Any:
@@ -240,15 +242,18 @@ class Session:
 
     def progress(self, stage: structure.Pipe) -> tuple[structure.Pipe, int] | None:
         """The nearest stage, at or above the given one, that knows how many elements it has given, and that number."""
+        start = stage
         while True:
             cell = self.cells.get(stage.__dict__.get("_place", -1))
             number = cell.done() if cell is not None else None
             if number is not None:
                 return stage, number
+            if cell is not None and stage is not start and not cell.in_step():
+                return None
             sources = self._sources(stage)
             if not sources:
                 return None
-            stage = sources[0]
+            stage = vars(sources[0]).get("opened_pipe", sources[0])
 
 
 def segment(session: Session) -> Iterator[Any]:

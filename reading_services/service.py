@@ -46,7 +46,7 @@ class ReadingServiceInterface(ABC):
         """Called when an epoch has ended, or its iterator is found to be out of date, and before ``finalize``."""
 
     def finalize(self) -> None:  # noqa: B027 - optional: most services have nothing to do here
-        """Let go of everything. May be called more than once."""
+        """Let go of everything that ``initialize`` has begun, also if it failed. May be called more than once."""
 
 
 class CheckpointableReadingServiceInterface(ReadingServiceInterface):

@@ -28,7 +28,9 @@ class Concater(IterDataPipe[T_co]):
         needs_streams(self, datapipes)
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        return self._elements([at.source(pipe) for pipe in self.datapipes], at.cell(_Which))
+        return self._elements(
+            [at.source(pipe) for pipe in self.datapipes], at.cell(lambda: _Which(len(self.datapipes)))
+        )
 
     def _elements(self, sources: list[Iterator[T_co]], which: _Which) -> Iterator[T_co]:
         while which.index < len(sources):
@@ -42,11 +44,12 @@ class Concater(IterDataPipe[T_co]):
 class _Which(Cell):
     """Which of the inputs is being read."""
 
-    def __init__(self) -> None:
+    def __init__(self, inputs: int) -> None:
         self.index = 0
+        self._inputs = inputs
 
     def save(self) -> int:
         return self.index
 
     def load(self, saved: Any) -> None:
-        self.index = count(saved)
+        self.index = count(saved, "input", most=self._inputs)

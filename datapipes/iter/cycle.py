@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 from datapipes.cells import Cell, Table, count, fields, table
 from datapipes.checks import needs, source_length
 from datapipes.describe import stage
-from datapipes.errors import GraphError
+from datapipes.errors import GraphError, StateError
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from datapipes.session import Session, segment
@@ -40,14 +40,21 @@ class Cycler(IterDataPipe[T_co]):
                 f"{self!r} goes over one child of a fork, demux or unzip again while another part of the graph reads "
                 "its sibling, which cannot go back with it: put cycle() above the fork"
             )
-        return self._laps(at, at.cell(_Lap))
+        lap = at.cell(_Lap)
+        if lap.loaded is not None:
+            self._session_of(at, lap).iterator()  # what does not fit is said when the state is loaded
+        return self._laps(at, lap)
+
+    def _session_of(self, at: Opening, lap: _Lap) -> Session:
+        if lap.session is None:
+            lap.session = at.session(self.source_datapipe, at.run.next_lap(lap.number), lap.loaded)
+            lap.loaded = None
+        return lap.session
 
     def _laps(self, at: Opening, lap: _Lap) -> Iterator[T_co]:
         while self.count is None or lap.number < self.count:
-            if lap.session is None:
-                lap.session = at.session(self.source_datapipe, at.run.next_lap(lap.number), lap.loaded)
-                lap.loaded = None
-            elements = segment(lap.session)
+            session = self._session_of(at, lap)
+            elements = segment(session)
             empty, lap.empty = lap.empty, False  # a lap whose only element raises is not empty
             for element in elements:
                 yield element
@@ -55,7 +62,7 @@ class Cycler(IterDataPipe[T_co]):
             else:
                 lap.empty = empty
             yield from elements
-            lap.session.close()
+            session.close()
             if lap.empty:
                 return
             lap.number, lap.session, lap.empty = lap.number + 1, None, True
@@ -81,7 +88,9 @@ class _Lap(Cell):
 
     def load(self, saved: Any) -> None:
         number, empty, inside = fields(saved, "lap", "empty", "inside")
-        self.number, self.empty, self.loaded = count(number, "lap"), empty is True, table(inside)
+        if type(empty) is not bool:
+            raise StateError(f"empty: expected True or False, found {type(empty).__name__}")
+        self.number, self.empty, self.loaded = count(number, "lap"), empty, table(inside)
 
     def close(self) -> None:
         if self.session is not None:

@@ -121,6 +121,9 @@ class Queues(Cell):
         for queue in others:
             queue.append(Lost(_again(error)))
 
+    def in_step(self) -> bool:
+        return not any(self.waiting.values())
+
     def save(self) -> dict[str, Any] | None:
         if not any(self.waiting.values()):
             return None

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, TypeVar
 
 import torch
 
+from datapipes import structure
 from datapipes.cells import Cell, count, fields
 from datapipes.checks import needs, same_length
 from datapipes.errors import StateError
@@ -160,6 +161,9 @@ class _Buffer(Cell):
         positions: list[int] = inside.tolist()
         return positions
 
+    def done(self) -> int:
+        return self._taken_in_all - len(self._elements) if self.emptying else self._draws()
+
     def save(self) -> dict[str, Any]:
         if self._loaded is not None:
             return self._loaded
@@ -182,7 +186,8 @@ class _Buffer(Cell):
             raise StateError(f"size: saved with buffer_size={size!r}, and it is {self._pipe.buffer_size} now")
         if type(emptying) is not bool:
             raise StateError(f"emptying: expected True or False, found {emptying!r:.80}")
-        taken, left = count(taken, "taken"), count(left, "left", most=size)
+        taken = count(taken, "taken")
+        left = count(left, "left", most=min(size, taken))
         self.emptying = emptying
         self._taken_in_all = taken
         self._draws_before = max(taken - size, 0)
@@ -191,8 +196,20 @@ class _Buffer(Cell):
             self._by_position = False
             if len(self._elements) != left:
                 raise StateError(f"left: expected {left} elements in the buffer, found {len(self._elements)}")
+        elif not self._by_position:
+            raise StateError("elements: there are none, and the source of this stage cannot be sought")
         else:
+            count(taken, "taken", most=_elements_in(self._pipe.datapipe))
             self._loaded = saved
 
     def close(self) -> None:
         self._elements.clear()
+
+
+def _elements_in(pipe: Any) -> int:
+    """How many elements a pipe has that can be sought: as many as the first above it that knows."""
+    while True:
+        try:
+            return len(pipe)
+        except TypeError:
+            (pipe,) = structure.parents(pipe)

@@ -46,9 +46,9 @@ def tensors() -> IterDataPipe[Any]:
 
 
 def files() -> IterDataPipe[Any]:
-    """An open file, and a buffer above what can be sought."""
+    """An open file, the first of which is open from the start, and a buffer."""
     some: IterDataPipe[str] = paths("a.csv", "b.csv", "c.csv")
-    return some.shuffle().open_files().parse_csv().shuffle(buffer_size=3)
+    return some.open_files().parse_csv().shuffle(buffer_size=3)
 
 
 GRAPHS: list[Graph] = [buffers, branches, laps, tensors, files]

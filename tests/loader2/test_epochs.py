@@ -235,6 +235,17 @@ def test_another_seed_after_loading_is_for_the_next_epoch(make: Make) -> None:
     assert epochs_of(again, 3) == [list(iterator), *epochs_of(loader, 2)]
 
 
+def test_a_seed_that_is_given_once_for_all_epochs_may_be_given_again_after_loading(make: Make) -> None:
+    loader = make()
+    loader.seed(0)
+    iterator = iter(loader)
+    next(iterator)
+    again = make()
+    again.load_state_dict(loader.state_dict())
+    again.seed(0)
+    assert epochs_of(again, 3) == [list(iterator), *epochs_of(loader, 2)]
+
+
 def test_a_seed_is_not_taken_for_that_of_a_later_epoch(make: Make) -> None:
     """Epoch 1 of seed 0 is under way; seed 0, given now, begins epoch 0 of it when this one is over."""
     loader = make()

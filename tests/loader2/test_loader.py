@@ -199,6 +199,12 @@ def test_shutdown_ends_everything_once(closed: list[str]) -> None:
         iter(loader)
 
 
+def test_the_end_of_an_epoch_closes_what_has_not_come_to_its_end(closed: list[str]) -> None:
+    loader = DataLoader2(numbers(1).zip(Watched().prefetch(1)))
+    assert list(loader) == [(0, 0)]
+    assert closed == ["closed"]
+
+
 def test_with_shuts_down(closed: list[str]) -> None:
     loader = DataLoader2(Watched())
 
