@@ -12,9 +12,10 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeVar, cast
 
-from datapipes.cells import count, fields, table
+from datapipes.cells import fields, table
 from datapipes.errors import StateError
 from datapipes.pipe import IterDataPipe
+from datapipes.plain import check, check_plain
 from datapipes.seeds import Run
 from datapipes.session import Session, segment
 from datapipes.torch_worker import run_here, sharded_here
@@ -67,11 +68,11 @@ class PipeIterator(chain[T]):
         if self.session.started:
             raise StateError("a position can only be loaded before the first element is taken; make a new iterator")
         version, seed, epoch, stages, cells = fields(state_dict, "version", "seed", "epoch", "stages", "cells")
-        if version != STATE_VERSION:
-            raise StateError(f"version: this library reads version {STATE_VERSION}, the state has {version!r:.80}")
+        check(type(version) is int and version == STATE_VERSION, "version", str(STATE_VERSION), version)
         for name, number in (("seed", seed), ("epoch", epoch)):
-            if count(number, name) >= 2**64:
-                raise StateError(f"{name}: expected an unsigned 64-bit number, found {number!r:.80}")
+            check(type(number) is int and 0 <= number < 2**64, name, "an unsigned 64-bit number", number)
+        check_plain(stages, "stages")
+        check_plain(cells, "cells")
         here = self.session.stages
         if here != tuple(names(stages)):
             raise StateError(difference(here, names(stages)))

@@ -27,6 +27,7 @@ from datapipes.cells import Table
 from datapipes.elements import allow, allowed
 from datapipes.errors import StateError, UnsafeState, UnsavableElement
 from datapipes.iterator import difference
+from datapipes.plain import check, check_plain, shown
 from loader2.epochs import Epochs
 from reading_services import CheckpointableReadingServiceInterface, ReadingServiceInterface
 
@@ -34,8 +35,6 @@ __all__ = ["LoaderState", "NotCheckpointable", "StateError", "UnsafeState", "Uns
 
 VERSION: Final = 1
 _FIELDS: Final = ("version", "status", "seed", "epoch", "pending", "stages", "cells", "service")
-_DEEPEST: Final = 100  # levels of lists and dicts in one another
-_MOST_VALUES: Final = 2_000_000  # a position is a few of them, and a graph has at most some hundred thousand
 _OF_TORCHDATA: Final = {"serialized_datapipe", "reading_service_state", "randomness_state"}
 
 
@@ -75,35 +74,35 @@ class LoaderState:
     def from_dict(cls, state: Any) -> LoaderState:
         """Check what was loaded from somewhere; an error names the field that is wrong."""
         status, seed, epoch, pending, stages, cells, service = _fields(state)
-        _check(
+        check(
             type(status) is str and status in ("new", "running", "finished"),
             "status",
             "'new', 'running' or 'finished'",
             status,
         )
-        _check(
+        check(
             _is_uint64(seed) if status != "new" else seed is None,
             "seed",
             "an unsigned 64-bit number" if status != "new" else "None, because no epoch has begun",
             seed,
         )
-        _check(_is_uint64(epoch), "epoch", "an unsigned 64-bit number", epoch)
-        _check(pending is None or _is_uint64(pending), "pending", "an unsigned 64-bit number or None", pending)
-        _check(
+        check(_is_uint64(epoch), "epoch", "an unsigned 64-bit number", epoch)
+        check(pending is None or _is_uint64(pending), "pending", "an unsigned 64-bit number or None", pending)
+        check(
             type(stages) in (list, tuple) and all(type(stage) is str for stage in stages),
             "stages",
             "a list of names",
             stages,
         )
-        _check(
+        check(
             type(cells) is dict and all(type(place) is int for place in cells),
             "cells",
             "a dict of positions by place",
             cells,
         )
-        _check(status == "running" or not cells, "cells", f"none in a state that is {status}", cells)
-        _check_plain(cells, "cells")
-        _check(service is None or type(service) is bytes, "service", "bytes or None", service)
+        check(status == "running" or not cells, "cells", f"none in a state that is {status}", cells)
+        check_plain(cells, "cells")
+        check(service is None or type(service) is bytes, "service", "bytes or None", service)
         return cls(Epochs(seed, epoch, pending), tuple(stages), cells if status == "running" else None, service)
 
     def must_fit(self, stages: tuple[str, ...], service: ReadingServiceInterface | None) -> None:
@@ -120,7 +119,7 @@ class LoaderState:
 def _fields(state: Any) -> list[Any]:
     """The fields after the version, in their order."""
     if type(state) is not dict:
-        raise StateError(f"a state is a dict, as state_dict() returned it; found {_shown(state)}")
+        raise StateError(f"a state is a dict, as state_dict() returned it; found {shown(state)}")
     if "version" not in state and not _OF_TORCHDATA.isdisjoint(state):
         raise StateError(
             "this is a state of torchdata's DataLoader2, which holds a pickled graph and no position; "
@@ -128,9 +127,9 @@ def _fields(state: Any) -> list[Any]:
         )
     version = state.get("version", VERSION)
     if type(version) is not int or version != VERSION:
-        raise StateError(f"version: this library reads version {VERSION}, the state has {_shown(version)}")
+        raise StateError(f"version: this library reads version {VERSION}, the state has {shown(version)}")
     wrong = [f"{name} is missing" for name in _FIELDS if name not in state]
-    wrong += [f"{_shown(name)} is unknown" for name in state if name not in _FIELDS]
+    wrong += [f"{shown(name)} is unknown" for name in state if name not in _FIELDS]
     if wrong:
         raise StateError(
             f"the fields of the state: {', '.join(wrong[:12])}; load what state_dict() returned, unchanged"
@@ -138,47 +137,8 @@ def _fields(state: Any) -> list[Any]:
     return [state[name] for name in _FIELDS[1:]]
 
 
-def _check(holds: bool, field: str, expected: str, found: Any) -> None:
-    if not holds:
-        raise StateError(f"{field}: expected {expected}, found {_shown(found)}")
-
-
-def _check_plain(value: Any, field: str) -> None:
-    """Refuse what no stage saves: other types, numbers beyond 64 bits, and lists in lists without end."""
-    pending = [(value, field, 0)]
-    left = _MOST_VALUES
-    while pending:
-        value, path, depth = pending.pop()
-        left -= 1
-        _check(left >= 0, field, f"at most {_MOST_VALUES} values, a shared one counted each time", value)
-        if type(value) is dict:
-            inner = [(key, f"{path}.keys()") for key in value]
-            inner += [(item, f"{path}[{_shown(key)}]") for key, item in value.items()]
-        elif type(value) in (list, tuple):
-            inner = [(item, f"{path}[{i}]") for i, item in enumerate(value)]
-        else:
-            short = type(value) is int and -(2**63) <= value < 2**63
-            _check(short or value is None or type(value) in (bool, float, str, bytes), path, "plain data", value)
-            continue
-        _check(depth < _DEEPEST, path, f"at most {_DEEPEST} levels", value)
-        pending += ((item, where, depth + 1) for item, where in inner)
-
-
 def _is_uint64(value: Any) -> bool:
     return type(value) is int and 0 <= value < 2**64
-
-
-def _shown(value: Any) -> str:
-    """A value in short; a container or a long number only by its kind, because printing one can fail or take long."""
-    if value is None or type(value) in (bool, float):
-        return repr(value)
-    if type(value) is int:
-        return repr(value) if value.bit_length() <= 128 else f"a number of {value.bit_length()} bits"
-    if type(value) in (str, bytes):
-        return repr(value[:60])
-    return (
-        f"{type(value).__name__} of length {len(value)}" if type(value) in (list, tuple, dict) else type(value).__name__
-    )
 
 
 def stages_of(datapipe: structure.Pipe) -> tuple[str, ...]:
