@@ -25,7 +25,8 @@ def add_note(error: BaseException, end: structure.Pipe, progress: Progress) -> N
     if any(note.startswith(_FIRST_WORDS) for note in getattr(error, "__notes__", ())):
         return
     found = _innermost_stage(error)
-    stage = end if found is None else vars(found).get("main_datapipe", found)
+    hub = None if found is None else structure.hub_of(found)
+    stage = hub if hub is not None else found if found is not None else end
     lines = [f"{_FIRST_WORDS}{printed(stage)}{' or above it' if found is None else ''}"]
     function = next((vars(stage)[name] for name in _FUNCTIONS if callable(vars(stage).get(name))), None)
     if function is not None and " at " in where(function) and where(function) not in lines[0]:

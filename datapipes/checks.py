@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
+from contextvars import ContextVar
 from typing import Any, cast
 
 from datapipes.describe import stage
 from datapipes.errors import BadArgument, BadArgumentType
+from datapipes.pipe import IterDataPipe
 from datapipes.structure import Pipe, parents
 
 
@@ -22,9 +24,21 @@ def needs(condition: bool, pipe: Pipe, reason: str) -> None:
         raise BadArgument(f"{reason}, in {stage(pipe)}")
 
 
+_known: ContextVar[dict[int, int] | None] = ContextVar("lengths", default=None)
+
+
 def length_of(pipe: object) -> int:
-    """``len`` of a parent; TypeError if it has none."""
-    return len(cast("Sized", pipe))
+    """``len`` of a parent; TypeError if it has none. In one question each stage is asked once, whatever the paths."""
+    known = _known.get()
+    if known is None:
+        token = _known.set({})
+        try:
+            return length_of(pipe)
+        finally:
+            _known.reset(token)
+    if id(pipe) not in known:
+        known[id(pipe)] = len(cast("Sized", pipe))
+    return known[id(pipe)]
 
 
 def same_length(pipe: Any) -> int:
@@ -49,3 +63,11 @@ def source_length(pipe: Pipe, source: object) -> int:
 def no_length(pipe: Pipe) -> TypeError:
     """The error of a stage whose length cannot be known beforehand."""
     return TypeError(f"{type(pipe).__name__} instance doesn't have valid length: {stage(pipe)}")
+
+
+def reread(pipe: Pipe, indices: Sequence[int]) -> list[Any] | None:
+    """The elements of a parent at these positions; None where it cannot be sought, or only from too far away."""
+    try:
+        return pipe._reread(indices) if isinstance(pipe, IterDataPipe) else None
+    except RecursionError:
+        return None

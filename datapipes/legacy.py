@@ -1,11 +1,11 @@
 """Users' own classes, and torch's: stages that have an ``__iter__`` and know nothing of sessions.
 
-Such a class works unchanged. It is iterated on a copy, so that the attributes it sets are its own for this one opening.
-So are its generators of random numbers and its buffers (lists, sets and deques of up to a thousand items); a dict and
-whatever is larger is shared, being a cache or data. The pipes above it are copies too, bound to the run of the session,
-so that ``for x in self.source_datapipe`` draws the same random numbers and the same shard as the rest of the graph.
-``set_seed``, ``apply_sharding`` and ``reset`` are called on the copies as torchdata called them. A seed that the user
-has set is left as it is in the first epoch, and goes into the seeds of the epochs after it.
+Such a class works unchanged. It is iterated on a shallow copy, so that the attributes it sets are its own for this one
+opening, and so are its generators of random numbers; whatever else its attributes refer to is shared, be it data, a
+cache or somebody's list. The pipes above it are copies too, bound to the run of the session, so that ``for x in
+self.source_datapipe`` draws the same random numbers and the same shard as the rest of the graph. ``set_seed``,
+``apply_sharding`` and ``reset`` are called on the copies as torchdata called them. A seed that the user has set is left
+as it is in the first epoch, and goes into the seeds of the epochs after it.
 
 Its position is a count, and resuming makes it give that many again, which runs everything above it once more. A class
 that has ``state_dict`` and ``load_state_dict`` is not replayed: it says what it remembers, complete at each ``yield``,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from datapipes.opening import Opening
 
 
-_LARGEST_BUFFER = 1000
+_LARGEST_BUFFER = 1000  # items; a longer list is data
 
 
 def has_method(pipe: structure.Pipe, name: str) -> bool:
@@ -108,10 +108,12 @@ def _bind(stage: structure.Pipe, run: Run, seed: int) -> None:
     stage.__dict__[RUN] = run
     if structure.is_native(stage) or not structure.is_stream(stage):
         return
+    is_of_torch = type(stage).__module__.startswith("torch.")  # whose fork and demux change their buffers in place
     for name, value in structure.attributes(stage).items():
-        if _changes(value):
-            own = copy.deepcopy(value) if _draws(value) else copy.copy(value)
-            structure.set_attribute(stage, name, own)
+        if _draws(value):
+            structure.set_attribute(stage, name, copy.deepcopy(value))
+        elif type(value) in (list, deque) and is_of_torch and len(value) <= _LARGEST_BUFFER:
+            structure.set_attribute(stage, name, copy.copy(value))
     if has_method(stage, "set_seed"):
         _set_seed(stage, run, seed)
     if run.shard is not None and is_sharding(stage):
@@ -119,11 +121,6 @@ def _bind(stage: structure.Pipe, run: Run, seed: int) -> None:
     if isinstance(stage, IterDataPipe):  # torch's own base class resets its pipes by itself
         stage.reset()
         stage.__dict__[FRESH] = True
-
-
-def _changes(value: object) -> bool:
-    """Whether a class would change a value rather than replace it: a generator of random numbers, or a buffer."""
-    return _draws(value) or (type(value) in (list, deque, set, bytearray) and len(value) <= _LARGEST_BUFFER)  # type: ignore[arg-type]  # these have a length
 
 
 def _draws(value: object) -> bool:
@@ -148,14 +145,18 @@ class _Opened(IterDataPipe[Any]):
 
     def __init__(self, pipe: structure.Pipe, elements: Iterator[Any], run: Run) -> None:
         self.opened_pipe = pipe
-        self.elements = elements
+        self.opened_elements = elements
         self.__dict__[RUN] = run
 
     def __iter__(self) -> Iterator[Any]:
-        return self.elements
+        return self.opened_elements
 
     def __len__(self) -> int:
         return len(self.opened_pipe)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.opened_pipe, name)
+
+    @property  # type: ignore[misc]  # isinstance() asks for it, and is to find what the class was given
+    def __class__(self) -> Any:
+        return type(self.opened_pipe)

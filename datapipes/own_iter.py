@@ -31,7 +31,7 @@ _MARK = "_through_a_session"
 
 def wrap_methods(cls: Any, base: Any) -> None:
     """Replace the ``__iter__`` and ``set_seed`` that a subclass of ``base`` brings along."""
-    if cls.__iter__ is not base.__iter__ and not hasattr(cls.__iter__, _MARK):
+    if cls.__iter__ is not base.__iter__ and callable(cls.__iter__) and not hasattr(cls.__iter__, _MARK):
         cls.__iter__ = _through_session(cls.__iter__)
     if "set_seed" in vars(cls) and cls._open is base._open:
         cls.set_seed = _noting_seed(cls.set_seed)
@@ -66,8 +66,8 @@ def _through_session(user_iter: Callable[[Any], Iterator[Any]]) -> Callable[[Any
 
 def _noting_seed(user_set_seed: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(user_set_seed)
-    def set_seed(self: Any, seed: int) -> Any:
-        vars(self)[PINNED] = seed
-        return user_set_seed(self, seed)
+    def set_seed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        vars(self)[PINNED] = next(iter((*args, *kwargs.values())), None)
+        return user_set_seed(self, *args, **kwargs)
 
     return set_seed

@@ -84,10 +84,14 @@ class Session:
         self._depth: dict[int, int] = {}
         self._first: dict[int, int] = {}  # where in the order that which is above a stage begins
         self._shards: dict[int, object] = {}
+        for stage in structure.walk(self._end):
+            if not structure.is_stream(stage):  # the streams that a map-style pipe reads are part of this run
+                for source in filter(structure.is_stream, structure.parents(stage)):
+                    source.__dict__["_run"] = self.run
         for i, stage in enumerate(self._order):
             sources = self._sources(stage)
             self._first[i] = min((self._first[self._index[id(source)]] for source in sources), default=i)
-            self._shards[id(stage)] = next(filter(None, (self._shard_below(source) for source in sources)), None)
+            self._shards[id(stage)] = self._shard_of(stage, sources)
             self.opened[id(stage)] = self._open(stage)
         self._iterator = self.elements_of(self._end)
         self._allow_depth(self._depth[id(self._end)])
@@ -120,6 +124,11 @@ class Session:
         self._track(opened)
         self._depth[id(stage)] = depth + (not structure.is_hub(stage))
         return opened
+
+    def _shard_of(self, stage: structure.Pipe, sources: list[structure.Pipe]) -> object:
+        if not sources and structure.parents(stage):  # what is above a user's class is not opened here
+            return legacy.shards_above(structure.walk(stage), self.run)[id(stage)]
+        return next(filter(None, (self._shard_below(source) for source in sources)), None)
 
     def _shard_below(self, stage: structure.Pipe) -> object:
         return legacy.shard_key(stage, self.run) if legacy.is_sharding(stage) else self._shards[id(stage)]

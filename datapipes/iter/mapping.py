@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeVar
 
 from torch.utils.data import default_collate
 
-from datapipes.checks import needs_callable, same_length
+from datapipes.checks import needs_callable, reread, same_length
 from datapipes.columns import check_columns, on_columns, validate_input_col
 from datapipes.pipe import IterDataPipe
 from datapipes.steps import Step
@@ -42,7 +42,7 @@ class Mapper(IterDataPipe[R_co]):
         return Step("map", on_columns(self.fn, self.input_col, self.output_col))
 
     def _reread(self, indices: Sequence[int]) -> list[Any] | None:
-        elements = self.datapipe._reread(indices)
+        elements = reread(self.datapipe, indices)
         fn = on_columns(self.fn, self.input_col, self.output_col)
         return None if elements is None else [fn(element) for element in elements]
 

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
 from datapipes.cells import Cell, count, fields
-from datapipes.checks import length_of, needs, same_length, source_length
+from datapipes.checks import length_of, needs, reread, same_length, source_length
 from datapipes.counting import Given
 from datapipes.describe import stage
 from datapipes.opening import Opening
@@ -35,7 +35,7 @@ class Enumerator(IterDataPipe[tuple[int, T_co]]):
         return at.cell(_Number).numbering(at.source(self.source_datapipe), self.starting_index)
 
     def _reread(self, indices: Sequence[int]) -> list[Any] | None:
-        elements = self.source_datapipe._reread(indices)
+        elements = reread(self.source_datapipe, indices)
         numbers = [i + self.starting_index for i in indices]
         return None if elements is None else list(zip(numbers, elements, strict=True))
 
@@ -65,7 +65,7 @@ class Header(IterDataPipe[T_co]):
         return islice(given.counting(source), left)
 
     def _reread(self, indices: Sequence[int]) -> list[Any] | None:
-        return self.source_datapipe._reread(indices)
+        return reread(self.source_datapipe, indices)
 
     def __len__(self) -> int:
         try:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from datapipes.ahead import Ahead
-from datapipes.checks import needs, same_length
+from datapipes.checks import needs, reread, same_length
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 
@@ -33,6 +33,6 @@ class Prefetcher(IterDataPipe[T_co]):
         return at.cell(lambda: Ahead(self.buffer_size)).elements(at.source(self.source_datapipe), mark)
 
     def _reread(self, indices: Sequence[int]) -> list[Any] | None:
-        return self.source_datapipe._reread(indices)
+        return reread(self.source_datapipe, indices)
 
     __len__ = same_length

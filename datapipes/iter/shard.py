@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
-from datapipes.checks import source_length
+from datapipes.checks import reread, source_length
 from datapipes.counting import Given
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
@@ -60,9 +60,12 @@ class ShardingFilter(IterDataPipe[T_co]):
         return combined(self.groups, self.sharding_group_filter)[1]
 
     def _shard(self, run: Run) -> tuple[int, int]:
-        if self.groups or run.shard is None:
-            return self.num_of_instances, self.instance_id
-        return run.shard
+        groups = self.groups
+        if run.shard is not None and set(groups) <= {SHARDING_PRIORITIES.DISTRIBUTED}:
+            if not groups:
+                return run.shard
+            groups = with_group(groups, *run.shard, SHARDING_PRIORITIES.MULTIPROCESSING)  # a worker of a rank
+        return combined(groups, self.sharding_group_filter)
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         of, index = self._opened_as = self._shard(at.run)
@@ -71,7 +74,7 @@ class ShardingFilter(IterDataPipe[T_co]):
 
     def _reread(self, indices: Sequence[int]) -> list[Any] | None:
         of, index = self._opened_as or (self.num_of_instances, self.instance_id)
-        return self.source_datapipe._reread([i * of + index for i in indices])
+        return reread(self.source_datapipe, [i * of + index for i in indices])
 
     def __len__(self) -> int:
         return shard_length(source_length(self, self.source_datapipe), self.num_of_instances, self.instance_id)

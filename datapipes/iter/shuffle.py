@@ -19,7 +19,7 @@ import torch
 
 from datapipes import structure
 from datapipes.cells import Cell, count, fields
-from datapipes.checks import needs, same_length
+from datapipes.checks import needs, reread, same_length
 from datapipes.errors import StateError
 from datapipes.iter.unbatch import UnBatcher
 from datapipes.opening import Opening
@@ -97,7 +97,7 @@ class _Buffer(Cell):
         self._block: Iterator[int] | None = None  # the slots that are left of the block at hand
         self._block_number = 0
         self._draws_before = 0  # where a loaded position begins
-        self._by_position = pipe.datapipe._reread(()) is not None if isinstance(pipe.datapipe, IterDataPipe) else False
+        self._by_position = reread(pipe.datapipe, ()) is not None
         self._taken_in_all = 0
         self._loaded: dict[str, Any] | None = None  # a position whose elements are still to be read again
         self.emptying = False
@@ -107,7 +107,7 @@ class _Buffer(Cell):
         if self._loaded is not None:
             taken, left = self._loaded["taken"], self._loaded["left"]
             positions = self._positions(taken)[:left]
-            elements = self._pipe.datapipe._reread(positions)
+            elements = reread(self._pipe.datapipe, positions)
             if elements is None:
                 raise StateError(f"{self.label}: saved above a source that could be sought, and this one cannot")
             self._elements, self._loaded = elements, None

@@ -12,6 +12,7 @@ from itertools import chain, zip_longest
 from typing import Any, ClassVar, TypeAlias
 
 from datapipes.cells import Cell, count
+from datapipes.checks import reread
 from datapipes.counting import Counted
 from datapipes.errors import StateError
 from datapipes.iter.inputs import lengths, needs_streams
@@ -41,7 +42,7 @@ class Zipper(IterDataPipe[Row]):
     def _reread(self, indices: Sequence[int]) -> list[Any] | None:
         columns = []
         for pipe in self.datapipes:
-            column = pipe._reread(indices) if isinstance(pipe, IterDataPipe) else None
+            column = reread(pipe, indices)
             if column is None:
                 return None
             columns.append(column)

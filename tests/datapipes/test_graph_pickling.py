@@ -70,6 +70,19 @@ class WithoutCache(IterDataPipe[Any]):
         self.helper = "made anew"
 
 
+class WithoutHelper(WithoutCache):
+    """Does the same with a dict."""
+
+    def __getstate__(self) -> Any:
+        state = {**self.__dict__, "helper": None}
+        if IterDataPipe.getstate_hook is not None:
+            return IterDataPipe.getstate_hook(state)
+        return state
+
+    def __setstate__(self, state: Any) -> None:
+        self.__dict__.update(state, helper="made anew")
+
+
 class Slotted(IterDataPipe[Any]):
     __slots__ = ("source_datapipe",)
 
@@ -152,9 +165,10 @@ def test_a_shallow_copy_shares_what_it_holds(depth: int) -> None:
 
 @every_way
 @pytest.mark.parametrize("depth", [1, DEPTH])
-def test_a_class_decides_what_is_kept_of_it(twin_of: Copy, depth: int) -> None:
+@pytest.mark.parametrize("kind", [WithoutCache, WithoutHelper])
+def test_a_class_decides_what_is_kept_of_it(twin_of: Copy, depth: int, kind: type[WithoutCache]) -> None:
     helper = Unpicklable()
-    pipe = deep(WithoutCache(deep(IterableWrapper([1]), depth), helper), depth)
+    pipe = deep(kind(deep(IterableWrapper([1]), depth), helper), depth)
     twin = twin_of(pipe)
     (found,) = [stage for stage in walk(twin) if isinstance(stage, WithoutCache)]
     assert found.helper == "made anew"

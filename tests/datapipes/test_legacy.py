@@ -18,13 +18,13 @@ from loader2 import DataLoader2
 from tests.datapipes.written_for_torchdata import (
     SHAPES,
     Buffered,
-    BufferedWithoutReset,
     Generator,
     InPairs,
     InPairsOfText,
     ItsOwnIterator,
     Noisy,
     OnlyNext,
+    SaysWhereItIs,
     SeveralSources,
     Twice,
 )
@@ -108,15 +108,33 @@ def test_reset_is_called_at_the_start_of_each_iteration_and_never_on_the_users_o
     assert list(Twice(OnlyNext(numbers(2)))) == [(0, 2), (1, 2)]
 
 
-@pytest.mark.parametrize("shape", [Buffered, BufferedWithoutReset])
-def test_a_buffer_is_the_iterations_own(shape: Callable[[Pipe], IterDataPipe[Any]]) -> None:
-    pipe = shape(numbers(5))
+def test_the_attributes_that_a_class_sets_are_the_iterations_own() -> None:
+    pipe = Buffered(numbers(5))
     abandoned = iter(pipe)
     next(abandoned)
     first, second = iter(pipe), iter(pipe)
     assert [next(first), next(second), next(first), next(second)] == [(0, 1), (0, 1), (2, 3), (2, 3)]
     assert list(pipe) == list(pipe.map(tuple)) == list(DataLoader2(pipe)) == [(0, 1), (2, 3)]
     assert vars(pipe)["buffer"] == []
+
+
+def test_what_an_attribute_refers_to_is_shared() -> None:
+    class Telling(Generator):
+        """Writes down what it does, where somebody else reads it."""
+
+        def __init__(self, source_datapipe: Pipe, told: list[str]) -> None:
+            super().__init__(source_datapipe)
+            self.told = told
+
+        def __iter__(self) -> Iterator[Any]:
+            self.told.append("begins")
+            yield from self.source_datapipe
+            self.told.append("ends")
+
+    told: list[str] = []
+    pipe = Telling(numbers(2), told)
+    assert list(pipe) == list(pipe.map(abs)) == list(DataLoader2(pipe)) == [0, 1]
+    assert told == ["begins", "ends"] * 3
 
 
 def test_a_cache_stays() -> None:
@@ -157,6 +175,17 @@ def test_the_source_is_what_it_was() -> None:
 
 def _as_it_was(element: tuple[Any, ...]) -> Any:
     return list(element) if element == (0, 1, 2) else element
+
+
+def test_the_source_of_a_class_that_says_where_it_is_is_what_it_was() -> None:
+    class Curious(SaysWhereItIs):
+        def __iter__(self) -> Iterator[Any]:
+            source = self.source_datapipe
+            yield len(source), isinstance(source, Shuffler), isinstance(source, IterDataPipe), source.buffer_size
+            yield sorted(source)
+
+    pipe = Curious(numbers(3).shuffle(buffer_size=9))
+    assert list(pipe) == list(DataLoader2(pipe)) == [(3, True, True, 9), [0, 1, 2]]
 
 
 def test_several_sources_and_one_that_is_read_twice_draw_alike() -> None:

@@ -110,13 +110,6 @@ class Buffered(IterDataPipe[Any]):
                 self.buffer.clear()
 
 
-class BufferedWithoutReset(Buffered):
-    """Relies on a new buffer with each new pipe."""
-
-    def reset(self) -> None:
-        pass
-
-
 class Noisy(IterDataPipe[Any]):
     """Draws from a generator of its own, which ``set_seed`` seeds in place."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from datapipes.checks import needs, no_length
+from datapipes.checks import needs, no_length, reread
 from datapipes.errors import BadArgumentType
 from datapipes.pipe import IterDataPipe
 from datapipes.steps import Step
@@ -48,7 +48,7 @@ class FileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
         return Step("map", opened)
 
     def _reread(self, indices: Sequence[int]) -> list[Any] | None:
-        paths = self.datapipe._reread(indices)
+        paths = reread(self.datapipe, indices)
         opened = self._step().fn
         return None if paths is None else [opened(path) for path in paths]
 
