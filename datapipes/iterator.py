@@ -15,10 +15,10 @@ from typing import Any, TypeVar, cast
 from datapipes.cells import fields, table
 from datapipes.errors import StateError
 from datapipes.pipe import IterDataPipe
-from datapipes.plain import check, check_plain
+from datapipes.plain import check, check_plain, is_uint64
 from datapipes.seeds import Run
 from datapipes.session import Session, segment
-from datapipes.torch_worker import run_here, sharded_here
+from datapipes.torch_worker import session_here
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ class PipeIterator(chain[T]):
         version, seed, epoch, stages, cells = fields(state_dict, "version", "seed", "epoch", "stages", "cells")
         check(type(version) is int and version == STATE_VERSION, "version", str(STATE_VERSION), version)
         for name, number in (("seed", seed), ("epoch", epoch)):
-            check(type(number) is int and 0 <= number < 2**64, name, "an unsigned 64-bit number", number)
+            check(is_uint64(number), name, "an unsigned 64-bit number", number)
         check_plain(stages, "stages")
         check_plain(cells, "cells")
         here = self.session.stages
@@ -125,8 +125,7 @@ def difference(here: Sequence[str], saved: Sequence[str]) -> str:
 def iterate(pipe: IterDataPipe[T]) -> PipeIterator[T]:
     """Open a graph at its start: with the run that it is bound to, or the one that this process suggests."""
     bound: Run | None = pipe.__dict__.get("_run")
+    if bound is None:
+        return PipeIterator.over(session_here(pipe))
     own_iter = type(pipe).__iter__ is not IterDataPipe.__iter__
-    if bound is not None:
-        return PipeIterator.over(Session(pipe, bound, native_end=own_iter))
-    run = run_here(pipe)
-    return PipeIterator.over(Session(sharded_here(pipe, run), run, native_end=own_iter))
+    return PipeIterator.over(Session(pipe, bound, native_end=own_iter))

@@ -37,14 +37,6 @@ def wrap_methods(cls: Any, base: Any) -> None:
         cls.set_seed = _noting_seed(cls.set_seed)
 
 
-def opened(pipe: IterDataPipe[Any]) -> Iterator[Any]:
-    """An iterator over a session on a pipe: in the run that it is bound to, or in a new one."""
-    from datapipes.iterator import PipeIterator, iterate
-    from datapipes.torch_worker import session_here
-
-    return iterate(pipe) if RUN in vars(pipe) else PipeIterator.over(session_here(pipe))
-
-
 def begin(pipe: IterDataPipe[Any]) -> None:
     """Reset a copy that is about to be iterated, unless that has just been done."""
     if not vars(pipe).pop(FRESH, False):
@@ -55,7 +47,9 @@ def _through_session(user_iter: Callable[[Any], Iterator[Any]]) -> Callable[[Any
     @functools.wraps(user_iter)
     def __iter__(self: Any) -> Iterator[Any]:
         if RUN not in vars(self):
-            return opened(self)
+            from datapipes.iterator import iterate
+
+            return iterate(self)
         if type(self).__iter__ is __iter__:  # and not what a subclass calls by super()
             begin(self)
         return user_iter(self)

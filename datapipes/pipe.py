@@ -158,7 +158,9 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
         if is_its_own_iterator and own_iter.RUN in vars(self):
             own_iter.begin(self)
             return cast("Iterator[T_co]", self)
-        return own_iter.opened(self)
+        from datapipes.iterator import iterate
+
+        return iterate(self)
 
     def reset(self) -> None:
         """Called on a user's class at the start of each iteration; nothing by default."""

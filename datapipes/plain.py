@@ -19,6 +19,11 @@ def check(holds: bool, field: str, expected: str, found: Any) -> None:
         raise StateError(f"{field}: expected {expected}, found {shown(found)}")
 
 
+def is_uint64(value: Any) -> bool:
+    """Whether a value is an unsigned 64-bit number, as seeds and epochs are."""
+    return type(value) is int and 0 <= value < 2**64
+
+
 def check_plain(value: Any, field: str) -> None:
     """Refuse what no stage saves: other types, numbers beyond 64 bits, and lists in lists without end."""
     pending = [(value, field, 0)]

@@ -74,7 +74,7 @@ class Session:
     def _lay_out(self) -> None:
         """Take a private copy of the graph, and put its stages into the order in which they are opened."""
         self._end = structure.unfold(self.description)
-        self._order = self._stages_to_open(self._end)
+        self._order = structure.walk_by(self._sources, self._end)  # what is above a user's class belongs to it
         self._index = {id(stage): i for i, stage in enumerate(self._order)}
         self._has_hubs = any(structure.is_hub(stage) for stage in structure.walk(self._end))
         self.stages = tuple(f"{structure.place_of(stage)} {type(stage).__name__}" for stage in self._order)
@@ -145,23 +145,6 @@ class Session:
         if isinstance(opened, GeneratorType):
             self._generators[id(opened)] = opened
         return opened
-
-    def _stages_to_open(self, end: structure.Pipe) -> list[structure.Pipe]:
-        """The stages of this session, sources first. What is above a user's class belongs to that class."""
-        done: list[structure.Pipe] = []
-        seen: set[int] = set()
-        stack = [(end, iter(self._sources(end)))]
-        while stack:
-            stage, todo = stack[-1]
-            for source in todo:
-                if id(source) not in seen:
-                    seen.add(id(source))
-                    stack.append((source, iter(self._sources(source))))
-                    break
-            else:
-                done.append(stage)
-                stack.pop()
-        return done
 
     def _sources(self, stage: structure.Pipe) -> list[structure.Pipe]:
         if not (stage._opens_sources if self._is_native(stage) else legacy.saves_itself(stage)):

@@ -27,7 +27,7 @@ from datapipes.cells import Table
 from datapipes.elements import allow, allowed
 from datapipes.errors import StateError, UnsafeState, UnsavableElement
 from datapipes.iterator import difference
-from datapipes.plain import check, check_plain, shown
+from datapipes.plain import check, check_plain, is_uint64, shown
 from loader2.epochs import Epochs
 from reading_services import CheckpointableReadingServiceInterface, ReadingServiceInterface
 
@@ -81,13 +81,13 @@ class LoaderState:
             status,
         )
         check(
-            _is_uint64(seed) if status != "new" else seed is None,
+            is_uint64(seed) if status != "new" else seed is None,
             "seed",
             "an unsigned 64-bit number" if status != "new" else "None, because no epoch has begun",
             seed,
         )
-        check(_is_uint64(epoch), "epoch", "an unsigned 64-bit number", epoch)
-        check(pending is None or _is_uint64(pending), "pending", "an unsigned 64-bit number or None", pending)
+        check(is_uint64(epoch), "epoch", "an unsigned 64-bit number", epoch)
+        check(pending is None or is_uint64(pending), "pending", "an unsigned 64-bit number or None", pending)
         check(
             type(stages) in (list, tuple) and all(type(stage) is str for stage in stages),
             "stages",
@@ -135,10 +135,6 @@ def _fields(state: Any) -> list[Any]:
             f"the fields of the state: {', '.join(wrong[:12])}; load what state_dict() returned, unchanged"
         )
     return [state[name] for name in _FIELDS[1:]]
-
-
-def _is_uint64(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 2**64
 
 
 def stages_of(datapipe: structure.Pipe) -> tuple[str, ...]:
