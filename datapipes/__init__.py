@@ -6,12 +6,15 @@
 from datapipes import errors, graph, iter, map
 from datapipes.chunk import DataChunk
 from datapipes.determinism import guaranteed_datapipes_determinism, non_deterministic
+from datapipes.on_error import SKIP, OnError
 from datapipes.pinning import pin_memory_fn
 from datapipes.pipe import functional_datapipe
 from datapipes.streams import StreamWrapper, janitor
 
 __all__ = [
+    "SKIP",
     "DataChunk",
+    "OnError",
     "StreamWrapper",
     "errors",
     "functional_datapipe",

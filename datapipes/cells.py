@@ -14,11 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from datapipes.describe import stage as printed
 from datapipes.elements import pack, unpack
 from datapipes.errors import StateError
+
+if TYPE_CHECKING:
+    from datapipes.on_error import Faults
 
 Table: TypeAlias = dict[int, Any]
 
@@ -31,6 +34,7 @@ class Cell:
 
     carries: ClassVar[bool] = False
     stage: object = None  # the stage that this is the position of
+    faults: Faults | None = None  # the errors that the stage has tolerated, if it may
 
     @property
     def label(self) -> str:
@@ -60,6 +64,10 @@ class Cell:
     def in_step(self) -> bool:
         """Whether what was last taken from above is what is at hand below; otherwise errors cannot number it."""
         return True
+
+    def errors(self) -> dict[str, int]:
+        """How many errors were tolerated, by the stage as it prints."""
+        return {self.label: self.faults.tolerated} if self.faults is not None and self.faults.tolerated else {}
 
     def close(self) -> None:
         """Let go of threads and files."""

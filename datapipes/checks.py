@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from datapipes.describe import stage
 from datapipes.errors import BadArgument, BadArgumentType
+from datapipes.on_error import may_leave_out
 from datapipes.pipe import IterDataPipe
 from datapipes.structure import Pipe, parents
 
@@ -48,6 +49,8 @@ def same_length(pipe: Any) -> int:
     """
     source = pipe
     while getattr(type(source), "__len__", None) is same_length:
+        if may_leave_out(source):
+            raise no_length(pipe)
         source = parents(source)[0]
     return source_length(pipe, source)
 

@@ -5,6 +5,7 @@ Loader2Error
 │   └── NameTaken                        a fluent name that somebody else owns
 ├── BadArgument (ValueError)             an argument out of range, found when the pipe is built
 ├── BadArgumentType (TypeError)          an argument of the wrong kind, found when the pipe is built
+├── TooManyErrors (RuntimeError)         more errors than a stage's max_errors lets pass; the last of them is its cause
 ├── StateError (ValueError)              a saved state that does not fit, or that is not safe to load
 │   └── UnsafeState                      bytes in a state that would need more than plain data to load
 └── UnsavableElement (TypeError)         a buffered element that cannot be put into a state
@@ -35,6 +36,10 @@ class BadArgument(Loader2Error, ValueError, AssertionError):
 
 class BadArgumentType(Loader2Error, TypeError):
     """An argument of the wrong kind; the message shows the call."""
+
+
+class TooManyErrors(Loader2Error, RuntimeError):
+    """A stage met more errors than its ``max_errors`` lets pass."""
 
 
 class StateError(Loader2Error, ValueError):

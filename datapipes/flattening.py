@@ -1,25 +1,24 @@
-"""Stages that turn one element into many, and remember how far into it they are.
+"""Stages that turn one element into many: what one becomes, and what happens to errors on the way.
 
-The position is the element at hand and what is left of it. A list or tuple is saved as its remaining elements; of any
-other iterable, the element that it was made from and how many were given, so that resuming makes it once more and
-passes over those. An element that holds an open stream cannot be saved: then the positions above are kept as they were
-before it was taken, and resuming takes it anew. Looking at those costs something for each element, so it is done while
-elements hold streams, which is from the first on or never.
+A subclass says in ``_inner`` what an element becomes; where it is in that is kept by ``datapipes.at_hand``. With an
+``on_error`` other than ``"raise"``, an error of ``_inner`` costs the whole element, and one of the iterable that it
+returned costs one element of it, if the iterable can go on; a broken stream cannot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from operator import length_hint
-from types import GeneratorType
+import lzma
+import zlib
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, TypeVar
 
-from datapipes.cells import Cell, Table, count, fields
-from datapipes.counting import Counted
+from datapipes.at_hand import Held
 from datapipes.errors import StateError
-from datapipes.opening import Above, Opening
+from datapipes.on_error import SKIP, Faults
+from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
-from datapipes.streams import StreamWrapper, holds_stream
+from datapipes.streams import StreamWrapper, streams_of
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -36,13 +35,17 @@ class Flattening(IterDataPipe[T_co]):
     def _open(self, at: Opening) -> Iterator[T_co]:
         (source,) = self._sources()
         above = at.above() if at.is_private() else None
-        return self._elements(at.source(source), at.cell(Held).watching(above, at_start=not at.resumed))
+        held = at.cell(partial(Held, self)).watching(above, at_start=not at.resumed)
+        return self._elements(at.source(source), held)
 
     def _sources(self) -> tuple[IterDataPipe[Any]]:
         return (self.datapipe,)
 
     def _elements(self, source: Iterator[Any], held: Held) -> Iterator[T_co]:
         for element in held.inputs(source):
+            if held.faults is not None:
+                yield from self._tolerant(element, held, held.faults)
+                continue
             if held.rest is None:
                 held.begin(element, self._inner(element))
             try:
@@ -51,124 +54,66 @@ class Flattening(IterDataPipe[T_co]):
                 held.lost += 1
                 raise
             held.finish()
+        if held.faults is not None:
+            held.faults.finish()
 
-
-class Held(Cell):
-    """The element at hand, and the iterator over what it became."""
-
-    carries = True
-
-    def __init__(self) -> None:
-        self.rest: Iterator[Any] | None = None
-        self._element: Any = None
-        self._becomes: Any = None
-        self._counted: Counted[Any] | None = None
-        self.lost = 0  # how many elements of the one at hand could not be made
-        self._behind = 0
-        self._pending = False  # whether a loaded element waits to be made anew
-        self._loaded: Any = None  # a loaded position, until something is taken
-        self._positions: Above | None = None
-        self._above: Callable[[], Table] | None = None  # the positions before the element at hand was taken
-        self._at_start = False
-        self._watch = True
-
-    def watching(self, above: Above | None, at_start: bool) -> Held:
-        """Look at the positions above, unless they are shared with somebody; ``at_start``: nothing was taken yet."""
-        self._positions = above
-        self._at_start = at_start
-        if self._loaded is None and not self._pending:
-            self._behind = 0  # the element that this was meant for could not be taken again
-        return self
-
-    def inputs(self, source: Iterator[Any]) -> Iterator[Any]:
-        """The element at hand, if there is one, and then those of the source."""
-        if self.rest is not None or self._pending:
-            self._pending, self._loaded = False, None
-            yield self._element
-        while self._watch and self._positions is not None:
-            self._above = self._positions.at_start if self._at_start else self._positions.kept()
-            self._at_start, self._loaded = False, None
-            for element in source:
-                self._watch = holds_stream(element)
-                yield element
-                break
-            else:
-                self._above = None
-                return
-        self._above = None
-        yield from source
-
-    def begin(self, element: Any, becomes: Iterable[Any]) -> None:
-        """Take hold of an element and of what it became."""
-        if type(becomes) in (list, tuple):
-            self._counted, self.rest = None, iter(becomes)
-        else:
-            self._counted = Counted(becomes)
-            self.rest = self._counted.elements
-        self.lost = self._replay(self.rest, self._behind)
-        self._element, self._becomes, self._behind, self._loaded = element, becomes, 0, None
-
-    def _replay(self, rest: Iterator[Any], behind: int) -> int:
-        """Pass over what was given before, and over what could not be made then, which nobody is told of twice."""
-        lost = 0
-        for given in range(behind):
+    def _tolerant(self, element: Any, held: Held, faults: Faults) -> Iterator[T_co]:
+        """What one element becomes, errors on the way absorbed."""
+        last, alike = None, 0  # an error that comes again and again with nothing in between
+        while True:
             try:
-                next(rest)
-            except StopIteration:
-                if not lost:
-                    raise StateError(
-                        f"{self.label}: {behind} elements were given from one, and now there are {given}"
-                    ) from None
+                if held.rest is None:
+                    held.begin(element, self._inner(element))
+                for made in held.rest or ():
+                    last = None
+                    yield made
                 break
+            except StateError:
+                raise
             except Exception as error:
-                lost += 1
-                error.__traceback__ = None
-        return lost
+                made = self._absorbed(error, element, held, faults)
+                alike = alike + 1 if last == (type(error), error.args) else 1
+                last = type(error), error.args
+                gives_up = isinstance(error, _BROKEN_STREAM) or alike == _STUCK
+                broken = held.rest is None or (gives_up and not faults.retries)
+            if made is not SKIP:
+                yield made
+            if broken:
+                break
+        if held.rest is None:
+            StreamWrapper.close_streams(element)
+        held.finish()
 
-    def finish(self) -> None:
-        """Let go of an element that is used up; its stream is closed."""
-        if self._watch:
-            StreamWrapper.close_streams(self._element)
-        self.rest = self._element = self._becomes = self._counted = None
-        self.lost = 0
+    def _absorbed(self, error: Exception, element: Any, held: Held, faults: Faults) -> Any:
+        """What takes the place of one that could not be made; its number is used up, whatever becomes of it."""
+        before = held.given()
 
-    def save(self) -> dict[str, Any] | None:
-        if self.rest is None or self._loaded is not None:
-            loaded: dict[str, Any] | None = self._loaded
-            return loaded
-        if self._counted is None:
-            left = length_hint(self.rest)
-            return {"rest": self.pack(list(self._becomes[len(self._becomes) - left :]))}
-        if self._above is not None and self._watch:
-            return {"given": self._counted.taken + self.lost}
-        return {"given": self._counted.taken + self.lost, "element": self.pack([self._element])}
+        def again() -> Any:
+            if not _rewound(element):
+                raise error
+            held.start_over(before)
+            held.begin(element, self._inner(element))
+            held.lost += 1
+            made = next(held.rest or iter(()), SKIP)
+            held.lost -= 1
+            return made
 
-    def carried(self) -> Table | None:
-        holds_unsaved = self.rest is not None and self._counted is not None and self._watch and self._loaded is None
-        return self._above() if holds_unsaved and self._above is not None else None
+        held.tally(errors=1)
+        held.lost += held.rest is not None
+        return faults.absorb(error, element, again)
 
-    def load(self, saved: Any) -> None:
-        if saved is None:
-            return
-        self._loaded = saved
-        if isinstance(saved, dict) and "rest" in saved:
-            (rest,) = fields(saved, "rest")
-            self._becomes = self.unpack_list(rest)
-            self.rest = iter(self._becomes)
-        elif isinstance(saved, dict) and "element" in saved:
-            given, element = fields(saved, "given", "element")
-            self._behind = count(given, "given")
-            elements = self.unpack_list(element)
-            if len(elements) != 1:
-                raise StateError(f"element: expected one, found {len(elements)}")
-            self._element, self._pending = elements[0], True
-        else:
-            (given,) = fields(saved, "given")
-            self._behind = count(given, "given")
 
-    def close(self) -> None:
-        if isinstance(self._becomes, GeneratorType):
-            self._becomes.close()
-        if self._watch:
-            StreamWrapper.close_streams(self._element)
-        self.rest = self._element = self._becomes = self._counted = None
+_BROKEN_STREAM = (OSError, EOFError, zlib.error, lzma.LZMAError)
+"""Errors that a stream goes on raising. After any other, such as that of one line, the next line may well be sound."""
+_STUCK = 100
+"""An iterable that raises one and the same error so often, with nothing in between, is given up."""
+
+
+def _rewound(element: Any) -> bool:
+    """Take the streams of an element back to their start, if they can go there."""
+    try:
+        for stream in streams_of(element):
+            stream.seek(0)
+    except (AttributeError, OSError, ValueError):
+        return False
+    return True

@@ -78,6 +78,17 @@ class PipeIterator(chain[T]):
             raise StateError(difference(here, names(stages)))
         self.session.go_to(replace(self.session.run, seed=seed, epoch=epoch), table(cells))
 
+    @property
+    def errors(self) -> dict[str, int]:
+        """How many errors stages with an ``on_error`` have let pass since the start, by the stage as it prints.
+
+        >>> from datapipes.iter import IterableWrapper
+        >>> it = iter(IterableWrapper(["1", "2"]).map(int, on_error="skip"))
+        >>> list(it), it.errors
+        ([1, 2], {})
+        """
+        return self.session.errors()
+
     def close(self) -> None:
         """End the iteration and let go of its files and threads."""
         if not self.session.ended:

@@ -23,6 +23,7 @@ from datapipes.fluent import IterMethods, MapMethods
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from datapipes.on_error import OnError
     from datapipes.opening import Opening
     from datapipes.steps import Step
 
@@ -146,6 +147,9 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
     """
 
     functions: ClassVar[dict[str, registry.Factory]] = {}
+    on_error: OnError = "raise"
+    """What an operator that makes elements does about one that it cannot make (``datapipes.on_error``)."""
+    max_errors: int | float | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

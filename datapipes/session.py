@@ -9,8 +9,10 @@ them filled in. After an exception the generators on the way are gone, as Python
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from types import GeneratorType
 from typing import Any
 
@@ -18,6 +20,7 @@ from datapipes import legacy, structure
 from datapipes.blame import add_note
 from datapipes.cells import Cell, Table, table_of
 from datapipes.errors import GraphError, StateError
+from datapipes.on_error import StepFaults
 from datapipes.opening import Opening
 from datapipes.seeds import Run
 from datapipes.steps import LONGEST, Groups, Step, loop
@@ -119,6 +122,8 @@ class Session:
                 opened, depth = above, depth - 1
             else:
                 opened = _Run(self.elements_of(sources[0]))
+            if stage.on_error != "raise":
+                step = at.cell(partial(StepFaults, stage)).tolerant(step)
             opened.steps.append(step)
             opened.stages.append(stage)
         self._track(opened)
@@ -206,6 +211,13 @@ class Session:
         self.ended = saved is None
         if saved is not None:
             self.iterator()
+
+    def errors(self) -> dict[str, int]:
+        """How many errors the stages have tolerated, by the stage as it prints; those without any are left out."""
+        total: Counter[str] = Counter()
+        for cell in list(self.cells.values()):
+            total.update(cell.errors())
+        return dict(total)
 
     def close(self) -> None:
         """End everything that this session runs: the last stage first, then threads and files."""

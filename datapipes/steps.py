@@ -6,6 +6,9 @@ function an element and nothing else, and it is what gives an exception its plac
 stage. Because the functions run inside a generator, a ``StopIteration`` that escapes from one is an error, never a
 silent end. Loops are compiled once for each sequence of kinds, and hold at most ``LONGEST`` stages, so a chain of
 thousands reuses one of them.
+
+A stage that tolerates errors (``datapipes.on_error``) has a ``try`` around its line, which costs nothing until one
+comes.
 """
 
 from __future__ import annotations
@@ -13,9 +16,11 @@ from __future__ import annotations
 import linecache
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import CodeType
 from typing import Any, Literal, Protocol
+
+from datapipes.on_error import SKIP, Faults
 
 LONGEST = 64
 
@@ -24,10 +29,15 @@ Kind = Literal["map", "filter"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one stage does with one element: replace it by ``fn(element)``, or keep it if ``fn(element)`` is True."""
+    """What one stage does with one element: replace it by ``fn(element)``, or keep it if ``fn(element)`` is True.
+
+    ``faults``, if there are any, absorb the errors of ``fn``: what they return is taken for its answer, and ``SKIP``
+    leaves the element out.
+    """
 
     kind: Kind
     fn: Callable[..., Any]
+    faults: Faults | None = None
 
 
 class Groups(Protocol):
@@ -52,8 +62,9 @@ def loop(source: Iterator[Any], steps: list[Step], stages: list[Any], groups: Gr
 
     ``stages`` are the pipes that the steps belong to.
     """
-    make = _compiled(tuple(step.kind for step in steps), groups is not None)
-    generator: Iterator[Any] = make(source, stages, groups, *(step.fn for step in steps))
+    make = _compiled(tuple((step.kind, step.faults is not None) for step in steps), groups is not None)
+    faults = [step.faults for step in steps]
+    generator: Iterator[Any] = make(source, stages, groups, faults, *(step.fn for step in steps))
     return generator
 
 
@@ -64,10 +75,19 @@ def refuse(keep: object) -> None:
     )
 
 
-_LINES: dict[Kind, list[str]] = {
-    "map": ["x = f{i}(x)"],
+_ANSWER: dict[Kind, str] = {"map": "x", "filter": "keep"}
+_CALL = ["{answer} = f{i}(x)"]
+_TOLERANT_CALL = [
+    "try:",
+    "    {answer} = f{i}(x)",
+    "except Exception as error:",
+    "    {answer} = faults[{i}].absorb(error, x, partial(f{i}, x))",
+    "    if {answer} is SKIP:",
+    "        continue",
+]
+_AFTER: dict[Kind, list[str]] = {
+    "map": [],
     "filter": [
-        "keep = f{i}(x)",
         "if keep is not True:",
         "    if keep is False:",
         "        continue",
@@ -81,27 +101,31 @@ _GROUP = [
     "            groups.partial = None",
     "            yield batch",
     "            batch = groups.partial = new_batch()",
-    "    yield from groups.rest()",
 ]
 
 
 @lru_cache(maxsize=256)
-def _compiled(kinds: tuple[Kind, ...], grouped: bool) -> Callable[..., Iterator[Any]]:
-    """The generator function for a sequence of kinds."""
+def _compiled(kinds: tuple[tuple[Kind, bool], ...], grouped: bool) -> Callable[..., Iterator[Any]]:
+    """The generator function for a sequence of kinds, each with whether it tolerates errors."""
     names = ", ".join(f"f{i}" for i in range(len(kinds)))
-    lines = [f"def elements(source, stages, groups, {names}):"]
+    lines = [f"def elements(source, stages, groups, faults, {names}):"]
     if grouped:
         lines += ["    size, new_batch, batch = groups.size, groups.new_batch, groups.begin()"]
     lines.append("    for x in source:")
     owner: dict[int, int] = {}
-    for i, kind in enumerate(kinds):
-        for line in _LINES[kind]:
-            lines.append("        " + line.format(i=i))
+    for i, (kind, tolerant) in enumerate(kinds):
+        for line in [*(_TOLERANT_CALL if tolerant else _CALL), *_AFTER[kind]]:
+            lines.append("        " + line.format(i=i, answer=_ANSWER[kind]))
             owner[len(lines)] = i
-    text = "\n".join(lines + (_GROUP if grouped else _HAND_ON)) + "\n"
-    name = f"<loop of {len(kinds)} stages: {', '.join(kinds[:8])}{', ...' if len(kinds) > 8 else ''}>"
+    lines += _GROUP if grouped else _HAND_ON
+    lines += [f"    faults[{i}].finish()" for i, (_, tolerant) in enumerate(kinds) if tolerant]
+    lines += ["    yield from groups.rest()"] if grouped else []
+    text = "\n".join(lines) + "\n"
+    name = (
+        f"<loop of {len(kinds)} stages: {', '.join(kind for kind, _ in kinds[:8])}{', ...' if len(kinds) > 8 else ''}>"
+    )
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)  # tracebacks show the lines
-    scope: dict[str, Any] = {"refuse": refuse}
+    scope: dict[str, Any] = {"refuse": refuse, "partial": partial, "SKIP": SKIP}
     exec(compile(text, name, "exec"), scope)
     made: Callable[..., Iterator[Any]] = scope["elements"]
     _OWNERS[made.__code__] = owner

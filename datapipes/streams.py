@@ -184,8 +184,13 @@ def _streams_in(obj: object) -> list[StreamWrapper]:
 
 def holds_stream(element: Any) -> bool:
     """Whether an element is a stream, or a row with one in it, as the file stages hand on."""
+    return bool(streams_of(element))
+
+
+def streams_of(element: Any) -> list[StreamWrapper]:
+    """The streams in such a row."""
     row = element if type(element) in (tuple, list) else (element,)
-    return any(isinstance(value, StreamWrapper) for value in row)
+    return [value for value in row if isinstance(value, StreamWrapper)]
 
 
 def janitor(obj: object) -> None:

@@ -159,6 +159,11 @@ class DataLoader2(Generic[T_co]):
             warnings.warn(f"{call} has no effect: nobody iterates this DataLoader2; call iter() first", stacklevel=3)
         return iterator
 
+    @property
+    def errors(self) -> dict[str, int]:
+        """How many errors stages with an ``on_error`` have let pass in this epoch, by the stage as it prints."""
+        return {} if self._session is None else self._session.errors()
+
     # -- saving --------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:

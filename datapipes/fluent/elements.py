@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from torch.utils.data import default_collate
 
 if TYPE_CHECKING:
+    from datapipes.on_error import OnError
     from datapipes.pipe import IterDataPipe, MapDataPipe
 
 T_co = TypeVar("T_co", covariant=True)
@@ -17,7 +18,15 @@ R = TypeVar("R")
 class ElementMethods(Generic[T_co]):
     """map, filter, flatmap, collate, enumerate, header, repeat, cycle, prefetch, to_map_datapipe."""
 
-    def map(self, fn: Callable[..., R], input_col: Any = None, output_col: Any = None) -> IterDataPipe[R]:
+    def map(
+        self,
+        fn: Callable[..., R],
+        input_col: Any = None,
+        output_col: Any = None,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> IterDataPipe[R]:
         """``fn`` of each element, or of some of its columns.
 
         >>> from datapipes.iter import IterableWrapper
@@ -26,9 +35,23 @@ class ElementMethods(Generic[T_co]):
         """
         from datapipes.iter.mapping import Mapper
 
-        return Mapper(self, fn, input_col, output_col)  # type: ignore[arg-type]  # self is an IterDataPipe
+        return Mapper(
+            self,  # type: ignore[arg-type]  # self is an IterDataPipe
+            fn,
+            input_col,
+            output_col,
+            on_error=on_error,
+            max_errors=max_errors,
+        )
 
-    def filter(self, filter_fn: Callable[..., bool], input_col: Any = None) -> IterDataPipe[T_co]:
+    def filter(
+        self,
+        filter_fn: Callable[..., bool],
+        input_col: Any = None,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> IterDataPipe[T_co]:
         """The elements for which ``filter_fn`` returns True.
 
         >>> from datapipes.iter import IterableWrapper
@@ -37,9 +60,22 @@ class ElementMethods(Generic[T_co]):
         """
         from datapipes.iter.filtering import Filter
 
-        return Filter(self, filter_fn, input_col)  # type: ignore[arg-type]  # self is an IterDataPipe
+        return Filter(
+            self,  # type: ignore[arg-type]  # self is an IterDataPipe
+            filter_fn,
+            input_col,
+            on_error=on_error,
+            max_errors=max_errors,
+        )
 
-    def flatmap(self, fn: Callable[..., Iterable[R]] | None = None, input_col: Any = None) -> IterDataPipe[R]:
+    def flatmap(
+        self,
+        fn: Callable[..., Iterable[R]] | None = None,
+        input_col: Any = None,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> IterDataPipe[R]:
         """Every element of ``fn(element)``, or of the element itself.
 
         >>> from datapipes.iter import IterableWrapper
@@ -48,10 +84,21 @@ class ElementMethods(Generic[T_co]):
         """
         from datapipes.iter.flatmap import FlatMapper
 
-        return FlatMapper(self, fn, input_col)  # type: ignore[arg-type]  # self is an IterDataPipe
+        return FlatMapper(
+            self,  # type: ignore[arg-type]  # self is an IterDataPipe
+            fn,
+            input_col,
+            on_error=on_error,
+            max_errors=max_errors,
+        )
 
     def collate(
-        self, conversion: Callable[..., Any] = default_collate, collate_fn: Callable[..., Any] | None = None
+        self,
+        conversion: Callable[..., Any] = default_collate,
+        collate_fn: Callable[..., Any] | None = None,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
     ) -> IterDataPipe[Any]:
         """Each element, usually a batch, as tensors.
 
@@ -61,7 +108,13 @@ class ElementMethods(Generic[T_co]):
         """
         from datapipes.iter.mapping import Collator
 
-        return Collator(self, conversion, collate_fn)  # type: ignore[arg-type]  # self is an IterDataPipe
+        return Collator(
+            self,  # type: ignore[arg-type]  # self is an IterDataPipe
+            conversion,
+            collate_fn,
+            on_error=on_error,
+            max_errors=max_errors,
+        )
 
     def enumerate(self, starting_index: int = 0) -> IterDataPipe[tuple[int, T_co]]:
         """``(index, element)`` for each element.

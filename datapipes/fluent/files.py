@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
+    from datapipes.on_error import OnError
     from datapipes.pipe import IterDataPipe
     from datapipes.streams import StreamWrapper
 
@@ -23,6 +24,8 @@ class FileMethods(Generic[T_co]):
         abspath: bool = False,
         non_deterministic: bool = False,
         length: int = -1,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
     ) -> IterDataPipe[str]:
         """The files of each folder whose names match ``masks``.
 
@@ -40,10 +43,18 @@ class FileMethods(Generic[T_co]):
             abspath=abspath,
             non_deterministic=non_deterministic,
             length=length,
+            on_error=on_error,
+            max_errors=max_errors,
         )
 
     def open_files(
-        self, mode: str = "r", encoding: str | None = None, length: int = -1
+        self,
+        mode: str = "r",
+        encoding: str | None = None,
+        length: int = -1,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
     ) -> IterDataPipe[tuple[str, StreamWrapper]]:
         """``(path, stream)`` for each path.
 
@@ -53,7 +64,14 @@ class FileMethods(Generic[T_co]):
         """
         from datapipes.iter.files.opening import FileOpener
 
-        return FileOpener(self, mode, encoding, length)  # type: ignore[arg-type]  # self is an IterDataPipe
+        return FileOpener(
+            self,  # type: ignore[arg-type]  # self is an IterDataPipe
+            mode,
+            encoding,
+            length,
+            on_error=on_error,
+            max_errors=max_errors,
+        )
 
     def readlines(
         self,
@@ -64,6 +82,8 @@ class FileMethods(Generic[T_co]):
         encoding: str = "utf-8",
         errors: str = "strict",
         return_path: bool = True,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
     ) -> IterDataPipe[Any]:
         """``(path, line)`` for each line of each ``(path, stream)``.
 
@@ -81,6 +101,8 @@ class FileMethods(Generic[T_co]):
             encoding=encoding,
             errors=errors,
             return_path=return_path,
+            on_error=on_error,
+            max_errors=max_errors,
         )
 
     def parse_csv(
@@ -92,6 +114,8 @@ class FileMethods(Generic[T_co]):
         errors: str = "strict",
         return_path: bool = False,
         as_tuple: bool = False,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
         **fmtparams: Any,
     ) -> IterDataPipe[Any]:
         """The rows of each ``(path, stream)``, as lists of strings.
@@ -111,6 +135,8 @@ class FileMethods(Generic[T_co]):
             errors=errors,
             return_path=return_path,
             as_tuple=as_tuple,
+            on_error=on_error,
+            max_errors=max_errors,
             **fmtparams,
         )
 
@@ -122,6 +148,8 @@ class FileMethods(Generic[T_co]):
         encoding: str = "utf-8",
         errors: str = "strict",
         return_path: bool = False,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
         **fmtparams: Any,
     ) -> IterDataPipe[Any]:
         """The rows of each ``(path, stream)``, as dicts by column.
@@ -140,5 +168,7 @@ class FileMethods(Generic[T_co]):
             encoding=encoding,
             errors=errors,
             return_path=return_path,
+            on_error=on_error,
+            max_errors=max_errors,
             **fmtparams,
         )

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, TypeVar
 
 from datapipes.checks import needs_callable
 from datapipes.columns import on_input, validate_input_col
+from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 from datapipes.steps import Step
 
@@ -23,12 +24,23 @@ class Filter(IterDataPipe[T_co]):
 
     _fluent: ClassVar[str | None] = "filter"
 
-    def __init__(self, datapipe: IterDataPipe[T_co], filter_fn: Callable[..., bool], input_col: Any = None) -> None:
+    def __init__(
+        self,
+        datapipe: IterDataPipe[T_co],
+        filter_fn: Callable[..., bool],
+        input_col: Any = None,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> None:
         needs_callable("filter", filter_fn)
         self.datapipe = datapipe
         self.filter_fn = filter_fn
         self.input_col = input_col
+        self.on_error = on_error
+        self.max_errors = max_errors
         validate_input_col(filter_fn, input_col)
+        check_policy(self)
 
     def _open(self, at: Any) -> Any:
         raise NotImplementedError("a step is opened as part of a loop")

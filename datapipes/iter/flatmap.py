@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeVar
 from datapipes.checks import needs_callable
 from datapipes.columns import on_input, validate_input_col
 from datapipes.flattening import Flattening
+from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 
 T_co = TypeVar("T_co", covariant=True)
@@ -24,7 +25,13 @@ class FlatMapper(Flattening[T_co]):
     _fluent: ClassVar[str | None] = "flatmap"
 
     def __init__(
-        self, datapipe: IterDataPipe[Any], fn: Callable[..., Iterable[T_co]] | None = None, input_col: Any = None
+        self,
+        datapipe: IterDataPipe[Any],
+        fn: Callable[..., Iterable[T_co]] | None = None,
+        input_col: Any = None,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
     ) -> None:
         if fn is not None:
             needs_callable("flatmap", fn)
@@ -32,6 +39,9 @@ class FlatMapper(Flattening[T_co]):
         self.datapipe = datapipe
         self.fn = fn
         self.input_col = input_col
+        self.on_error = on_error
+        self.max_errors = max_errors
+        check_policy(self)
 
     def _inner(self, element: Any) -> Iterable[T_co]:
         made: Iterable[T_co] = on_input(_itself if self.fn is None else self.fn, self.input_col)(element)

@@ -9,6 +9,7 @@ from torch.utils.data import default_collate
 
 from datapipes.checks import needs_callable, reread, same_length
 from datapipes.columns import check_columns, on_columns, validate_input_col
+from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 from datapipes.steps import Step
 
@@ -26,14 +27,24 @@ class Mapper(IterDataPipe[R_co]):
     _fluent: ClassVar[str | None] = "map"
 
     def __init__(
-        self, datapipe: IterDataPipe[Any], fn: Callable[..., R_co], input_col: Any = None, output_col: Any = None
+        self,
+        datapipe: IterDataPipe[Any],
+        fn: Callable[..., R_co],
+        input_col: Any = None,
+        output_col: Any = None,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
     ) -> None:
         needs_callable(type(self)._fluent or type(self).__name__, fn)
         self.datapipe = datapipe
         self.fn = fn
         self.input_col = input_col
         self.output_col = check_columns(input_col, output_col)
+        self.on_error = on_error
+        self.max_errors = max_errors
         validate_input_col(fn, input_col)
+        check_policy(self)
 
     def _open(self, at: Any) -> Any:
         raise NotImplementedError("a step is opened as part of a loop")
@@ -42,6 +53,8 @@ class Mapper(IterDataPipe[R_co]):
         return Step("map", on_columns(self.fn, self.input_col, self.output_col))
 
     def _reread(self, indices: Sequence[int]) -> list[Any] | None:
+        if self.on_error != "raise":
+            return None  # which elements there are is known only once they are made
         elements = reread(self.datapipe, indices)
         fn = on_columns(self.fn, self.input_col, self.output_col)
         return None if elements is None else [fn(element) for element in elements]
@@ -64,7 +77,11 @@ class Collator(Mapper[R_co]):
         datapipe: IterDataPipe[Any],
         conversion: Callable[..., Any] = default_collate,
         collate_fn: Callable[..., Any] | None = None,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
     ) -> None:
-        super().__init__(datapipe, conversion if collate_fn is None else collate_fn)
         self.conversion = conversion
         self.collate_fn = collate_fn
+        fn = conversion if collate_fn is None else collate_fn
+        super().__init__(datapipe, fn, on_error=on_error, max_errors=max_errors)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from datapipes.checks import needs
 from datapipes.flattening import Flattening
 from datapipes.iter.files.lines import decoded_lines, is_binary, lines_of
+from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 
 
@@ -37,6 +38,8 @@ class CSVParser(Flattening[Any]):
         errors: str = "strict",
         return_path: bool = False,
         as_tuple: bool = False,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
         **fmtparams: Any,
     ) -> None:
         self.source_datapipe = source_datapipe
@@ -47,6 +50,9 @@ class CSVParser(Flattening[Any]):
         self.return_path = return_path
         self.as_tuple = as_tuple
         self.fmtparams = fmtparams
+        self.on_error = on_error
+        self.max_errors = max_errors
+        check_policy(self)
         needs(skip_lines >= 0, self, "'skip_lines' is required to be a positive integer")
 
     def _sources(self) -> tuple[IterDataPipe[Any]]:
@@ -86,6 +92,8 @@ class CSVDictParser(CSVParser):
         encoding: str = "utf-8",
         errors: str = "strict",
         return_path: bool = False,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
         **fmtparams: Any,
     ) -> None:
         super().__init__(
@@ -95,6 +103,8 @@ class CSVDictParser(CSVParser):
             encoding=encoding,
             errors=errors,
             return_path=return_path,
+            on_error=on_error,
+            max_errors=max_errors,
             **fmtparams,
         )
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from datapipes.checks import needs
 from datapipes.flattening import Flattening
+from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 from datapipes.streams import StreamWrapper
 
@@ -37,6 +38,8 @@ class LineReader(Flattening[Any]):
         encoding: str = "utf-8",
         errors: str = "strict",
         return_path: bool = True,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
     ) -> None:
         self.source_datapipe = source_datapipe
         self.skip_lines = skip_lines
@@ -45,6 +48,9 @@ class LineReader(Flattening[Any]):
         self.encoding = encoding
         self.errors = errors
         self.return_path = return_path
+        self.on_error = on_error
+        self.max_errors = max_errors
+        check_policy(self)
         needs(skip_lines >= 0, self, "'skip_lines' is required to be a positive integer")
 
     def _sources(self) -> tuple[IterDataPipe[Any]]:

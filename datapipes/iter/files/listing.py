@@ -12,6 +12,7 @@ from datapipes.checks import no_length
 from datapipes.errors import BadArgumentType
 from datapipes.flattening import Flattening
 from datapipes.iter.wrapper import IterableWrapper
+from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 from datapipes.structure import is_stream
 
@@ -37,6 +38,8 @@ class FileLister(Flattening[str]):
         abspath: bool = False,
         non_deterministic: bool = False,
         length: int = -1,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
     ) -> None:
         self.datapipe = cast("IterDataPipe[str]", root) if is_stream(root) else IterableWrapper(_paths(root))
         self.masks = masks
@@ -44,6 +47,9 @@ class FileLister(Flattening[str]):
         self.abspath = abspath
         self.non_deterministic = non_deterministic
         self.length = length
+        self.on_error = on_error
+        self.max_errors = max_errors
+        check_policy(self)
 
     def _inner(self, root: str) -> Iterator[str]:
         root = os.path.abspath(root) if self.abspath else os.fspath(root)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from datapipes.checks import needs, no_length, reread
 from datapipes.errors import BadArgumentType
+from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 from datapipes.steps import Step
 from datapipes.streams import StreamWrapper
@@ -25,13 +26,23 @@ class FileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
     _fluent: ClassVar[str | None] = "open_files"
 
     def __init__(
-        self, datapipe: IterDataPipe[str], mode: str = "r", encoding: str | None = None, length: int = -1
+        self,
+        datapipe: IterDataPipe[str],
+        mode: str = "r",
+        encoding: str | None = None,
+        length: int = -1,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
     ) -> None:
         self.datapipe = datapipe
         self.mode = mode
         self.encoding = encoding
         self.length = length
+        self.on_error = on_error
+        self.max_errors = max_errors
         needs(mode in _MODES, self, f"Invalid mode {mode!r}: choose one of {', '.join(_MODES)}")
+        check_policy(self)
         needs(encoding is None or "b" not in mode, self, "a binary file has no encoding; use mode 'r' or 'rt'")
 
     def _open(self, at: Any) -> Any:
@@ -48,6 +59,8 @@ class FileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
         return Step("map", opened)
 
     def _reread(self, indices: Sequence[int]) -> list[Any] | None:
+        if self.on_error != "raise":
+            return None  # which streams there are is known only once they are open
         paths = reread(self.datapipe, indices)
         opened = self._step().fn
         return None if paths is None else [opened(path) for path in paths]
