@@ -65,10 +65,6 @@ class Cell:
         """Whether what was last taken from above is what is at hand below; otherwise errors cannot number it."""
         return True
 
-    def errors(self) -> dict[str, int]:
-        """How many errors were tolerated, by the stage as it prints."""
-        return {self.label: self.faults.tolerated} if self.faults is not None and self.faults.tolerated else {}
-
     def close(self) -> None:
         """Let go of threads and files."""
 

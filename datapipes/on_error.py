@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
@@ -83,6 +84,13 @@ class Faults:
         self.tolerated = 0
         self.seen = 0
         self._warned = False
+        self._reported: Counter[str] = Counter()
+
+    def report_to(self, errors: Counter[str]) -> None:
+        """Add what is counted, and what will be, to the errors of the run."""
+        self._reported = errors
+        if self.tolerated:
+            errors[printed(self._pipe)] += self.tolerated
 
     @property
     def counts_elements(self) -> bool:
@@ -117,6 +125,7 @@ class Faults:
 
     def _count(self, error: Exception) -> None:
         self.tolerated += 1
+        self._reported[printed(self._pipe)] += 1
         self._judge(error, at_end=False)
         if not self._warned:
             self._warned = True

@@ -64,6 +64,8 @@ class Opening:
                         cell.load(saved)
                 except StateError as error:
                     raise StateError(f"the state does not fit stage {self.place}, {cell.label}: {error}") from error
+            if cell.faults is not None:
+                cell.faults.report_to(self.run.errors)
             session.cells[self.place] = cell
         return cell  # type: ignore[return-value]  # a place has one stage, and a stage one kind of cell
 

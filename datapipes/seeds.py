@@ -7,7 +7,8 @@ and takes its own part of it; stages below it are seeded per shard.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 
@@ -30,6 +31,8 @@ class Run:
     """(number of shards, index), where somebody outside the graph shards it: a worker of torch's DataLoader."""
     lap: tuple[int, ...] = ()
     """Which repetition this is, one number for every enclosing ``cycle``."""
+    errors: Counter[str] = field(default_factory=Counter, compare=False, repr=False)
+    """How many errors were tolerated, by stage: one count for all sessions of the run (``datapipes.on_error``)."""
 
     def next_lap(self, lap: int) -> Run:
         """The same run, in the given repetition of a cycle."""

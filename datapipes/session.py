@@ -9,7 +9,6 @@ them filled in. After an exception the generators on the way are gone, as Python
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -214,10 +213,7 @@ class Session:
 
     def errors(self) -> dict[str, int]:
         """How many errors the stages have tolerated, by the stage as it prints; those without any are left out."""
-        total: Counter[str] = Counter()
-        for cell in list(self.cells.values()):
-            total.update(cell.errors())
-        return dict(total)
+        return dict(self.run.errors)
 
     def close(self) -> None:
         """End everything that this session runs: the last stage first, then threads and files."""

@@ -92,9 +92,6 @@ class _Lap(Cell):
             raise StateError(f"empty: expected True or False, found {type(empty).__name__}")
         self.number, self.empty, self.loaded = count(number, "lap"), empty, table(inside)
 
-    def errors(self) -> dict[str, int]:
-        return {} if self.session is None else self.session.errors()
-
     def close(self) -> None:
         if self.session is not None:
             self.session.close()

@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datapipes import SKIP, StreamWrapper
-from datapipes.errors import BadArgument, TooManyErrors
+from datapipes.errors import BadArgument
 from datapipes.iter import IterableWrapper
 from datapipes.pipe import IterDataPipe
-from loader2 import DataLoader2
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*goes on after")
 
@@ -185,55 +184,6 @@ class TestReading:
 
         dp: IterDataPipe[int] = IterableWrapper([Endless(), [1]]).flatmap(on_error="skip")
         assert list(dp) == [1]
-
-
-class TestLimit:
-    @pytest.mark.parametrize("most", [0, 1, 3])
-    def test_a_number_of_errors(self, most: int) -> None:
-        it = iter(IterableWrapper(range(100)).map(failing_on(*range(10, 20)), on_error="skip", max_errors=most))
-        given: list[int] = []
-        with pytest.raises(TooManyErrors, match=rf"{most + 1} errors, more than max_errors={most}") as caught:
-            given.extend(it)
-        assert isinstance(caught.value.__cause__, ValueError)
-
-    def test_a_share_is_judged_over_what_was_seen(self) -> None:
-        numbers = IterableWrapper(range(1000))
-        fine = numbers.map(failing_on(*range(99, 1000, 100)), on_error="skip", max_errors=0.01)
-        assert len(list(fine)) == 990
-        with pytest.raises(TooManyErrors, match=r"errors among .* elements, more than max_errors=0.01"):
-            list(numbers.map(failing_on(*range(49, 1000, 50)), on_error="skip", max_errors=0.01))
-
-    def test_a_share_of_a_short_stream_is_judged_at_its_end(self) -> None:
-        dp = IterableWrapper(range(5)).map(failing_on(3), on_error="skip", max_errors=0.01)
-        it = iter(dp)
-        assert [next(it) for _ in range(4)] == [0, 1, 2, 4]
-        with pytest.raises(TooManyErrors, match="1 errors among 5 elements"):
-            next(it)
-
-    def test_a_share_of_the_lines_of_a_long_file(self) -> None:
-        text = b"".join(b"\xff\n" if i % 200 == 0 else b"%d\n" % i for i in range(2000))
-        source = [("a", StreamWrapper(io.BytesIO(text)))]
-        dp = IterableWrapper(source, deepcopy=False).readlines(decode=True, on_error="skip", max_errors=0.01)
-        assert len(list(dp)) == 1990
-
-    def test_counts_are_part_of_the_position(self) -> None:
-        def graph() -> IterDataPipe[int]:
-            return IterableWrapper(range(20)).map(failing_on(1, 2, 12), on_error="skip", max_errors=2)
-
-        it: Any = iter(graph())
-        for _ in range(5):
-            next(it)
-        again: Any = iter(graph())
-        again.load_state_dict(it.state_dict())
-        assert again.errors == {} or sum(again.errors.values()) == 2
-        with pytest.raises(TooManyErrors):
-            list(again)
-
-    def test_each_epoch_counts_anew(self) -> None:
-        with DataLoader2(IterableWrapper(range(5)).map(failing_on(3), on_error="skip", max_errors=1)) as dl:
-            for _ in range(3):
-                assert list(dl) == [0, 1, 2, 4]
-                assert list(dl.errors.values()) == [1]
 
 
 @given(
