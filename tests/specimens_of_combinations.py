@@ -177,6 +177,11 @@ def spilled_and_prefetched(tap: Tap) -> Pipe:
     return a.prefetch(4).mux(b.prefetch(1))
 
 
+def spilled_within_cycle(tap: Tap) -> Pipe:
+    a, b = tap(numbers(5)).shuffle(buffer_size=3).fork(2, buffer_size=1, spill_dir=folder())
+    return a.concat(b).cycle(2)
+
+
 def bounded_by_bytes(tap: Tap) -> Pipe:
     a, b = tap(numbers(6)).fork(2, buffer_bytes=10_000)
     return a.concat(b)
@@ -241,6 +246,7 @@ COMBINATIONS = [
     Specimen("iter.fork", "spilled by bytes", spilled_by_bytes),
     Specimen("iter.fork", "spilled, unevenly", spilled_unevenly),
     Specimen("iter.fork", "spilled and prefetched", spilled_and_prefetched),
+    shuffled("iter.fork", "spilled, within a cycle", spilled_within_cycle),
     Specimen("iter.fork", "bounded by bytes", bounded_by_bytes),
     Specimen("iter.demux", "spilled", spilled_by_class),
     Specimen("iter.unzip", "spilled", spilled_columns),

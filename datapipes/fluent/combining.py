@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from datapipes.iter.hub import Folder
+    from datapipes.on_error import OnError
     from datapipes.pipe import IterDataPipe, MapDataPipe
 
 T_co = TypeVar("T_co", covariant=True)
@@ -95,6 +96,9 @@ class CombiningMethods(Generic[T_co]):
         key_fn: Callable[[Any], Any],
         merge_fn: Callable[[Any, Any], Any] | None = None,
         keep_key: bool = False,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
     ) -> IterDataPipe[Any]:
         """Pairs of each element and what a collection has under its key.
 
@@ -105,7 +109,8 @@ class CombiningMethods(Generic[T_co]):
         """
         from datapipes.iter.key_zipping import MapKeyZipper
 
-        return MapKeyZipper(self, map_datapipe, key_fn, merge_fn, keep_key)  # type: ignore[arg-type]  # self is an IterDataPipe
+        source: IterDataPipe[Any] = self  # type: ignore[assignment]  # self is an IterDataPipe
+        return MapKeyZipper(source, map_datapipe, key_fn, merge_fn, keep_key, on_error=on_error, max_errors=max_errors)
 
     def fork(
         self,

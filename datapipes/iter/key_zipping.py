@@ -15,6 +15,7 @@ from datapipes.cells import Cell, fields
 from datapipes.checks import needs, needs_callable, reread, same_length
 from datapipes.describe import stage
 from datapipes.errors import BadArgumentType, StateError
+from datapipes.on_error import OnError, check_policy
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe, MapDataPipe
 from datapipes.steps import Step
@@ -165,6 +166,8 @@ class _Search(Cell):
 class MapKeyZipper(IterDataPipe[Any]):
     """Each element with what a collection has under its key: ``(element, found)``, or what ``merge_fn`` makes of both.
 
+    A key that the collection does not have is a KeyError; ``on_error="skip"`` leaves its element out.
+
     >>> from datapipes.iter import IterableWrapper
     >>> from datapipes.map import SequenceWrapper
     >>> list(IterableWrapper("ab").zip_with_map(SequenceWrapper({"a": 1, "b": 2}), key_fn=str))
@@ -180,6 +183,9 @@ class MapKeyZipper(IterDataPipe[Any]):
         key_fn: Callable[[Any], Any],
         merge_fn: Callable[[Any, Any], Any] | None = None,
         keep_key: bool = False,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
     ) -> None:
         if not is_pipe(map_datapipe) or is_stream(map_datapipe):
             raise BadArgumentType(
@@ -193,6 +199,9 @@ class MapKeyZipper(IterDataPipe[Any]):
         self.key_fn = key_fn
         self.merge_fn = merge_fn
         self.keep_key = keep_key
+        self.on_error = on_error
+        self.max_errors = max_errors
+        check_policy(self)
 
     def _open(self, at: Any) -> Any:
         raise NotImplementedError("a step is opened as part of a loop")
@@ -210,6 +219,8 @@ class MapKeyZipper(IterDataPipe[Any]):
         return (key, merged) if self.keep_key else merged
 
     def _reread(self, indices: Sequence[int]) -> list[Any] | None:
+        if self.on_error != "raise":
+            return None  # which elements there are is known only once they are made
         elements = reread(self.source_iterdatapipe, indices)
         return None if elements is None else [self._merged(element) for element in elements]
 

@@ -50,6 +50,7 @@ class Waiting:
     def __init__(self, room: Room) -> None:
         self.room = room
         self.refusal: Callable[[], Exception] | None = None
+        self._refused = 0  # the number of the element that it is about
         self._memory: deque[tuple[Any, int]] = deque()
         self._first = self._end = 0  # the numbers of the elements behind those in memory
         self._kept: dict[int, Any] = {}  # those of them that are not on disk
@@ -65,21 +66,24 @@ class Waiting:
                 room.elements += 1
                 room.bytes += size
                 return
-            if kept or not self._is_written(element):
+            refusal = None if kept else self._write(element)
+            if refusal is not None:
+                self.refusal, self._refused = refusal, self._end
+            if kept or refusal is not None:
                 self._kept[self._end] = element
             self._end += 1
 
-    def _is_written(self, element: Any) -> bool:
+    def _write(self, element: Any) -> Callable[[], Exception] | None:
+        """Write an element to disk; if that is not possible, the error to raise."""
+        owner = self.room.owner
         try:
-            self._files[1].append(pack([element], what=f"the elements that {self.room.owner} spills to disk"))
+            self._files[1].append(pack([element], what=f"the elements that {owner} spills to disk"))
         except UnsavableElement as error:
-            self.refusal = partial(UnsavableElement, f"{error}. {_KEPT}")
-            return False
+            return partial(UnsavableElement, f"{error}. {_KEPT}")
         except OSError as error:
-            text = f"{error.strerror}, while {self.room.owner} spilled an element to disk. {_KEPT}"
-            self.refusal = partial(OSError, error.errno, text, error.filename or self.room.folder)
-            return False
-        return True
+            text = f"{error.strerror}, while {owner} spilled an element to disk. {_KEPT}"
+            return partial(OSError, error.errno, text, error.filename or self.room.folder)
+        return None
 
     def popleft(self) -> Any:
         """Take the oldest element out."""
@@ -93,7 +97,7 @@ class Waiting:
                 raise IndexError("nothing waits")
             if self._first in self._kept:
                 element = self._kept.pop(self._first)
-                self.refusal = self.refusal if self._kept else None
+                self.refusal = None if self._first == self._refused else self.refusal
             else:
                 if not self._files[0]:
                     self._files.reverse()
