@@ -17,6 +17,7 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
+from operator import ge, gt
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from datapipes.cells import Cell, count, fields
@@ -148,9 +149,11 @@ class Queues(Cell):
             if queue.refusal is not None:
                 raise queue.refusal()
             room = queue.room
-            # What comes next may be the reader's own, if all share the room: then it may be full.
-            elements, size = room.elements - self._hub._shares_room, room.bytes - self._hub._shares_room
-            if room.folder is None and (elements >= room.most_elements or size >= room.most_bytes):
+            # Where all share the room it may be full: what comes next may be the reader's own, and need none.
+            is_full = gt if self._hub._shares_room else ge
+            if room.folder is None and (
+                is_full(room.elements, room.most_elements) or is_full(room.bytes, room.most_bytes)
+            ):
                 raise self._overflow()
 
     def _overflow(self) -> BufferError:

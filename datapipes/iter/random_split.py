@@ -8,6 +8,7 @@ them, and what it was drawn for loses one. The position is a count, and going on
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain, compress
@@ -21,9 +22,11 @@ from datapipes.cells import Cell, count
 from datapipes.checks import length_of, needs, reread
 from datapipes.describe import stage
 from datapipes.errors import BadArgument, BadArgumentType
+from datapipes.legacy import has_method
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from datapipes.seeds import derive
+from datapipes.structure import walk
 
 T_co = TypeVar("T_co", covariant=True)
 Self = TypeVar("Self", bound="SplitterIterator[Any]")
@@ -40,8 +43,9 @@ def RandomSplitter(
 ) -> Any:
     """A stream for each key of ``weights``, in their order, or the one for ``target``; each element is in one of them.
 
-    Weights must be positive, and a source must not be longer than ``total_length`` says (torchdata failed on both in
-    mid-epoch without saying why).
+    Elements are dealt by their number, so shuffle these streams and not the source: else elements change sides from
+    epoch to epoch. Weights must be positive, and a source must not be longer than ``total_length`` says; torchdata
+    failed on both in mid-epoch without saying why, and its copies had no length.
 
     >>> from datapipes.iter import IterableWrapper
     >>> train, valid = IterableWrapper(range(10)).random_split(weights={"train": 0.8, "valid": 0.2}, seed=0)
@@ -49,6 +53,15 @@ def RandomSplitter(
     (8, 2, True)
     """
     split = _RandomSplit(source_datapipe, weights, seed, total_length)
+    random = [
+        pipe for pipe in walk(source_datapipe) if has_method(pipe, "set_seed") and vars(pipe).get("_enabled", True)
+    ]
+    if random:
+        warnings.warn(
+            f"random_split deals elements out by their number, and {stage(random[-1])} above it changes their order "
+            "from epoch to epoch, so that elements change sides: shuffle the streams that it gives instead",
+            stacklevel=3,  # whoever called the method
+        )
     if target is None:
         return [SplitterIterator(split, key) for key in split.weights]
     if target not in split.weights:
@@ -154,6 +167,9 @@ class SplitterIterator(IterDataPipe[T_co]):
         # compress takes from the source first: an element that could not be made is dealt to nobody.
         yield from compress(source, goes)
 
+    def _given_as(self) -> tuple[_RandomSplit[T_co], int]:
+        return self.main_datapipe, list(self.main_datapipe.weights).index(self.target)
+
     def _reread(self, indices: Sequence[int]) -> list[Any] | None:
         source = self.main_datapipe.source_datapipe
         if not indices or reread(source, ()) is None:
@@ -167,8 +183,8 @@ class SplitterIterator(IterDataPipe[T_co]):
         shares = main.shares()
         if any(share.denominator > 1 for share in shares):
             raise TypeError(
-                f"{stage(self)} instance doesn't have valid length: it cannot be known in advance, because the weights "
-                f"{main.weights!r:.200} do not divide {main.total_length} elements evenly"
+                f"{stage(main)}{stage(self)} doesn't have valid length: it cannot be known in advance, because the "
+                f"weights do not divide {main.total_length} elements evenly"
             )
         return int(shares[list(main.weights).index(self.target)])
 

@@ -178,6 +178,14 @@ def test_refused_arguments() -> None:
         source.random_split(HALVES, 0, target="c")
 
 
+def test_a_source_in_random_order_is_warned_about() -> None:
+    shuffled = IterableWrapper(range(10)).shuffle()
+    with pytest.warns(UserWarning, match=r"\.shuffle\(\) above it changes their order from epoch to epoch") as caught:
+        shuffled.map(str).random_split(HALVES, 0)
+    assert caught[0].filename == __file__
+    shuffled.set_shuffle(False).random_split(HALVES, 0)
+
+
 def test_a_shuffle_of_a_part_is_saved_as_positions() -> None:
     shuffled = split(1000, {"a": 3, "b": 1})[0].shuffle(buffer_size=100)
     it: Any = iter(shuffled)
@@ -199,7 +207,5 @@ def test_a_count_past_the_end_is_refused() -> None:
 
 
 def test_their_repr_makes_them() -> None:
-    a = split(10, HALVES, target="a")
-    assert repr(a) == (
-        "SplitterIterator(IterableWrapper(range(0, 10)).random_split({'a': 0.5, 'b': 0.5}, 0, total_length=10), 'a')"
-    )
+    b = split(10, HALVES, target="b")
+    assert repr(b) == "IterableWrapper(range(0, 10)).random_split({'a': 0.5, 'b': 0.5}, 0, total_length=10)[1]"
