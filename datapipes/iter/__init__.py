@@ -7,18 +7,22 @@ the tests run their laws over it.
 from datapipes.iter.batch import Batcher
 from datapipes.iter.concat import Concater
 from datapipes.iter.cycle import Cycler
+from datapipes.iter.demux import Demultiplexer, RoundRobinDemultiplexer
 from datapipes.iter.files.csv import CSVDictParser, CSVParser
 from datapipes.iter.files.lines import LineReader
 from datapipes.iter.files.listing import FileLister
 from datapipes.iter.files.opening import FileOpener
 from datapipes.iter.filtering import Filter
 from datapipes.iter.flatmap import FlatMapper
-from datapipes.iter.fork import Demultiplexer, Forker, UnZipper
+from datapipes.iter.fork import Forker, UnZipper
 from datapipes.iter.from_map import MapToIterConverter
+from datapipes.iter.key_zipping import IterKeyZipper, MapKeyZipper
 from datapipes.iter.mapping import Collator, Mapper
-from datapipes.iter.mux import Multiplexer
+from datapipes.iter.mux import Multiplexer, MultiplexerLongest
 from datapipes.iter.numbering import Enumerator, Header, Repeater
 from datapipes.iter.prefetch import Prefetcher
+from datapipes.iter.random_split import RandomSplitter, SplitterIterator
+from datapipes.iter.sampling_mux import SampleMultiplexer
 from datapipes.iter.shard import ShardingFilter
 from datapipes.iter.shuffle import Shuffler
 from datapipes.iter.unbatch import UnBatcher
@@ -41,12 +45,15 @@ CATALOGUE = {
     "list_files": FileLister,
     "map": Mapper,
     "mux": Multiplexer,
+    "mux_longest": MultiplexerLongest,
     "open_files": FileOpener,
     "parse_csv": CSVParser,
     "parse_csv_as_dict": CSVDictParser,
     "prefetch": Prefetcher,
+    "random_split": RandomSplitter,
     "readlines": LineReader,
     "repeat": Repeater,
+    "round_robin_demux": RoundRobinDemultiplexer,
     "sharding_filter": ShardingFilter,
     "shuffle": Shuffler,
     "to_map_datapipe": IterToMapConverter,
@@ -54,6 +61,8 @@ CATALOGUE = {
     "unzip": UnZipper,
     "zip": Zipper,
     "zip_longest": ZipperLongest,
+    "zip_with_iter": IterKeyZipper,
+    "zip_with_map": MapKeyZipper,
 }
 
 __all__ = [
@@ -73,15 +82,22 @@ __all__ = [
     "Forker",
     "Header",
     "IterDataPipe",
+    "IterKeyZipper",
     "IterableWrapper",
     "LineReader",
+    "MapKeyZipper",
     "MapToIterConverter",
     "Mapper",
     "Multiplexer",
+    "MultiplexerLongest",
     "Prefetcher",
+    "RandomSplitter",
     "Repeater",
+    "RoundRobinDemultiplexer",
+    "SampleMultiplexer",
     "ShardingFilter",
     "Shuffler",
+    "SplitterIterator",
     "UnBatcher",
     "UnZipper",
     "Zipper",
