@@ -8,10 +8,22 @@ from tests.specimen import Specimen
 from tests.specimens_of_combinations import COMBINATIONS
 from tests.specimens_of_elements import ELEMENTWISE
 from tests.specimens_of_files import FILES
+from tests.specimens_of_groups import GROUPED
 from tests.specimens_of_orders import COMBINED, SHUFFLED
+from tests.specimens_of_texts import TEXTS
 from tests.specimens_of_users import MAPSTYLE, USERS
 
-SPECIMENS: list[Specimen] = [*ELEMENTWISE, *SHUFFLED, *COMBINED, *COMBINATIONS, *FILES, *MAPSTYLE, *USERS]
+SPECIMENS: list[Specimen] = [
+    *ELEMENTWISE,
+    *SHUFFLED,
+    *COMBINED,
+    *COMBINATIONS,
+    *FILES,
+    *MAPSTYLE,
+    *USERS,
+    *GROUPED,
+    *TEXTS,
+]
 
 WRAPPERS = {"iter.IterableWrapper", "iter.SampleMultiplexer", "map.SequenceWrapper"}
 """Operators without a method of their own, which the catalogues do not list."""

@@ -31,6 +31,7 @@ FIRST = {
     "source_datapipe": {
         *("cycle", "enumerate", "header", "parse_csv", "parse_csv_as_dict", "prefetch", "readlines", "repeat"),
         *("random_split", "sharding_filter", "unzip", "zip_with_iter"),
+        *("lines_to_paragraphs", "shard_expand", "sharding_round_robin_dispatch"),
     },
     "source_iterdatapipe": {"zip_with_map"},
     "datapipes": {"concat", "mux", "mux_longest", "zip", "zip_longest"},

@@ -5,9 +5,12 @@ the tests run their laws over it.
 """
 
 from datapipes.iter.batch import Batcher
+from datapipes.iter.buckets import BucketBatcher, MaxTokenBucketizer
 from datapipes.iter.concat import Concater
 from datapipes.iter.cycle import Cycler
 from datapipes.iter.demux import Demultiplexer, RoundRobinDemultiplexer
+from datapipes.iter.dispatch import ShardingRoundRobinDispatcher
+from datapipes.iter.expand import ShardExpander
 from datapipes.iter.files.csv import CSVDictParser, CSVParser
 from datapipes.iter.files.lines import LineReader
 from datapipes.iter.files.listing import FileLister
@@ -16,10 +19,13 @@ from datapipes.iter.filtering import Filter
 from datapipes.iter.flatmap import FlatMapper
 from datapipes.iter.fork import Forker, UnZipper
 from datapipes.iter.from_map import MapToIterConverter
+from datapipes.iter.groupby import Grouper
+from datapipes.iter.in_batch_shuffle import InBatchShuffler
 from datapipes.iter.key_zipping import IterKeyZipper, MapKeyZipper
 from datapipes.iter.mapping import Collator, Mapper
 from datapipes.iter.mux import Multiplexer, MultiplexerLongest
 from datapipes.iter.numbering import Enumerator, Header, Repeater
+from datapipes.iter.paragraphs import ParagraphAggregator
 from datapipes.iter.prefetch import Prefetcher
 from datapipes.iter.random_split import RandomSplitter, SplitterIterator
 from datapipes.iter.sampling_mux import SampleMultiplexer
@@ -33,6 +39,7 @@ from datapipes.pipe import IterDataPipe
 
 CATALOGUE = {
     "batch": Batcher,
+    "bucketbatch": BucketBatcher,
     "collate": Collator,
     "concat": Concater,
     "cycle": Cycler,
@@ -41,9 +48,13 @@ CATALOGUE = {
     "filter": Filter,
     "flatmap": FlatMapper,
     "fork": Forker,
+    "groupby": Grouper,
     "header": Header,
+    "in_batch_shuffle": InBatchShuffler,
+    "lines_to_paragraphs": ParagraphAggregator,
     "list_files": FileLister,
     "map": Mapper,
+    "max_token_bucketize": MaxTokenBucketizer,
     "mux": Multiplexer,
     "mux_longest": MultiplexerLongest,
     "open_files": FileOpener,
@@ -54,7 +65,9 @@ CATALOGUE = {
     "readlines": LineReader,
     "repeat": Repeater,
     "round_robin_demux": RoundRobinDemultiplexer,
+    "shard_expand": ShardExpander,
     "sharding_filter": ShardingFilter,
+    "sharding_round_robin_dispatch": ShardingRoundRobinDispatcher,
     "shuffle": Shuffler,
     "to_map_datapipe": IterToMapConverter,
     "unbatch": UnBatcher,
@@ -68,6 +81,7 @@ CATALOGUE = {
 __all__ = [
     "CATALOGUE",
     "Batcher",
+    "BucketBatcher",
     "CSVDictParser",
     "CSVParser",
     "Collator",
@@ -80,7 +94,9 @@ __all__ = [
     "Filter",
     "FlatMapper",
     "Forker",
+    "Grouper",
     "Header",
+    "InBatchShuffler",
     "IterDataPipe",
     "IterKeyZipper",
     "IterableWrapper",
@@ -88,14 +104,18 @@ __all__ = [
     "MapKeyZipper",
     "MapToIterConverter",
     "Mapper",
+    "MaxTokenBucketizer",
     "Multiplexer",
     "MultiplexerLongest",
+    "ParagraphAggregator",
     "Prefetcher",
     "RandomSplitter",
     "Repeater",
     "RoundRobinDemultiplexer",
     "SampleMultiplexer",
+    "ShardExpander",
     "ShardingFilter",
+    "ShardingRoundRobinDispatcher",
     "Shuffler",
     "SplitterIterator",
     "UnBatcher",
