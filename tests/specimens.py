@@ -5,6 +5,7 @@ from __future__ import annotations
 import datapipes.iter
 import datapipes.map
 from tests.specimen import Specimen
+from tests.specimens_of_caches import CACHED
 from tests.specimens_of_combinations import COMBINATIONS
 from tests.specimens_of_elements import ELEMENTWISE
 from tests.specimens_of_files import FILES
@@ -23,6 +24,7 @@ SPECIMENS: list[Specimen] = [
     *USERS,
     *GROUPED,
     *TEXTS,
+    *CACHED,
 ]
 
 WRAPPERS = {"iter.IterableWrapper", "iter.SampleMultiplexer", "map.SequenceWrapper"}

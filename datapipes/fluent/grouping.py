@@ -178,3 +178,14 @@ class GroupingMethods(Generic[T_co]):
         from datapipes.iter.dispatch import ShardingRoundRobinDispatcher
 
         return ShardingRoundRobinDispatcher(self, sharding_group_filter)  # type: ignore[arg-type]  # self is an IterDataPipe
+
+    def in_memory_cache(self, size: float | None = None) -> IterDataPipe[T_co]:
+        """The same elements, made in the first whole pass and remembered for later ones; ``size`` is in megabytes.
+
+        >>> from datapipes.iter import IterableWrapper
+        >>> list(IterableWrapper(range(3)).in_memory_cache(size=100))
+        [0, 1, 2]
+        """
+        from datapipes.iter.cache import InMemoryCacheHolder
+
+        return InMemoryCacheHolder(self, size)  # type: ignore[arg-type]  # self is an IterDataPipe

@@ -6,6 +6,7 @@ the tests run their laws over it.
 
 from datapipes.iter.batch import Batcher
 from datapipes.iter.buckets import BucketBatcher, MaxTokenBucketizer
+from datapipes.iter.cache import InMemoryCacheHolder
 from datapipes.iter.concat import Concater
 from datapipes.iter.cycle import Cycler
 from datapipes.iter.demux import Demultiplexer, RoundRobinDemultiplexer
@@ -51,6 +52,7 @@ CATALOGUE = {
     "groupby": Grouper,
     "header": Header,
     "in_batch_shuffle": InBatchShuffler,
+    "in_memory_cache": InMemoryCacheHolder,
     "lines_to_paragraphs": ParagraphAggregator,
     "list_files": FileLister,
     "map": Mapper,
@@ -97,6 +99,7 @@ __all__ = [
     "Grouper",
     "Header",
     "InBatchShuffler",
+    "InMemoryCacheHolder",
     "IterDataPipe",
     "IterKeyZipper",
     "IterableWrapper",
