@@ -9,6 +9,7 @@ from tests.specimens_of_caches import CACHED
 from tests.specimens_of_combinations import COMBINATIONS
 from tests.specimens_of_elements import ELEMENTWISE
 from tests.specimens_of_files import FILES
+from tests.specimens_of_frames import FRAMES
 from tests.specimens_of_groups import GROUPED
 from tests.specimens_of_orders import COMBINED, SHUFFLED
 from tests.specimens_of_texts import TEXTS
@@ -25,6 +26,7 @@ SPECIMENS: list[Specimen] = [
     *GROUPED,
     *TEXTS,
     *CACHED,
+    *FRAMES,
 ]
 
 WRAPPERS = {"iter.IterableWrapper", "iter.SampleMultiplexer", "map.SequenceWrapper"}

@@ -19,6 +19,10 @@ from datapipes.iter.files.opening import FileOpener
 from datapipes.iter.filtering import Filter
 from datapipes.iter.flatmap import FlatMapper
 from datapipes.iter.fork import Forker, UnZipper
+from datapipes.iter.frames.making import DataFrameMaker, ExampleAggregateAsDataFrames
+from datapipes.iter.frames.parting import ConcatDataFramesPipe, DataFramesAsTuplesPipe, PerRowDataFramesPipe
+from datapipes.iter.frames.regrouping import FilterDataFramesPipe, ShuffleDataFramesPipe
+from datapipes.iter.frames.tracing import DataFrameTracer
 from datapipes.iter.from_map import MapToIterConverter
 from datapipes.iter.groupby import Grouper
 from datapipes.iter.in_batch_shuffle import InBatchShuffler
@@ -39,11 +43,18 @@ from datapipes.map.from_iter import IterToMapConverter
 from datapipes.pipe import IterDataPipe
 
 CATALOGUE = {
+    "_dataframes_as_tuples": DataFramesAsTuplesPipe,
+    "_dataframes_concat": ConcatDataFramesPipe,
+    "_dataframes_filter": FilterDataFramesPipe,
+    "_dataframes_per_row": PerRowDataFramesPipe,
+    "_dataframes_shuffle": ShuffleDataFramesPipe,
+    "_to_dataframes_pipe": ExampleAggregateAsDataFrames,
     "batch": Batcher,
     "bucketbatch": BucketBatcher,
     "collate": Collator,
     "concat": Concater,
     "cycle": Cycler,
+    "dataframe": DataFrameMaker,
     "demux": Demultiplexer,
     "enumerate": Enumerator,
     "filter": Filter,
@@ -72,6 +83,7 @@ CATALOGUE = {
     "sharding_round_robin_dispatch": ShardingRoundRobinDispatcher,
     "shuffle": Shuffler,
     "to_map_datapipe": IterToMapConverter,
+    "trace_as_dataframe": DataFrameTracer,
     "unbatch": UnBatcher,
     "unzip": UnZipper,
     "zip": Zipper,
@@ -87,13 +99,19 @@ __all__ = [
     "CSVDictParser",
     "CSVParser",
     "Collator",
+    "ConcatDataFramesPipe",
     "Concater",
     "Cycler",
+    "DataFrameMaker",
+    "DataFrameTracer",
+    "DataFramesAsTuplesPipe",
     "Demultiplexer",
     "Enumerator",
+    "ExampleAggregateAsDataFrames",
     "FileLister",
     "FileOpener",
     "Filter",
+    "FilterDataFramesPipe",
     "FlatMapper",
     "Forker",
     "Grouper",
@@ -111,6 +129,7 @@ __all__ = [
     "Multiplexer",
     "MultiplexerLongest",
     "ParagraphAggregator",
+    "PerRowDataFramesPipe",
     "Prefetcher",
     "RandomSplitter",
     "Repeater",
@@ -119,6 +138,7 @@ __all__ = [
     "ShardExpander",
     "ShardingFilter",
     "ShardingRoundRobinDispatcher",
+    "ShuffleDataFramesPipe",
     "Shuffler",
     "SplitterIterator",
     "UnBatcher",
