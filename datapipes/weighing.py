@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+_LEAVES = frozenset((int, float, str, bytes))
 _SHARED = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, type(None), bool, torch.dtype)
 
 
@@ -25,6 +26,8 @@ def bytes_of(element: object) -> int:
     >>> bytes_of(torch.zeros(1000)[:1]) >= 4000
     True
     """
+    if type(element) in _LEAVES:
+        return sys.getsizeof(element)
     total = 0
     seen: set[int] = set()
     waiting: list[Any] = [element]

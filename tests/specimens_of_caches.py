@@ -9,6 +9,7 @@ from datapipes.iter import IterableWrapper
 from datapipes.structure import Pipe
 from tests.specimen import Specimen, Tap, numbers, paths, shuffled, unseekable
 from tests.specimens_of_elements import ELEMENTS, add_ten, is_even, up_to
+from tests.specimens_of_users import Doubled
 
 A_FEW = 600 / 1024**2  # megabytes that hold some of the elements
 
@@ -57,6 +58,7 @@ CACHED = [
     cached("in cycles", lambda tap: tap(numbers(5)).shuffle().in_memory_cache().cycle(2)),
     cached("of cycles", lambda tap: tap(numbers(4)).shuffle().cycle(2).in_memory_cache()),
     cached("of None", lambda tap: tap(IterableWrapper(ELEMENTS)).in_memory_cache()),
+    cached("of a user's class", lambda tap: Doubled(tap(numbers(5))).in_memory_cache(), after_fault="otherwise"),
     cached("nothing", lambda tap: tap(numbers(0)).in_memory_cache()),
     cached("below a fork", forked_above),
     cached("above a fork", forked_below),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 if TYPE_CHECKING:
     from datapipes.iter.frames.regrouping import ShuffleDataFramesPipe
     from datapipes.iter.frames.tracing import DataFrameTracer
+    from datapipes.on_error import OnError
     from datapipes.pipe import IterDataPipe
 
 T_co = TypeVar("T_co", covariant=True)
@@ -23,6 +24,9 @@ class FrameMethods(Generic[T_co]):
         dtype_generator: Callable[[], Any] | None = None,
         columns: Sequence[Any] | None = None,
         device: str = "",
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
     ) -> IterDataPipe[Any]:
         """Data frames of ``dataframe_size`` rows.
 
@@ -32,7 +36,12 @@ class FrameMethods(Generic[T_co]):
         """
         from datapipes.iter.frames.making import DataFrameMaker
 
-        return DataFrameMaker(self, dataframe_size, dtype, dtype_generator, columns, device)  # type: ignore[arg-type]  # self is an IterDataPipe
+        return DataFrameMaker(
+            self,  # type: ignore[arg-type]  # self is an IterDataPipe
+            *(dataframe_size, dtype, dtype_generator, columns, device),
+            on_error=on_error,
+            max_errors=max_errors,
+        )
 
     def trace_as_dataframe(self, schema_df: Any = None) -> DataFrameTracer:
         """The stream as one data frame: what is done to it is done to each of its frames.

@@ -11,6 +11,7 @@ from typing import Any
 
 from datapipes.checks import needs_callable
 from datapipes.errors import BadArgument, GraphError
+from datapipes.on_error import OnError
 from datapipes.pipe import IterDataPipe
 
 
@@ -30,12 +31,16 @@ def DataFrameMaker(
     dtype_generator: Callable[[], Any] | None = None,
     columns: Sequence[Any] | None = None,
     device: str = "",
+    *,
+    on_error: OnError = "raise",
+    max_errors: int | float | None = None,
 ) -> IterDataPipe[Any]:
     """Data frames of ``dataframe_size`` rows; a row is a dict, a list or tuple, or the value of a single column.
 
     ``dtype`` is what pandas' ``astype`` takes: a dtype, or one by column; or a schema of pyarrow, whose types the
     columns then have. A ``dtype_generator`` is called for one where ``dtype`` is None, for dtypes that cannot be
-    pickled. The frames are pandas', where torchdata's were those of torcharrow, which is no longer maintained.
+    pickled. ``on_error`` is about whole frames, made of the list of their rows. The frames are pandas', where
+    torchdata's were those of torcharrow, which is no longer maintained.
 
     >>> from datapipes.iter import IterableWrapper
     >>> for frame in IterableWrapper([(1, "a"), (2, "b"), (3, "c")]).dataframe(2, columns=["x", "y"]):
@@ -49,7 +54,7 @@ def DataFrameMaker(
     if dtype_generator is not None:
         needs_callable("dataframe", dtype_generator)
     make = partial(frame_of, columns=columns, dtype=dtype, dtype_generator=dtype_generator)
-    return source_dp.batch(dataframe_size).map(make)
+    return source_dp.batch(dataframe_size).map(make, on_error=on_error, max_errors=max_errors)
 
 
 def ExampleAggregateAsDataFrames(

@@ -65,6 +65,14 @@ def test_dtypes(options: Any, dtypes: list[str]) -> None:
     assert [str(dtype) for dtype in frame.dtypes] == dtypes
 
 
+def test_a_frame_that_cannot_be_made_may_be_left_out() -> None:
+    rows = IterableWrapper([1, 2, 3, "x", 5])
+    assert outcomes(rows.dataframe(2, dtype="int8"))[1].startswith("ValueError")
+    tolerant = rows.dataframe(2, dtype="int8", on_error="skip", max_errors=1)
+    with pytest.warns(UserWarning, match="goes on after ValueError"):
+        assert [list(frame[0]) for frame in tolerant] == [[1, 2], [5]]
+
+
 def test_lengths_and_arguments() -> None:
     assert len(IterableWrapper(range(7)).dataframe(3)) == 3
     with pytest.raises(BadArgument, match="device must be '' or 'cpu', got 'cuda'"):
