@@ -36,6 +36,7 @@ T_co = TypeVar("T_co", covariant=True)
 _MEGABYTE = 1024 * 1024
 _OF_AN_OPENING = frozenset({"_place", "_run", "_fresh", "_opened_as"})
 _PLAIN = (int, float, str, bytes, bool)
+_SMALL = 100
 
 
 class InMemoryCacheHolder(IterDataPipe[T_co]):
@@ -162,6 +163,17 @@ def _settings(source: structure.Pipe, shard: object = None) -> list[Any]:
     return values
 
 
+def _same(a: Any, b: Any) -> bool:
+    """Whether two settings are the same object, or equal where that is soon told: to compare data could even fail."""
+    if a is b or type(a) is not type(b):
+        return a is b
+    if type(a) in _PLAIN:
+        return bool(a == b)
+    if type(a) not in (dict, list, tuple) or not len(a) == len(b) <= _SMALL:
+        return False
+    return all(map(_same, *((list(x.items()) if type(x) is dict else x) for x in (a, b))))
+
+
 class _Remembered(NamedTuple):
     """The elements of a stream, but for the first ``missing`` of them, and the settings that it had."""
 
@@ -179,11 +191,7 @@ class _Kept:
     def of(self, settings: list[Any]) -> _Remembered | None:
         """What is remembered of a stream with these settings."""
         known = self._remembered
-        if known is None or len(known.settings) != len(settings):
-            return None
-        # The very same objects: data is not to be compared, which could cost anything, or even fail.
-        pairs = zip(known.settings, settings, strict=True)
-        same = all(a is b or (type(a) is type(b) and type(a) in _PLAIN and a == b) for a, b in pairs)
+        same = known is not None and len(known.settings) == len(settings) and all(map(_same, known.settings, settings))
         return known if same else None
 
     def remember(self, settings: list[Any], noted: _Noted) -> None:

@@ -108,7 +108,7 @@ class Traced:
     """What a frame will give at one point of a trace."""
 
     __slots__ = ("_slot", "_tracer")
-    __array_priority__ = 1000
+    __pandas_priority__ = 5000  # so that what pandas has on the left leaves the operator to the right
 
     def __init__(self, tracer: DataFrameTracer, slot: Slot) -> None:
         object.__setattr__(self, "_tracer", tracer)

@@ -83,6 +83,12 @@ def test_another_setting_above_begins_anew() -> None:
     sharded = IterableWrapper(range(7)).sharding_filter().in_memory_cache()
     assert list(sharded) == list(range(7)) == list(sharded)
     assert list(apply_sharding(sharded, 3, 1)) == [1, 4]
+    cache: Any = sharded
+    assert cache.cache == [1, 4]
+    apply_sharding(sharded, 3, 1)
+    assert cache.cache == [1, 4], "the same shard once more"
+    apply_sharding(sharded, 3, 2)
+    assert cache.cache is None
 
 
 def test_the_cache_is_pickled_with_the_pipe() -> None:

@@ -82,6 +82,16 @@ def test_operators_mean_what_they_mean_to_pandas(name: str) -> None:
             pd.testing.assert_series_equal(found, expected(frame))
 
 
+def test_what_stands_on_the_left_may_be_of_numpy_or_pandas() -> None:
+    df = IterableWrapper(FRAMES[:1], deepcopy=False).trace_as_dataframe()
+    numbers = FRAMES[0]["a"]
+    for left in (numbers, numbers.to_numpy(), np.float32(2), [1, 2, 3], pd.Index(numbers)):
+        (found,) = (left * df["a"]).as_datapipe()
+        assert str(found) == str(left * numbers)
+        (found,) = (left > df["a"]).as_datapipe()
+        assert str(found) == str(left > numbers)
+
+
 def test_a_traced_value_is_a_stream_of_what_it_becomes() -> None:
     df = trace()
     largest = df["a"].max()
