@@ -24,12 +24,12 @@ from datapipes.cells import Cell, Table, count, fields, table
 from datapipes.checks import length_of, needs
 from datapipes.counting import Counted
 from datapipes.describe import stage
+from datapipes.elements.sizes import size_of
 from datapipes.errors import GraphError, StateError
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from datapipes.session import Session, segment
 from datapipes.streams import holds_stream
-from datapipes.weighing import bytes_of
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -215,7 +215,7 @@ class _Noted:
         self.elements.append(element)
         if self._most is None:
             return
-        self._sizes.append(bytes_of(element))
+        self._sizes.append(size_of(element))
         self._size += self._sizes[-1]
         while self._size > self._most:
             self.elements.popleft()
