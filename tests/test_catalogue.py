@@ -26,6 +26,9 @@ OPERATORS = [
 ]
 # Files that hold no operator, but what several of them have in common.
 HELPING = {"datapipes.iter.hub", "datapipes.iter.inputs", "datapipes.iter.spill"}
+HELPING |= {
+    *("datapipes.iter.files.atomic", "datapipes.iter.files.locks"),
+}
 # What an operator reads is its first parameter and an attribute of the same name, which users' code relies on.
 FIRST = {
     "source_datapipe": {
