@@ -5,13 +5,14 @@ from __future__ import annotations
 import datapipes.iter
 import datapipes.map
 from tests.specimen import Specimen
+from tests.specimens_of_caches import CACHES
 from tests.specimens_of_combinations import COMBINATIONS
 from tests.specimens_of_elements import ELEMENTWISE
 from tests.specimens_of_files import FILES
 from tests.specimens_of_orders import COMBINED, SHUFFLED
 from tests.specimens_of_users import MAPSTYLE, USERS
 
-SPECIMENS: list[Specimen] = [*ELEMENTWISE, *SHUFFLED, *COMBINED, *COMBINATIONS, *FILES, *MAPSTYLE, *USERS]
+SPECIMENS: list[Specimen] = [*ELEMENTWISE, *SHUFFLED, *COMBINED, *COMBINATIONS, *FILES, *CACHES, *MAPSTYLE, *USERS]
 
 WRAPPERS = {"iter.IterableWrapper", "iter.SampleMultiplexer", "map.SequenceWrapper"}
 """Operators without a method of their own, which the catalogues do not list."""

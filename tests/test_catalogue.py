@@ -27,13 +27,15 @@ OPERATORS = [
 # Files that hold no operator, but what several of them have in common.
 HELPING = {"datapipes.iter.hub", "datapipes.iter.inputs", "datapipes.iter.spill"}
 HELPING |= {
-    *("datapipes.iter.files.atomic", "datapipes.iter.files.locks"),
+    *(f"datapipes.iter.files.{name}" for name in ("atomic", "hashed", "locks", "pieces")),
+    *("datapipes.iter.caching.listfile", "datapipes.iter.caching.production"),
 }
 # What an operator reads is its first parameter and an attribute of the same name, which users' code relies on.
 FIRST = {
     "source_datapipe": {
         *("cycle", "enumerate", "header", "parse_csv", "parse_csv_as_dict", "prefetch", "readlines", "repeat"),
         *("random_split", "sharding_filter", "unzip", "zip_with_iter"),
+        *("check_hash", "on_disk_cache", "save_to_disk"),
     },
     "source_iterdatapipe": {"zip_with_map"},
     "datapipes": {"concat", "mux", "mux_longest", "zip", "zip_longest"},

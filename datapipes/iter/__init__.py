@@ -5,13 +5,16 @@ the tests run their laws over it.
 """
 
 from datapipes.iter.batch import Batcher
+from datapipes.iter.caching.on_disk import EndOnDiskCacheHolder, OnDiskCacheHolder
 from datapipes.iter.concat import Concater
 from datapipes.iter.cycle import Cycler
 from datapipes.iter.demux import Demultiplexer, RoundRobinDemultiplexer
 from datapipes.iter.files.csv import CSVDictParser, CSVParser
+from datapipes.iter.files.hash import HashChecker
 from datapipes.iter.files.lines import LineReader
 from datapipes.iter.files.listing import FileLister
 from datapipes.iter.files.opening import FileOpener
+from datapipes.iter.files.saving import Saver
 from datapipes.iter.filtering import Filter
 from datapipes.iter.flatmap import FlatMapper
 from datapipes.iter.fork import Forker, UnZipper
@@ -33,10 +36,12 @@ from datapipes.pipe import IterDataPipe
 
 CATALOGUE = {
     "batch": Batcher,
+    "check_hash": HashChecker,
     "collate": Collator,
     "concat": Concater,
     "cycle": Cycler,
     "demux": Demultiplexer,
+    "end_caching": EndOnDiskCacheHolder,
     "enumerate": Enumerator,
     "filter": Filter,
     "flatmap": FlatMapper,
@@ -46,6 +51,7 @@ CATALOGUE = {
     "map": Mapper,
     "mux": Multiplexer,
     "mux_longest": MultiplexerLongest,
+    "on_disk_cache": OnDiskCacheHolder,
     "open_files": FileOpener,
     "parse_csv": CSVParser,
     "parse_csv_as_dict": CSVDictParser,
@@ -54,6 +60,7 @@ CATALOGUE = {
     "readlines": LineReader,
     "repeat": Repeater,
     "round_robin_demux": RoundRobinDemultiplexer,
+    "save_to_disk": Saver,
     "sharding_filter": ShardingFilter,
     "shuffle": Shuffler,
     "to_map_datapipe": IterToMapConverter,
@@ -74,12 +81,14 @@ __all__ = [
     "Concater",
     "Cycler",
     "Demultiplexer",
+    "EndOnDiskCacheHolder",
     "Enumerator",
     "FileLister",
     "FileOpener",
     "Filter",
     "FlatMapper",
     "Forker",
+    "HashChecker",
     "Header",
     "IterDataPipe",
     "IterKeyZipper",
@@ -90,11 +99,13 @@ __all__ = [
     "Mapper",
     "Multiplexer",
     "MultiplexerLongest",
+    "OnDiskCacheHolder",
     "Prefetcher",
     "RandomSplitter",
     "Repeater",
     "RoundRobinDemultiplexer",
     "SampleMultiplexer",
+    "Saver",
     "ShardingFilter",
     "Shuffler",
     "SplitterIterator",

@@ -93,7 +93,8 @@ def is_ours(descriptor: int) -> bool:
 def locked(path: str, timeout: float, stopped: Callable[[], bool] = bool, why: str = "") -> Iterator[None]:
     """Hold the lock of a path (of a file that need not exist) while the block runs; its folder must exist.
 
-    Waiting for somebody else ends after ``timeout`` seconds with ``LockTimeout``, or as soon as ``stopped()`` is true.
+    Waiting for somebody else ends after ``timeout`` seconds with ``LockTimeout``, or, once ``stopped()`` is true, as a
+    generator ends that is closed.
     """
     lock = lock_of(path)
     if (os.path.abspath(lock), threading.get_ident()) in list(_held.values()):
@@ -114,13 +115,13 @@ def sweep(file: str) -> None:
 def _waited_for(lock: str, path: str, timeout: float, stopped: Callable[[], bool], why: str) -> int:
     until, pause, never = monotonic() + timeout, _SHORTEST, threading.Event()
     while (descriptor := take(lock)) is None:
+        if stopped():
+            raise GeneratorExit
         left = until - monotonic()
-        if left <= 0 or stopped():
+        if left <= 0:
             raise LockTimeout(
                 f"{why}{path!r} is locked by another process or thread, and was not released within {timeout} seconds; "
                 "wait longer (timeout=...), or find out what the owner does"
-                if left <= 0
-                else f"{why}{path!r} was waited for, and the iteration was closed"
             )
         never.wait(min(pause, left))
         pause = min(2 * pause, _LONGEST)
