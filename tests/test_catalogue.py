@@ -28,7 +28,7 @@ OPERATORS = [
 HELPING = {"datapipes.iter.hub", "datapipes.iter.inputs", "datapipes.iter.spill"}
 HELPING |= {
     *(f"datapipes.iter.files.{name}" for name in ("atomic", "hashed", "locks", "pieces")),
-    *("datapipes.iter.caching.listfile", "datapipes.iter.caching.production"),
+    *(f"datapipes.iter.caching.{name}" for name in ("budget", "listfile", "making", "production")),
 }
 # What an operator reads is its first parameter and an attribute of the same name, which users' code relies on.
 FIRST = {

@@ -74,6 +74,9 @@ class CachingMethods(Generic[T_co]):
         hash_dict: Mapping[str, str] | None = None,
         hash_type: str = "sha256",
         extra_check_fn: Callable[[str], bool] | None = None,
+        *,
+        max_bytes: int | None = None,
+        cache_dir: str | None = None,
     ) -> IterDataPipe[T_co]:
         """Run the stages up to ``end_caching`` only for elements whose files are not there.
 
@@ -85,7 +88,7 @@ class CachingMethods(Generic[T_co]):
         ...     [os.path.basename(path) for path in dp]
         ['a']
         """
-        from datapipes.iter.caching.on_disk import OnDiskCacheHolder
+        from datapipes.iter.caching.holder import OnDiskCacheHolder
 
         return OnDiskCacheHolder(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -93,6 +96,8 @@ class CachingMethods(Generic[T_co]):
             hash_dict,
             hash_type,
             extra_check_fn,
+            max_bytes=max_bytes,
+            cache_dir=cache_dir,
         )
 
     def end_caching(
@@ -116,7 +121,7 @@ class CachingMethods(Generic[T_co]):
         ...     [os.path.basename(path) for path in dp]
         ['a']
         """
-        from datapipes.iter.caching.on_disk import EndOnDiskCacheHolder
+        from datapipes.iter.caching.ending import EndOnDiskCacheHolder
 
         return EndOnDiskCacheHolder(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe

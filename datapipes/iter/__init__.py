@@ -5,7 +5,8 @@ the tests run their laws over it.
 """
 
 from datapipes.iter.batch import Batcher
-from datapipes.iter.caching.on_disk import EndOnDiskCacheHolder, OnDiskCacheHolder
+from datapipes.iter.caching.ending import EndOnDiskCacheHolder
+from datapipes.iter.caching.holder import OnDiskCacheHolder
 from datapipes.iter.concat import Concater
 from datapipes.iter.cycle import Cycler
 from datapipes.iter.demux import Demultiplexer, RoundRobinDemultiplexer

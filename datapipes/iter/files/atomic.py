@@ -94,12 +94,24 @@ def _replaceable(path: str) -> os.stat_result | None:
     return found if stat.S_ISREG(found.st_mode) else None
 
 
+def remove_leftovers(path: str) -> None:
+    """Remove what writers of a path left who were killed."""
+    for slot in range(_MOST_SLOTS):
+        if not os.path.lexists(_part(path, slot)):
+            break
+        locks.sweep(_part(path, slot))
+
+
+def _part(path: str, slot: int) -> str:
+    return locks.beside(path, f".{slot}.loader2-part")
+
+
 def _temporary(path: str) -> tuple[str, int]:
     """A new file beside a path, locked: its path and descriptor. What killed writers left there is removed."""
     mine: tuple[str, int] | None = None
     slot = 0
     while mine is None or slot < _MOST_SLOTS:
-        temporary = locks.beside(path, f".{slot}.loader2-part")
+        temporary = _part(path, slot)
         if mine is not None and not os.path.lexists(temporary):
             break
         locks.sweep(temporary)

@@ -66,10 +66,9 @@ class HashChecker(IterDataPipe[tuple[str, Any]]):
             hashed.update(data)
             hashed.must_match()
             return name, data
-        stream = data if isinstance(data, StreamWrapper) else StreamWrapper(data, name=name)
-        return name, self._checked_stream(name, stream)
+        return name, self._checked_stream(name, data)
 
-    def _checked_stream(self, name: str, stream: StreamWrapper) -> StreamWrapper:
+    def _checked_stream(self, name: str, stream: Any) -> StreamWrapper:
         hashed = Hashed(name, self.hash_dict, self.hash_type)
         again = self.rewind and can_go_back(stream)
         start = stream.tell() if again else 0
@@ -87,12 +86,14 @@ class HashChecker(IterDataPipe[tuple[str, Any]]):
             if kept is not None:
                 kept.close()
             raise
+        # Not before: a wrapper of our own would close the stream if this failed, and it may be tried again.
+        wrapped = stream if isinstance(stream, StreamWrapper) else StreamWrapper(stream, name=name)
         if kept is not None:
-            stream.close()
+            wrapped.close()
             kept.seek(0)
             return StreamWrapper(kept, name=name)
         if again:
-            stream.seek(start)
-        return stream
+            wrapped.seek(start)
+        return wrapped
 
     __len__ = same_length

@@ -48,22 +48,40 @@ def lock_of(path: str) -> str:
 
 def take(path: str) -> int | None:
     """Open a file, made if it is missing, and lock it: its descriptor, or None where somebody else has it."""
-    _guard_forks()
-    path = os.path.abspath(path)
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-        _held[descriptor] = (path, threading.get_ident())
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            _close(descriptor)
-            return None
-        except BaseException:
-            _close(descriptor)
-            raise
-        if is_at(path, descriptor):
+        descriptor = _open_and_lock(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, fcntl.LOCK_EX)
+        if descriptor is None or is_at(_held[descriptor][0], descriptor):
             return descriptor
         _close(descriptor)  # its owner removed it between our opening and our locking
+
+
+def keep(path: str, shared: bool) -> int | None:
+    """Lock a file that is there, together with others or alone: its descriptor, or None if that cannot be."""
+    descriptor = None
+    with suppress(FileNotFoundError):
+        descriptor = _open_and_lock(path, os.O_RDONLY | os.O_NONBLOCK, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        if descriptor is None or os.path.samestat(os.stat(path), os.fstat(descriptor)):
+            return descriptor
+    if descriptor is not None:
+        _close(descriptor)  # it was removed or replaced meanwhile
+    return None
+
+
+def _open_and_lock(path: str, flags: int, kind: int) -> int | None:
+    if not _guards_forks:
+        _guard_forks()
+    path = os.path.abspath(path)
+    descriptor = os.open(path, flags, 0o666)
+    _held[descriptor] = (path, threading.get_ident())
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        _close(descriptor)
+        return None
+    except BaseException:
+        _close(descriptor)
+        raise
+    return descriptor
 
 
 def is_at(path: str, descriptor: int) -> bool:
@@ -135,9 +153,8 @@ def _close(descriptor: int) -> None:
 
 def _guard_forks() -> None:
     global _guards_forks
-    if not _guards_forks:
-        _guards_forks = True
-        os.register_at_fork(after_in_child=_forget)
+    _guards_forks = True
+    os.register_at_fork(after_in_child=_forget)
 
 
 def _forget() -> None:

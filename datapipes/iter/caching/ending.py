@@ -1,4 +1,4 @@
-"""on_disk_cache, end_caching: the stages between the two run only for elements whose files are not there.
+"""end_caching: the stages from ``on_disk_cache`` to here run only for elements whose files are not there.
 
 ``end_caching`` is one stage that goes through the source of ``on_disk_cache`` element by element and gives the paths of
 the files that each became, in the order of the source, whether they were there or had to be made. So it keeps nothing
@@ -11,86 +11,26 @@ elements, and those that read another stream besides.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, NoReturn, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, ClassVar
 
 from datapipes import legacy, structure
+from datapipes.at_hand import Held
 from datapipes.checks import needs, needs_callable, no_length
 from datapipes.describe import stage as printed
 from datapipes.errors import GraphError
 from datapipes.flattening import Flattening
+from datapipes.iter.caching.holder import OnDiskCacheHolder
+from datapipes.iter.caching.making import Making
 from datapipes.iter.caching.production import Production
-from datapipes.iter.files.hashed import HASH_TYPES
 from datapipes.iter.files.saving import writing_mode
 from datapipes.on_error import OnError, check_policy
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 
-T_co = TypeVar("T_co", covariant=True)
-
 _MODES = ("wb", "w", "wt", "b", "t")
 _NUMBERING = {"add_index", "enumerate", "header"}
-
-
-class OnDiskCacheHolder(IterDataPipe[T_co]):
-    """The elements whose files, at ``filepath_fn(element)``, are not there yet; ``end_caching`` gives the files.
-
-    A file counts as there if its hash is ``hash_dict[path]``, where that is given, and ``extra_check_fn(path)`` is
-    true. Without ``filepath_fn`` the elements are the paths (torchdata failed there).
-
-    >>> import os, tempfile
-    >>> from datapipes.iter import IterableWrapper
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     dp = IterableWrapper(["a", "b"]).on_disk_cache(lambda name: os.path.join(folder, name))
-    ...     dp = dp.map(lambda name: (name, f"made of {name}")).end_caching("w", same_filepath_fn=True)
-    ...     list(dp.open_files().readlines(return_path=False)), sorted(os.listdir(folder))
-    (['made of a', 'made of b'], ['a', 'b'])
-    """
-
-    _fluent: ClassVar[str | None] = "on_disk_cache"
-    _data: ClassVar[frozenset[str]] = frozenset({"hash_dict", "_element"})
-
-    def __init__(
-        self,
-        source_datapipe: IterDataPipe[T_co],
-        filepath_fn: Callable[[Any], str] | None = None,
-        hash_dict: Mapping[str, str] | None = None,
-        hash_type: str = "sha256",
-        extra_check_fn: Callable[[str], bool] | None = None,
-    ) -> None:
-        for fn in (filepath_fn, extra_check_fn):
-            if fn is not None:
-                needs_callable("on_disk_cache", fn)
-        self.source_datapipe = source_datapipe
-        self.filepath_fn = filepath_fn
-        self.hash_dict = hash_dict
-        self.hash_type = hash_type
-        self.extra_check_fn = extra_check_fn
-        needs(not inspect.isgeneratorfunction(filepath_fn), self, "filepath_fn must return one path, not yield several")
-        known = hash_dict is None or hash_type in HASH_TYPES
-        needs(known, self, f"hash_type should be one of {', '.join(HASH_TYPES)}, got {hash_type!r}")
-
-    def _reads(self) -> Iterable[Any]:
-        return ()
-
-    def _open(self, at: Opening) -> Iterator[T_co]:
-        element = vars(self).get("_element")
-        if element is None:
-            raise _not_ended(self)
-        return iter(element)
-
-    def _given(self, element: list[Any]) -> OnDiskCacheHolder[T_co]:
-        """This stage with the element to make, in a list, in place of its source."""
-        new = object.__new__(type(self))
-        new.__dict__.update(vars(self), source_datapipe=None, _element=element)
-        return new
-
-    def __add__(self, other: Any) -> NoReturn:
-        raise _not_ended(self)
-
-    def __len__(self) -> int:
-        raise no_length(self)
 
 
 class EndOnDiskCacheHolder(Flattening[str]):
@@ -115,7 +55,8 @@ class EndOnDiskCacheHolder(Flattening[str]):
     """
 
     _fluent: ClassVar[str | None] = "end_caching"
-    _production: Production | None = None  # in a session
+    _cell: ClassVar[type[Held]] = Making
+    _making: Making  # in a session
 
     def __init__(
         self,
@@ -169,22 +110,25 @@ class EndOnDiskCacheHolder(Flattening[str]):
         for stage in between(self):
             if id(stage) not in cut:
                 cut[id(stage)] = structure.with_parents(stage, lambda parent: cut[id(parent)])
-        filepath_fn = holder.filepath_fn if self.same_filepath_fn else self.filepath_fn
-        self._production = Production(
-            holder,
-            at,
-            make=cut[id(self.datapipe)],
-            of=to_make,
-            mode=writing_mode(self.mode),
-            filepath_fn=filepath_fn,
-            skip_read=self.skip_read,
-            timeout=self.timeout,
+        self._making = at.cell(partial(Making, self))
+        self._making.by(
+            Production(
+                holder,
+                at,
+                make=cut[id(self.datapipe)],
+                of=to_make,
+                mode=writing_mode(self.mode),
+                filepath_fn=holder.filepath_fn if self.same_filepath_fn else self.filepath_fn,
+                skip_read=self.skip_read,
+                timeout=self.timeout,
+            ),
+            between(self),
+            at.run.errors,
         )
         return super()._open(at)
 
     def _inner(self, element: Any) -> Iterable[str]:
-        assert self._production is not None  # set when it was opened
-        return self._production.paths(element)
+        return self._making.paths(element)
 
     def __len__(self) -> int:
         raise no_length(self)
@@ -235,6 +179,10 @@ def _check_between(end: EndOnDiskCacheHolder) -> None:
                 f"{printed(stage)} would begin anew with each element here: put it before on_disk_cache() or after "
                 "end_caching()"
             )
+        if type(getattr(stage, "max_errors", None)) is float:
+            raise GraphError(
+                f"{printed(stage)} would judge a share of one element's errors here: give end_caching() the max_errors"
+            )
     for stage in structure.walk_by(lambda stage: _streams_above(stage, holders), end.datapipe):
         if stage is not holders[0] and not _streams_above(stage, holders):
             raise GraphError(
@@ -245,7 +193,3 @@ def _check_between(end: EndOnDiskCacheHolder) -> None:
 
 def _streams_above(stage: structure.Pipe, holders: list[OnDiskCacheHolder[Any]]) -> list[structure.Pipe]:
     return [] if stage is holders[0] else list(filter(structure.is_stream, structure.parents(stage)))
-
-
-def _not_ended(holder: OnDiskCacheHolder[Any]) -> GraphError:
-    return GraphError(f"Please call `end_caching()` after {printed(holder)}: what is between the two fills the cache")
