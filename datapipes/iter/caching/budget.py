@@ -86,7 +86,8 @@ def in_use(mark: str) -> int | None:
     """
     descriptor = locks.keep(mark, shared=True)
     if descriptor is not None:
-        os.utime(descriptor, ns=(time_ns(), os.fstat(descriptor).st_mtime_ns))
+        with suppress(PermissionError):  # the file of another user, who has to use it himself
+            os.utime(descriptor, ns=(time_ns(), os.fstat(descriptor).st_mtime_ns))
     return descriptor
 
 

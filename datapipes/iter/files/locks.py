@@ -125,9 +125,13 @@ def locked(path: str, timeout: float, stopped: Callable[[], bool] = bool, why: s
 
 
 def sweep(file: str) -> None:
-    """Remove a lock, or another file that is locked while it is in use, if its owner was killed."""
-    if os.path.lexists(file) and (descriptor := take(file)) is not None:
-        let_go(descriptor, remove=True)
+    """Remove a lock, or another file that is locked while it is in use, if its owner was killed.
+
+    Who may not remove it, in somebody else's folder, leaves it there.
+    """
+    with suppress(OSError):
+        if os.path.lexists(file) and (descriptor := take(file)) is not None:
+            let_go(descriptor, remove=True)
 
 
 def _waited_for(lock: str, path: str, timeout: float, stopped: Callable[[], bool], why: str) -> int:

@@ -147,7 +147,7 @@ def test_processes_count_together(tmp_path: Path) -> None:
 
 
 def test_files_of_a_process_that_was_killed_anywhere_are_counted(tmp_path: Path) -> None:
-    for call in count(step=2):
+    for call in count():
         folder = tmp_path / str(call)
         folder.mkdir()
         killed = killed_at(call, lambda folder=folder: list(pairs(folder, "a", 40)))  # type: ignore[misc]  # a lambda's default has no type

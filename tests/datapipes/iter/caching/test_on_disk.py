@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -11,15 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import IterDataPipe as TorchIterDataPipe
 
 from datapipes.errors import GraphError, LockTimeout
-from datapipes.iter import EndOnDiskCacheHolder, IterableWrapper
+from datapipes.graph import list_dps, traverse_dps
+from datapipes.iter import EndOnDiskCacheHolder, IterableWrapper, IterDataPipe
 from datapipes.iter.files.locks import locked
 from datapipes.streams import StreamWrapper
 from loader2 import DataLoader2
 from loader2.adapters import CacheTimeout
 from tests.datapipes.iter.caching.producers import left_in, noted, one_each, place, several_each
 from tests.datapipes.iter.files.killed import PATIENCE
+from tests.specimen import in_memory
 
 
 def names(paths: Any) -> list[str]:
@@ -133,6 +139,51 @@ def test_a_file_that_the_extra_check_refuses_is_made_again(tmp_path: Path) -> No
     held = IterableWrapper("ab").on_disk_cache(partial(place, str(tmp_path)), extra_check_fn=lambda p: p[-1] == "b")
     list(held.map(as_is).end_caching(same_filepath_fn=True, skip_read=True))
     assert [(tmp_path / "cache" / name).read_text() for name in "ab"] == ["1", "made of b"]
+
+
+class Doubled(IterDataPipe[Any]):
+    """A user's class, which knows nothing of sessions."""
+
+    def __init__(self, source_datapipe: Any) -> None:
+        self.source_datapipe = source_datapipe
+
+    def __iter__(self) -> Iterator[Any]:
+        for name in self.source_datapipe:
+            yield name, [name.encode(), name.encode()]
+
+
+class TorchDoubled(TorchIterDataPipe):  # type: ignore[type-arg]  # torch's class is generic only to type checkers
+    __init__ = Doubled.__init__
+    __iter__ = Doubled.__iter__
+
+
+@pytest.mark.parametrize("kind", [Doubled, TorchDoubled])
+def test_stages_in_between_may_be_users_own_or_run_ahead(tmp_path: Path, kind: Any) -> None:
+    at = partial(place, str(tmp_path))
+    between = kind(IterableWrapper("abc").on_disk_cache(at).prefetch(2))
+    dp = EndOnDiskCacheHolder(between, filepath_fn=at)
+    for _ in range(2):
+        assert [Path(path).read_text() for path in dp] == ["aa", "bb", "cc"]
+    assert between in list_dps(traverse_dps(dp))
+
+
+@given(
+    st.lists(st.integers(0, 5)),
+    st.sets(st.integers(0, 5)),
+    st.sets(st.sampled_from([f"{i}{p}" for i in range(6) for p in "xyz"])),
+)
+def test_whatever_is_there_or_was_lost_the_files_are_those_of_the_elements(
+    names: list[int], there: set[int], lost: set[str]
+) -> None:
+    with tempfile.TemporaryDirectory(dir=in_memory()) as folder:
+        list(several_each(Path(folder), there))
+        for name in lost:
+            Path(place(folder, name)).unlink(missing_ok=True)
+        paths = list(several_each(Path(folder), names))
+        assert paths == [place(folder, f"{name}{part}") for name in names for part in "xyz"]
+        assert all(Path(path).read_text() == f"part {path[-1]}" for path in paths)
+        again = {name for name in there if any(f"{name}{part}" in lost for part in "xyz")}
+        assert sorted(map(int, noted(Path(folder)))) == sorted([*there, *(set(names) & again), *(set(names) - there)])
 
 
 # -- waiting ---------------------------------------------------------------------------------------------------------
