@@ -34,9 +34,9 @@ class Budget:
         self._folder = folder
 
     def intend(self, path: str, file: str) -> None:
-        """Say that a file is going to be written for the element at a path."""
+        """Say that a file is going to be written for the element at a path; one that is counted stays so meanwhile."""
         with self._index(path) as index:
-            index.execute("INSERT OR REPLACE INTO files VALUES (?, ?, NULL)", (_key(file), _key(path)))
+            index.execute("INSERT OR IGNORE INTO files VALUES (?, ?, NULL)", (_key(file), _key(path)))
 
     def forget(self, path: str) -> None:
         """Take back what was intended for an element whose production failed."""
@@ -96,7 +96,7 @@ def _elements(index: sqlite3.Connection, where: str = "") -> list[bytes]:
 
 
 def _remove(index: sqlite3.Connection, path: bytes) -> int:
-    """Remove an element's files: how many bytes that frees. None if somebody makes them, or has them at hand."""
+    """Remove an element's files, unless somebody makes them or has them at hand; how many bytes that frees."""
     files = list(index.execute("SELECT path, bytes FROM files WHERE element = ?", (path,)))
     if not _removed(os.fsdecode(path), [os.fsdecode(file) for file, _ in files]):
         return 0
@@ -133,7 +133,7 @@ def _key(path: str) -> bytes:
 def _size(file: bytes) -> int:
     try:
         return os.stat(file).st_size
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return 0
 
 

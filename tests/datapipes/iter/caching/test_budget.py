@@ -128,6 +128,22 @@ def test_a_production_that_fails_is_not_counted(tmp_path: Path) -> None:
     assert files(tmp_path) == ["b"]
 
 
+def test_what_was_counted_stays_counted_when_making_it_again_fails(tmp_path: Path) -> None:
+    def failing(name: str) -> Iterator[tuple[str, bytes]]:
+        yield from two_of_five(str(tmp_path), name)
+        raise ValueError("after two files")
+
+    list(pairs(tmp_path, "a", 1000))
+    (tmp_path / "cache" / "ay").unlink()
+    at = partial(place, str(tmp_path))
+    held = IterableWrapper("a").on_disk_cache(at, max_bytes=1000)
+    with pytest.raises(ValueError, match="after two files"):
+        list(held.flatmap(failing).end_caching(filepath_fn=at, skip_read=True))
+    assert files(tmp_path) == ["a.torchdata_list", "ax"]
+    list(cache(tmp_path, "b", 1))
+    assert files(tmp_path) == ["b"]
+
+
 def read_at_once(folder: Path, start: int) -> None:
     for path in cache(folder, [(start + i) % 12 for i in range(40)], 4):
         with open(path, "rb") as file:  # it is at hand, so nobody removes it
