@@ -11,7 +11,7 @@ import lzma
 import zlib
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from datapipes.at_hand import Held
 from datapipes.errors import StateError
@@ -26,6 +26,7 @@ T_co = TypeVar("T_co", covariant=True)
 class Flattening(IterDataPipe[T_co]):
     """A stage that says in ``_inner`` what one element becomes."""
 
+    _cell: ClassVar[type[Held]] = Held
     datapipe: IterDataPipe[Any]
 
     def _inner(self, element: Any) -> Iterable[T_co]:
@@ -35,7 +36,7 @@ class Flattening(IterDataPipe[T_co]):
     def _open(self, at: Opening) -> Iterator[T_co]:
         (source,) = self._sources()
         above = at.above() if at.is_private() else None
-        held = at.cell(partial(Held, self)).watching(above, at_start=not at.resumed)
+        held = at.cell(partial(self._cell, self)).watching(above, at_start=not at.resumed)
         return self._elements(at.source(source), held)
 
     def _sources(self) -> tuple[IterDataPipe[Any]]:

@@ -160,6 +160,11 @@ class Faults:
         tolerated, seen = saved if type(saved) is list and len(saved) == 2 else (None, None)
         self.tolerated, self.seen = count(tolerated, "errors"), count(seen, "elements seen")
 
+    def go_on(self, saved: Any) -> None:
+        """Take up the counts of an opening before this one, which has warned of its first error."""
+        self.load(saved)
+        self._warned = self.tolerated > 0
+
 
 class StepFaults(Cell):
     """The position of a one-element stage that tolerates errors: how many there were."""

@@ -74,6 +74,10 @@ class Opening:
         """Whether the stage starts again after an exception somewhere in its session."""
         return self._session.restarts > 0
 
+    def closed(self) -> bool:
+        """Whether the session was closed, so that nobody waits for what a thread is still at work on."""
+        return self._session.ended
+
     def seed(self, pinned: int | None = None) -> int:
         """This stage's seed; the one that its user pinned, if any, else that of the run."""
         if pinned is not None:

@@ -21,7 +21,7 @@ from datapipes.errors import GraphError
 from datapipes.fluent import IterMethods, MapMethods
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from datapipes.on_error import OnError
     from datapipes.opening import Opening
@@ -172,6 +172,12 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
     def _open(self, at: Opening) -> Iterator[T_co]:
         """Start one position of this stage; written by the operators of this library."""
         raise NotImplementedError(f"{type(self).__name__} has no _open")
+
+    def _reads(self) -> Iterable[Any]:
+        """What the session opens for this stage, which reads the rest of what is above it by itself."""
+        from datapipes.held import occurrences
+
+        return occurrences(self)
 
     def _step(self) -> Step | None:
         """This stage as a step of a loop, if it handles one element at a time and keeps no position."""

@@ -153,7 +153,8 @@ class Session:
     def _sources(self, stage: structure.Pipe) -> list[structure.Pipe]:
         if not (stage._opens_sources if self._is_native(stage) else legacy.saves_itself(stage)):
             return []
-        return [parent for parent in structure.occurrences(stage) if structure.is_stream(parent)]
+        read = stage._reads() if self._is_native(stage) else structure.occurrences(stage)
+        return [parent for parent in read if structure.is_stream(parent)]
 
     def _is_native(self, stage: structure.Pipe) -> bool:
         return structure.is_native(stage) or (self._native_end and stage is self._end)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import datapipes.iter
 import datapipes.map
 from tests.specimen import Specimen
-from tests.specimens_of_caches import CACHED
+from tests.specimens_of_caches import CACHES
 from tests.specimens_of_combinations import COMBINATIONS
 from tests.specimens_of_elements import ELEMENTWISE
 from tests.specimens_of_files import FILES
 from tests.specimens_of_frames import FRAMES
 from tests.specimens_of_groups import GROUPED
+from tests.specimens_of_memory_caches import CACHED
 from tests.specimens_of_orders import COMBINED, SHUFFLED
 from tests.specimens_of_texts import TEXTS
 from tests.specimens_of_users import MAPSTYLE, USERS
@@ -26,6 +27,7 @@ SPECIMENS: list[Specimen] = [
     *GROUPED,
     *TEXTS,
     *CACHED,
+    *CACHES,
     *FRAMES,
 ]
 

@@ -1,69 +1,189 @@
-"""Specimens of in_memory_cache."""
+"""Specimens of the operators that save files, check them, and keep them on disk.
+
+Each build has a folder of its own, so a cache is empty when its graph is built, and full when that graph is iterated
+for the second time. The folders have random names: elements are compared by what is below them.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
-from datapipes.graph import apply_sharding
-from datapipes.iter import IterableWrapper
 from datapipes.structure import Pipe
-from tests.specimen import Specimen, Tap, numbers, paths, shuffled, unseekable
-from tests.specimens_of_elements import ELEMENTS, add_ten, is_even, up_to
-from tests.specimens_of_users import Doubled
+from tests.specimen import Specimen, Tap, folder, numbers, paths, shuffled, unseekable
 
-A_FEW = 600 / 1024**2  # megabytes that hold some of the elements
-
-cached = partial(Specimen, "iter.in_memory_cache", memo=frozenset({"_kept"}))
+CSV = ("a.csv", "empty.csv", "b.csv", "c.csv")
 
 
-def with_itself(tap: Tap) -> Pipe:
-    source = tap(numbers(6)).batch(2).shuffle(buffer_size=2).in_memory_cache()
-    return source.zip(source)
+def fresh() -> str:
+    return tempfile.mkdtemp(dir=folder())
 
 
-def forked_below(tap: Tap) -> Pipe:
-    a, b = tap(numbers(6)).in_memory_cache().fork(2)
-    return a.batch(2).concat(b)
+def below(root: str, name: object) -> str:
+    return os.path.join(root, f"{name}.txt")
+
+
+def copied_to(root: str, file: Any) -> str:
+    """Where the copy of a file goes: of a path, or of a path and its stream."""
+    return os.path.join(root, os.path.basename(file if isinstance(file, str) else file[0]))
+
+
+def text_of(number: int) -> tuple[int, bytes]:
+    return number, b"made of %d" % number
+
+
+def three_of(root: str, number: int) -> Iterator[tuple[str, list[bytes]]]:
+    for part in "xyz":
+        yield os.path.join(root, f"{number}{part}"), [b"part ", part.encode()]
+
+
+def upper(root: str, path: str) -> tuple[str, bytes]:
+    with open(path, "rb") as file:
+        return os.path.join(root, "upper-" + os.path.basename(path)), file.read().upper()
+
+
+def contents(path: str) -> tuple[str, bytes]:
+    with open(path, "rb") as file:
+        return os.path.basename(path), file.read()
+
+
+def as_bytes(file: tuple[str, Any]) -> tuple[str, bytes]:
+    path, stream = file
+    return path, stream.read()
+
+
+def one_to_one(source: Pipe, tap: Tap | None = None) -> Pipe:
+    """A file for each number."""
+    held = source.on_disk_cache(partial(below, fresh()))
+    made = held.map(text_of if tap is None else tap.function(text_of))
+    return made.end_caching(same_filepath_fn=True, skip_read=True)
+
+
+def one_to_many(source: Pipe, tap: Tap | None = None) -> Pipe:
+    """Three files for each number."""
+    root = fresh()
+    held = source.on_disk_cache(partial(below, root))
+    make = partial(three_of, root)
+    return held.flatmap(make if tap is None else tap.function(make)).end_caching()
+
+
+def copies(source: Pipe) -> Pipe:
+    """A copy of each file, of which there is a path."""
+    return source.on_disk_cache(partial(copied_to, fresh())).open_files("rb").end_caching(same_filepath_fn=True)
+
+
+def one_after_the_other(tap: Tap) -> Pipe:
+    root = fresh()
+    first = one_to_one(tap(numbers(5)))
+    return first.on_disk_cache(partial(copied_to, root)).map(partial(upper, root)).end_caching(skip_read=True)
+
+
+def one_in_the_other(tap: Tap) -> Pipe:
+    root = fresh()
+    outer = tap(numbers(5)).on_disk_cache(partial(below, root))
+    inner = one_to_one(outer)
+    return inner.map(partial(upper, root)).end_caching(skip_read=True)
+
+
+def with_streams_above(tap: Tap) -> Pipe:
+    held = tap(paths(*CSV)).open_files("rb").on_disk_cache(partial(copied_to, fresh()))
+    return held.end_caching(same_filepath_fn=True)
 
 
 def forked_above(tap: Tap) -> Pipe:
     a, b = tap(numbers(6)).fork(2)
-    return a.mux(b.map(add_ten)).in_memory_cache()
+    return one_to_one(a, tap).map(contents).zip(b)
 
 
-def pinned(tap: Tap) -> Pipe:
-    return tap(numbers(7)).shuffle(buffer_size=4).set_seed(3).in_memory_cache()
+def forked_below(tap: Tap) -> Pipe:
+    a, b = one_to_many(tap(numbers(4)), tap).map(contents).fork(2)
+    return a.batch(2).mux(b)
 
 
-def sharded(tap: Tap) -> Pipe:
-    return apply_sharding(tap(numbers(10)).sharding_filter().in_memory_cache().batch(2), 3, 1)
+def forked_within(tap: Tap) -> Pipe:
+    held = tap(numbers(4)).on_disk_cache(partial(below, fresh()))
+    a, b = held.fork(2)
+    return a.zip(b.map(text_of).map(contents_alone)).end_caching(same_filepath_fn=True, skip_read=True)
 
 
-def shuffled_below(tap: Tap) -> Pipe:
-    return tap(numbers(7)).map(add_ten).in_memory_cache().shuffle(buffer_size=3)
+def contents_alone(made: tuple[int, bytes]) -> bytes:
+    return made[1]
 
 
-CACHED = [
-    cached("numbers", lambda tap: tap(numbers(6)).map(tap.function(add_ten)).in_memory_cache()),
-    cached("some of them", lambda tap: tap(unseekable(40)).in_memory_cache(A_FEW), stops=(0, 1, 10, 25, 35, 39, 40)),
-    cached("none of them", lambda tap: tap(numbers(5)).in_memory_cache(1 / 1024**2)),
-    cached("below a shuffle", lambda tap: tap(numbers(7)).shuffle(buffer_size=4).in_memory_cache()),
-    cached("below a pinned shuffle", pinned),
-    cached("a shuffle with itself", with_itself),
-    cached("of what cannot be sought", lambda tap: tap(unseekable(9)).filter(is_even).in_memory_cache().enumerate()),
-    cached("of prefetched elements", lambda tap: tap(numbers(7)).prefetch(2).in_memory_cache().batch(2)),
-    cached("prefetched", lambda tap: tap(numbers(7)).batch(2).in_memory_cache().prefetch(2)),
-    cached("of a half-used generator", lambda tap: tap(numbers(5)).flatmap(tap.generator(up_to)).in_memory_cache()),
-    cached("of a cache", lambda tap: tap(numbers(5)).in_memory_cache().map(add_ten).in_memory_cache().unbatch(0)),
-    cached("in cycles", lambda tap: tap(numbers(5)).shuffle().in_memory_cache().cycle(2)),
-    cached("of cycles", lambda tap: tap(numbers(4)).shuffle().cycle(2).in_memory_cache()),
-    cached("of None", lambda tap: tap(IterableWrapper(ELEMENTS)).in_memory_cache()),
-    cached("of a user's class", lambda tap: Doubled(tap(numbers(5))).in_memory_cache(), after_fault="otherwise"),
-    cached("nothing", lambda tap: tap(numbers(0)).in_memory_cache()),
-    cached("below a fork", forked_above),
-    cached("above a fork", forked_below),
-    cached("rows", lambda tap: tap(paths("a.csv", "c.csv")).open_files().parse_csv().in_memory_cache()),
-    # An element belongs to a shard by its number in the source, so one that fails does not shift the others.
-    cached("one shard of three", sharded, after_fault="otherwise"),
-    shuffled("iter.in_memory_cache", "shuffled below", shuffled_below, memo=frozenset({"_kept"})),
+def hashed(tap: Tap) -> Pipe:
+    root = fresh()
+    known = {below(root, i): hashlib.sha256(b"made of %d" % i).hexdigest() for i in range(5)}
+    held = tap(numbers(5)).on_disk_cache(partial(below, root), hash_dict=known)
+    return held.map(tap.function(text_of)).end_caching(same_filepath_fn=True, skip_read=True)
+
+
+def all_hashes() -> dict[str, str]:
+    return {str(path): hashlib.md5(path.read_bytes()).hexdigest() for path in folder().iterdir() if path.is_file()}
+
+
+def saved(tap: Tap, source: Pipe) -> Pipe:
+    return tap(source).map(tap.function(text_of)).save_to_disk("wb", partial(below, fresh())).map(contents)
+
+
+CACHES = [
+    Specimen("iter.on_disk_cache", "a file each", lambda tap: one_to_one(tap(numbers(7)), tap).map(contents)),
+    Specimen(
+        "iter.on_disk_cache",
+        "of a source that cannot be sought",
+        lambda tap: one_to_one(tap(unseekable(5)), tap).map(contents),
+    ),
+    Specimen("iter.on_disk_cache", "copies of files", lambda tap: copies(tap(paths(*CSV))).map(contents)),
+    Specimen("iter.on_disk_cache", "of open files", lambda tap: with_streams_above(tap).map(contents)),
+    Specimen("iter.on_disk_cache", "with hashes", lambda tap: hashed(tap).map(contents)),
+    Specimen("iter.on_disk_cache", "no elements", lambda tap: one_to_one(numbers(0))),
+    Specimen("iter.end_caching", "several files each", lambda tap: one_to_many(tap(numbers(4)), tap).map(contents)),
+    Specimen("iter.end_caching", "one after the other", lambda tap: one_after_the_other(tap).map(contents)),
+    Specimen("iter.end_caching", "one in the other", lambda tap: one_in_the_other(tap).map(contents)),
+    shuffled(
+        "iter.end_caching",
+        "shuffled above and below",
+        lambda tap: one_to_many(tap(numbers(5)).shuffle()).shuffle(buffer_size=4).map(contents),
+    ),
+    shuffled(
+        "iter.end_caching",
+        "in batches, above and below a prefetch",
+        lambda tap: one_to_many(tap(numbers(6)).shuffle().prefetch(2)).map(contents).prefetch(3).batch(2),
+    ),
+    Specimen(
+        "iter.end_caching",
+        "read again",
+        lambda tap: copies(tap(paths(*CSV))).open_files().parse_csv(),
+    ),
+    Specimen(
+        "iter.end_caching", "again and again", lambda tap: one_to_one(tap(numbers(3)), tap).cycle(2).map(contents)
+    ),
+    Specimen("iter.end_caching", "forked above", forked_above, after_fault="otherwise"),
+    Specimen("iter.end_caching", "forked below", forked_below),
+    Specimen("iter.end_caching", "forked within", lambda tap: forked_within(tap).map(contents)),
+    Specimen("iter.save_to_disk", "bytes", lambda tap: saved(tap, numbers(6))),
+    shuffled("iter.save_to_disk", "shuffled, prefetched", lambda tap: saved(tap, numbers(6)).shuffle().prefetch(2)),
+    Specimen(
+        "iter.save_to_disk",
+        "copies of files",
+        lambda tap: tap(paths(*CSV)).open_files().save_to_disk(filepath_fn=partial(copied_to, fresh())).map(contents),
+    ),
+    Specimen(
+        "iter.check_hash",
+        "streams",
+        lambda tap: tap(paths(*CSV)).open_files("rb").check_hash(all_hashes(), "md5"),
+    ),
+    Specimen(
+        "iter.check_hash",
+        "streams that are not rewound, prefetched",
+        lambda tap: tap(paths(*CSV)).open_files("rb").check_hash(all_hashes(), "md5", rewind=False).prefetch(2),
+    ),
+    shuffled(
+        "iter.check_hash",
+        "bytes",
+        lambda tap: tap(paths(*CSV)).open_files("rb").map(as_bytes).check_hash(all_hashes(), "md5").shuffle(),
+    ),
 ]

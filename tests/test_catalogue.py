@@ -25,7 +25,11 @@ OPERATORS = [
     for name, operator in module.CATALOGUE.items()
 ]
 # Files that hold no operator, but what several of them have in common.
-HELPING = {"datapipes.iter.frames.tape", "datapipes.iter.hub", "datapipes.iter.inputs", "datapipes.iter.spill"}
+HELPING = {
+    *(f"datapipes.iter.{name}" for name in ("frames.tape", "hub", "inputs", "spill")),
+    *(f"datapipes.iter.files.{name}" for name in ("atomic", "hashed", "locks", "pieces")),
+    *(f"datapipes.iter.caching.{name}" for name in ("budget", "listfile", "making", "production")),
+}
 # What an operator reads is its first parameter and an attribute of the same name, which users' code relies on.
 FIRST = {
     "source_datapipe": {
@@ -34,6 +38,7 @@ FIRST = {
         *("lines_to_paragraphs", "shard_expand", "sharding_round_robin_dispatch"),
         *("_dataframes_as_tuples", "_dataframes_concat", "_dataframes_filter", "_dataframes_per_row"),
         *("_dataframes_shuffle", "_to_dataframes_pipe", "trace_as_dataframe"),
+        *("check_hash", "on_disk_cache", "save_to_disk"),
     },
     "source_iterdatapipe": {"zip_with_map"},
     "datapipes": {"concat", "mux", "mux_longest", "zip", "zip_longest"},

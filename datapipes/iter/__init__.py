@@ -7,15 +7,19 @@ the tests run their laws over it.
 from datapipes.iter.batch import Batcher
 from datapipes.iter.buckets import BucketBatcher, MaxTokenBucketizer
 from datapipes.iter.cache import InMemoryCacheHolder
+from datapipes.iter.caching.ending import EndOnDiskCacheHolder
+from datapipes.iter.caching.holder import OnDiskCacheHolder
 from datapipes.iter.concat import Concater
 from datapipes.iter.cycle import Cycler
 from datapipes.iter.demux import Demultiplexer, RoundRobinDemultiplexer
 from datapipes.iter.dispatch import ShardingRoundRobinDispatcher
 from datapipes.iter.expand import ShardExpander
 from datapipes.iter.files.csv import CSVDictParser, CSVParser
+from datapipes.iter.files.hash import HashChecker
 from datapipes.iter.files.lines import LineReader
 from datapipes.iter.files.listing import FileLister
 from datapipes.iter.files.opening import FileOpener
+from datapipes.iter.files.saving import Saver
 from datapipes.iter.filtering import Filter
 from datapipes.iter.flatmap import FlatMapper
 from datapipes.iter.fork import Forker, UnZipper
@@ -51,11 +55,13 @@ CATALOGUE = {
     "_to_dataframes_pipe": ExampleAggregateAsDataFrames,
     "batch": Batcher,
     "bucketbatch": BucketBatcher,
+    "check_hash": HashChecker,
     "collate": Collator,
     "concat": Concater,
     "cycle": Cycler,
     "dataframe": DataFrameMaker,
     "demux": Demultiplexer,
+    "end_caching": EndOnDiskCacheHolder,
     "enumerate": Enumerator,
     "filter": Filter,
     "flatmap": FlatMapper,
@@ -70,6 +76,7 @@ CATALOGUE = {
     "max_token_bucketize": MaxTokenBucketizer,
     "mux": Multiplexer,
     "mux_longest": MultiplexerLongest,
+    "on_disk_cache": OnDiskCacheHolder,
     "open_files": FileOpener,
     "parse_csv": CSVParser,
     "parse_csv_as_dict": CSVDictParser,
@@ -78,6 +85,7 @@ CATALOGUE = {
     "readlines": LineReader,
     "repeat": Repeater,
     "round_robin_demux": RoundRobinDemultiplexer,
+    "save_to_disk": Saver,
     "shard_expand": ShardExpander,
     "sharding_filter": ShardingFilter,
     "sharding_round_robin_dispatch": ShardingRoundRobinDispatcher,
@@ -106,6 +114,7 @@ __all__ = [
     "DataFrameTracer",
     "DataFramesAsTuplesPipe",
     "Demultiplexer",
+    "EndOnDiskCacheHolder",
     "Enumerator",
     "ExampleAggregateAsDataFrames",
     "FileLister",
@@ -115,6 +124,7 @@ __all__ = [
     "FlatMapper",
     "Forker",
     "Grouper",
+    "HashChecker",
     "Header",
     "InBatchShuffler",
     "InMemoryCacheHolder",
@@ -128,6 +138,7 @@ __all__ = [
     "MaxTokenBucketizer",
     "Multiplexer",
     "MultiplexerLongest",
+    "OnDiskCacheHolder",
     "ParagraphAggregator",
     "PerRowDataFramesPipe",
     "Prefetcher",
@@ -135,6 +146,7 @@ __all__ = [
     "Repeater",
     "RoundRobinDemultiplexer",
     "SampleMultiplexer",
+    "Saver",
     "ShardExpander",
     "ShardingFilter",
     "ShardingRoundRobinDispatcher",

@@ -72,6 +72,8 @@ IterableWrapper([('a', 'b')]).lines_to_paragraphs().sharding_round_robin_dispatc
 IterableWrapper(['a']).shard_expand().in_memory_cache(size=2)
 IterableWrapper([1])._dataframes_filter(bool)._dataframes_shuffle()._dataframes_per_row()._dataframes_as_tuples()
 IterableWrapper([1]).trace_as_dataframe()
+IterableWrapper([('a', 'b')]).check_hash({'a': '00'}, hash_type='md5').save_to_disk(mode='wb', filepath_fn=str)
+IterableWrapper(['a']).on_disk_cache(filepath_fn=str).map(str).end_caching(same_filepath_fn=True, timeout=3)
 IterableWrapper(['.']).list_files(masks='*.py', recursive=True)
 IterableWrapper(['a']).open_files(mode='rb').readlines(strip_newline=False)
 IterableWrapper(['a']).open_files().parse_csv(skip_lines=1, delimiter=';')

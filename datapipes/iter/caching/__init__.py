@@ -1,0 +1,1 @@
+"""Caches on disk: what was made once is read the next time."""
