@@ -29,6 +29,7 @@ HELPING = {"datapipes.iter.hub", "datapipes.iter.inputs"}
 # What an operator reads is its first parameter and an attribute of the same name, which users' code relies on.
 FIRST = {
     "source_datapipe": {
+        *("add_index", "memory_cell", "pin_memory", "rows2columnar", "set_length"),
         *("cycle", "enumerate", "header", "parse_csv", "parse_csv_as_dict", "prefetch", "readlines", "repeat"),
         *("sharding_filter", "unzip"),
     },

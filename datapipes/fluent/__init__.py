@@ -14,11 +14,14 @@ from datapipes.fluent.elements import ElementMethods
 from datapipes.fluent.files import FileMethods
 from datapipes.fluent.grouping import GroupingMethods
 from datapipes.fluent.mapstyle import MapMethods
+from datapipes.fluent.transforms import TransformMethods
 
 T_co = TypeVar("T_co", covariant=True)
 
 
-class IterMethods(ElementMethods[T_co], GroupingMethods[T_co], CombiningMethods[T_co], FileMethods[T_co]):
+class IterMethods(
+    ElementMethods[T_co], TransformMethods[T_co], GroupingMethods[T_co], CombiningMethods[T_co], FileMethods[T_co]
+):
     """Every method of an IterDataPipe."""
 
 

@@ -5,6 +5,7 @@ the tests run their laws over it.
 """
 
 from datapipes.iter.batch import Batcher
+from datapipes.iter.columnar import Rows2Columnar
 from datapipes.iter.concat import Concater
 from datapipes.iter.cycle import Cycler
 from datapipes.iter.files.csv import CSVDictParser, CSVParser
@@ -15,10 +16,15 @@ from datapipes.iter.filtering import Filter
 from datapipes.iter.flatmap import FlatMapper
 from datapipes.iter.fork import Demultiplexer, Forker, UnZipper
 from datapipes.iter.from_map import MapToIterConverter
+from datapipes.iter.length import LengthSetter
 from datapipes.iter.mapping import Collator, Mapper
+from datapipes.iter.memory_cell import MemoryCell
 from datapipes.iter.mux import Multiplexer
-from datapipes.iter.numbering import Enumerator, Header, Repeater
+from datapipes.iter.numbering import Enumerator, Header, IndexAdder, Repeater
+from datapipes.iter.pin_memory import PinMemory
 from datapipes.iter.prefetch import Prefetcher
+from datapipes.iter.sampler import Sampler
+from datapipes.iter.selecting import Dropper, Flattener, Slicer
 from datapipes.iter.shard import ShardingFilter
 from datapipes.iter.shuffle import Shuffler
 from datapipes.iter.unbatch import UnBatcher
@@ -28,27 +34,35 @@ from datapipes.map.from_iter import IterToMapConverter
 from datapipes.pipe import IterDataPipe
 
 CATALOGUE = {
+    "add_index": IndexAdder,
     "batch": Batcher,
     "collate": Collator,
     "concat": Concater,
     "cycle": Cycler,
     "demux": Demultiplexer,
+    "drop": Dropper,
     "enumerate": Enumerator,
     "filter": Filter,
     "flatmap": FlatMapper,
+    "flatten": Flattener,
     "fork": Forker,
     "header": Header,
     "list_files": FileLister,
     "map": Mapper,
+    "memory_cell": MemoryCell,
     "mux": Multiplexer,
     "open_files": FileOpener,
     "parse_csv": CSVParser,
     "parse_csv_as_dict": CSVDictParser,
+    "pin_memory": PinMemory,
     "prefetch": Prefetcher,
     "readlines": LineReader,
     "repeat": Repeater,
+    "rows2columnar": Rows2Columnar,
+    "set_length": LengthSetter,
     "sharding_filter": ShardingFilter,
     "shuffle": Shuffler,
+    "slice": Slicer,
     "to_map_datapipe": IterToMapConverter,
     "unbatch": UnBatcher,
     "unzip": UnZipper,
@@ -65,23 +79,32 @@ __all__ = [
     "Concater",
     "Cycler",
     "Demultiplexer",
+    "Dropper",
     "Enumerator",
     "FileLister",
     "FileOpener",
     "Filter",
     "FlatMapper",
+    "Flattener",
     "Forker",
     "Header",
+    "IndexAdder",
     "IterDataPipe",
     "IterableWrapper",
+    "LengthSetter",
     "LineReader",
     "MapToIterConverter",
     "Mapper",
+    "MemoryCell",
     "Multiplexer",
+    "PinMemory",
     "Prefetcher",
     "Repeater",
+    "Rows2Columnar",
+    "Sampler",
     "ShardingFilter",
     "Shuffler",
+    "Slicer",
     "UnBatcher",
     "UnZipper",
     "Zipper",
