@@ -29,7 +29,15 @@ HELPING = {"datapipes.iter.hub", "datapipes.iter.inputs"}
 # What an operator reads is its first parameter and an attribute of the same name, which users' code relies on.
 FIRST = {
     "source_datapipe": {
-        *("add_index", "memory_cell", "pin_memory", "rows2columnar", "set_length"),
+        *(
+            "add_index",
+            "async_map_batches",
+            "memory_cell",
+            "pin_memory",
+            "rows2columnar",
+            "set_length",
+            "threadpool_map",
+        ),
         *("cycle", "enumerate", "header", "parse_csv", "parse_csv_as_dict", "prefetch", "readlines", "repeat"),
         *("sharding_filter", "unzip"),
     },

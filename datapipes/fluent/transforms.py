@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from datapipes.pinning import pin_memory_fn as pin
 
 if TYPE_CHECKING:
     from datapipes.iter.memory_cell import MemoryCell
+    from datapipes.iter.shuffled_flatmap import ShuffledFlatMapper
+    from datapipes.on_error import OnError
     from datapipes.pipe import IterDataPipe
 
 T_co = TypeVar("T_co", covariant=True)
@@ -16,7 +18,113 @@ R = TypeVar("R")
 
 
 class TransformMethods(Generic[T_co]):
-    """drop, slice, flatten, add_index, rows2columnar, set_length, memory_cell, pin_memory."""
+    """shuffled_flatmap, map_batches, async_map_batches, threadpool_map, drop, slice, flatten, add_index and others."""
+
+    def shuffled_flatmap(
+        self,
+        fn: Callable[..., Iterable[R]] | None = None,
+        input_col: Any = None,
+        buffer_size: int = 100,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> ShuffledFlatMapper[R]:
+        """Every element of ``fn(element)``, or of the element itself, those of several elements interleaved at random.
+
+        >>> from datapipes.iter import IterableWrapper
+        >>> sorted(IterableWrapper([1, 2]).shuffled_flatmap(lambda x: [x, -x]))
+        [-2, -1, 1, 2]
+        """
+        from datapipes.iter.shuffled_flatmap import ShuffledFlatMapper
+
+        source: IterDataPipe[Any] = self  # type: ignore[assignment]  # self is an IterDataPipe
+        return ShuffledFlatMapper(source, fn, input_col, buffer_size, on_error=on_error, max_errors=max_errors)
+
+    def map_batches(
+        self,
+        fn: Callable[[list[Any]], Iterable[R]],
+        batch_size: int,
+        input_col: Any = None,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> IterDataPipe[R]:
+        """Every element of ``fn(batch)``, for lists of ``batch_size`` elements.
+
+        >>> from datapipes.iter import IterableWrapper
+        >>> list(IterableWrapper([1, 2, 3]).map_batches(lambda batch: [x + len(batch) for x in batch], batch_size=2))
+        [3, 4, 4]
+        """
+        from datapipes.iter.batch_mapping import BatchMapper
+
+        source: IterDataPipe[Any] = self  # type: ignore[assignment]  # self is an IterDataPipe
+        return BatchMapper(source, fn, batch_size, input_col, on_error=on_error, max_errors=max_errors)
+
+    def async_map_batches(
+        self,
+        async_fn: Callable[..., Awaitable[Any]],
+        batch_size: int,
+        input_col: Any = None,
+        output_col: Any = None,
+        max_concurrency: int = 32,
+        flatten: bool = True,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> IterDataPipe[Any]:
+        """``await async_fn(element)`` for each element, those of a batch at work at the same time.
+
+        >>> from datapipes.iter import IterableWrapper
+        >>> async def tenfold(x):
+        ...     return 10 * x
+        >>> list(IterableWrapper([1, 2, 3]).async_map_batches(tenfold, batch_size=2))
+        [10, 20, 30]
+        """
+        from datapipes.iter.async_batches import BatchAsyncMapper
+
+        return BatchAsyncMapper(
+            self,  # type: ignore[arg-type]  # self is an IterDataPipe
+            async_fn,
+            batch_size,
+            input_col,
+            output_col,
+            max_concurrency,
+            flatten,
+            on_error=on_error,
+            max_errors=max_errors,
+        )
+
+    def threadpool_map(
+        self,
+        fn: Callable[..., R],
+        input_col: Any = None,
+        output_col: Any = None,
+        scheduled_tasks: int = 128,
+        max_workers: int | None = None,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+        **threadpool_kwargs: Any,
+    ) -> IterDataPipe[R]:
+        """``fn`` of each element, called in a pool of threads; the order is kept.
+
+        >>> from datapipes.iter import IterableWrapper
+        >>> list(IterableWrapper([1, 2, 3]).threadpool_map(lambda x: 10 * x, max_workers=2))
+        [10, 20, 30]
+        """
+        from datapipes.iter.threadpool import ThreadPoolMapper
+
+        return ThreadPoolMapper(
+            self,  # type: ignore[arg-type]  # self is an IterDataPipe
+            fn,
+            input_col,
+            output_col,
+            scheduled_tasks,
+            max_workers,
+            on_error=on_error,
+            max_errors=max_errors,
+            **threadpool_kwargs,
+        )
 
     def drop(self, indices: Any) -> IterDataPipe[Any]:
         """The elements without some columns: one index or key, or a list of them.

@@ -4,7 +4,9 @@ Each operator is a chain method as well (``datapipes.fluent``). ``CATALOGUE`` li
 the tests run their laws over it.
 """
 
+from datapipes.iter.async_batches import BatchAsyncMapper
 from datapipes.iter.batch import Batcher
+from datapipes.iter.batch_mapping import BatchMapper
 from datapipes.iter.columnar import Rows2Columnar
 from datapipes.iter.concat import Concater
 from datapipes.iter.cycle import Cycler
@@ -27,6 +29,8 @@ from datapipes.iter.sampler import Sampler
 from datapipes.iter.selecting import Dropper, Flattener, Slicer
 from datapipes.iter.shard import ShardingFilter
 from datapipes.iter.shuffle import Shuffler
+from datapipes.iter.shuffled_flatmap import ShuffledFlatMapper
+from datapipes.iter.threadpool import ThreadPoolMapper
 from datapipes.iter.unbatch import UnBatcher
 from datapipes.iter.wrapper import IterableWrapper
 from datapipes.iter.zipping import Zipper, ZipperLongest
@@ -35,6 +39,7 @@ from datapipes.pipe import IterDataPipe
 
 CATALOGUE = {
     "add_index": IndexAdder,
+    "async_map_batches": BatchAsyncMapper,
     "batch": Batcher,
     "collate": Collator,
     "concat": Concater,
@@ -49,6 +54,7 @@ CATALOGUE = {
     "header": Header,
     "list_files": FileLister,
     "map": Mapper,
+    "map_batches": BatchMapper,
     "memory_cell": MemoryCell,
     "mux": Multiplexer,
     "open_files": FileOpener,
@@ -62,7 +68,9 @@ CATALOGUE = {
     "set_length": LengthSetter,
     "sharding_filter": ShardingFilter,
     "shuffle": Shuffler,
+    "shuffled_flatmap": ShuffledFlatMapper,
     "slice": Slicer,
+    "threadpool_map": ThreadPoolMapper,
     "to_map_datapipe": IterToMapConverter,
     "unbatch": UnBatcher,
     "unzip": UnZipper,
@@ -72,6 +80,8 @@ CATALOGUE = {
 
 __all__ = [
     "CATALOGUE",
+    "BatchAsyncMapper",
+    "BatchMapper",
     "Batcher",
     "CSVDictParser",
     "CSVParser",
@@ -103,8 +113,10 @@ __all__ = [
     "Rows2Columnar",
     "Sampler",
     "ShardingFilter",
+    "ShuffledFlatMapper",
     "Shuffler",
     "Slicer",
+    "ThreadPoolMapper",
     "UnBatcher",
     "UnZipper",
     "Zipper",
