@@ -148,7 +148,9 @@ class TransformMethods(Generic[T_co]):
 
         return Slicer(self, index, stop, step)  # type: ignore[arg-type]  # self is an IterDataPipe
 
-    def flatten(self, indices: Any = None) -> IterDataPipe[Any]:
+    def flatten(
+        self, indices: Any = None, *, on_error: OnError = "raise", max_errors: int | float | None = None
+    ) -> IterDataPipe[Any]:
         """Each element with the containers in it taken apart, one level; all of them, or those at ``indices``.
 
         >>> from datapipes.iter import IterableWrapper
@@ -157,7 +159,8 @@ class TransformMethods(Generic[T_co]):
         """
         from datapipes.iter.selecting import Flattener
 
-        return Flattener(self, indices)  # type: ignore[arg-type]  # self is an IterDataPipe
+        source: IterDataPipe[Any] = self  # type: ignore[assignment]  # self is an IterDataPipe
+        return Flattener(source, indices, on_error=on_error, max_errors=max_errors)
 
     def add_index(self, index_name: str = "index") -> IterDataPipe[dict[Any, Any]]:
         """Each element, which is a dict, with its number stored in it.
@@ -170,7 +173,13 @@ class TransformMethods(Generic[T_co]):
 
         return IndexAdder(self, index_name)  # type: ignore[arg-type]  # self is an IterDataPipe
 
-    def rows2columnar(self, column_names: Collection[Any] | None = None) -> IterDataPipe[dict[Any, list[Any]]]:
+    def rows2columnar(
+        self,
+        column_names: Collection[Any] | None = None,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> IterDataPipe[dict[Any, list[Any]]]:
         """Each batch of rows as a dict of columns.
 
         >>> from datapipes.iter import IterableWrapper
@@ -180,7 +189,8 @@ class TransformMethods(Generic[T_co]):
         """
         from datapipes.iter.columnar import Rows2Columnar
 
-        return Rows2Columnar(self, column_names)  # type: ignore[arg-type]  # self is an IterDataPipe
+        source: IterDataPipe[Any] = self  # type: ignore[assignment]  # self is an IterDataPipe
+        return Rows2Columnar(source, column_names, on_error=on_error, max_errors=max_errors)
 
     def set_length(self, length: int) -> IterDataPipe[T_co]:
         """The same elements, with a length that the user knows.

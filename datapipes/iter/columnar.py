@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, ClassVar
 
 from datapipes.checks import reread, same_length
+from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 from datapipes.steps import Step
 
@@ -24,9 +25,19 @@ class Rows2Columnar(IterDataPipe[dict[Any, list[Any]]]):
 
     _fluent: ClassVar[str | None] = "rows2columnar"
 
-    def __init__(self, source_datapipe: IterDataPipe[Any], column_names: Collection[Any] | None = None) -> None:
+    def __init__(
+        self,
+        source_datapipe: IterDataPipe[Any],
+        column_names: Collection[Any] | None = None,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> None:
         self.source_datapipe = source_datapipe
         self.column_names = column_names
+        self.on_error = on_error
+        self.max_errors = max_errors
+        check_policy(self)
 
     def _open(self, at: Any) -> Any:
         raise NotImplementedError("a step is opened as part of a loop")
@@ -63,7 +74,7 @@ class Rows2Columnar(IterDataPipe[dict[Any, list[Any]]]):
         return names
 
     def _reread(self, indices: Sequence[int]) -> list[Any] | None:
-        batches = reread(self.source_datapipe, indices)
+        batches = reread(self.source_datapipe, indices) if self.on_error == "raise" else None
         return None if batches is None else [self._columns(batch) for batch in batches]
 
     __len__ = same_length

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from datapipes.checks import reread, same_length
 from datapipes.describe import stage
+from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 from datapipes.steps import Step
 
@@ -33,7 +34,7 @@ class _Selecting(IterDataPipe[Any]):
         return Step("map", self._selected)
 
     def _reread(self, indices: Sequence[int]) -> list[Any] | None:
-        elements = reread(self.datapipe, indices)
+        elements = reread(self.datapipe, indices) if self.on_error == "raise" else None
         return None if elements is None else [self._selected(element) for element in elements]
 
     def _warn_of_missing(self, named: Collection[Any], element: Any) -> None:
@@ -139,9 +140,19 @@ class Flattener(_Selecting):
 
     _fluent: ClassVar[str | None] = "flatten"
 
-    def __init__(self, datapipe: IterDataPipe[Any], indices: Any = None) -> None:
+    def __init__(
+        self,
+        datapipe: IterDataPipe[Any],
+        indices: Any = None,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> None:
         self.datapipe = datapipe
         self.indices = indices
+        self.on_error = on_error
+        self.max_errors = max_errors
+        check_policy(self)
 
     def _selected(self, element: Any) -> Any:
         chosen = None if self.indices is None else _listed(self.indices)
