@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import suppress
 from functools import partial
@@ -66,7 +67,8 @@ def BatchAsyncMapper(
     if not flatten:
         return mapper
     if not may_leave_out(mapper):
-        with suppress(TypeError):  # nobody knows how many elements there are
+        # It may be that nobody knows how many elements there are, or that who tells warns of the answer.
+        with suppress(TypeError, Warning), warnings.catch_warnings(action="error"):
             return mapper.flatmap().set_length(length_of(source_datapipe))
     return mapper.flatmap()
 

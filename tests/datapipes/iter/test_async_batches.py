@@ -47,6 +47,7 @@ def test_what_it_is_made_of() -> None:
     with pytest.raises(TypeError, match="length relies on the output"):
         len(unsized)
     assert list(unsized) == [20, 30, 40]
+    assert isinstance(numbers(5).filter(bool).header(9).async_map_batches(tenfold, 2), FlatMapper), "9 is a guess"
     lists = numbers(5).async_map_batches(tenfold, 2, flatten=False)
     assert len(lists) == 3
     assert [(type(batch), batch) for batch in lists] == [(list, [0, 10]), (list, [20, 30]), (list, [40])]
