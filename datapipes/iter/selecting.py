@@ -8,8 +8,7 @@ far as it goes. torchdata 0.9 raised for some of these elements after it had war
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Sequence
-from itertools import chain
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from datapipes.checks import reread, same_length
@@ -18,29 +17,54 @@ from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 from datapipes.steps import Step
 
+_SEQUENCES = (tuple, list)
+_PLANNED = 64
+"""For elements up to this length it is worked out once for each length which positions to take."""
+
+Select = Callable[[Any], Any]
+Plan = tuple[list[int], list[Any]]
+"""The positions to take, and the columns that are not there."""
+
 
 class _Selecting(IterDataPipe[Any]):
-    """A stage that says in ``_selected`` what becomes of an element."""
+    """A stage that says in ``_selecting`` what becomes of an element."""
 
     datapipe: IterDataPipe[Any]
 
-    def _selected(self, element: Any) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} has no _selected")
+    def _selecting(self) -> Select:
+        """A function of an element."""
+        raise NotImplementedError(f"{type(self).__name__} has no _selecting")
 
     def _open(self, at: Any) -> Any:
         raise NotImplementedError("a step is opened as part of a loop")
 
     def _step(self) -> Step:
-        return Step("map", self._selected)
+        return Step("map", self._selecting())
 
     def _reread(self, indices: Sequence[int]) -> list[Any] | None:
         elements = reread(self.datapipe, indices) if self.on_error == "raise" else None
-        return None if elements is None else [self._selected(element) for element in elements]
+        return None if elements is None else list(map(self._selecting(), elements))
 
-    def _warn_of_missing(self, named: Collection[Any], element: Any) -> None:
-        """Warn of the columns that an element does not have. Negative positions are there if ``element[i]`` is."""
-        there = element if isinstance(element, dict) else range(-len(element), len(element))
-        if missing := [column for column in named if column not in there]:
+    def _by_position(self, plan_for: Callable[[int], Plan]) -> Select:
+        """Take the positions of a tuple or list that are planned for its length."""
+        plans: dict[int, Plan] = {}
+
+        def select(element: Any) -> Any:
+            length = len(element)
+            plan = plans.get(length)
+            if plan is None:
+                plan = plan_for(length)
+                if length <= _PLANNED:
+                    plans[length] = plan
+            positions, missing = plan
+            if missing:
+                self._warn_of_missing(missing, element)
+            return _alike(element, [element[i] for i in positions])
+
+        return select
+
+    def _warn_of_missing(self, missing: list[Any], element: Any) -> None:
+        if missing:
             self._warn(f"the columns {missing} are not in this {type(element).__name__}: {element!r:.80}")
 
     def _warn(self, what: str) -> None:
@@ -65,15 +89,22 @@ class Dropper(_Selecting):
         self.datapipe = datapipe
         self.indices = indices
 
-    def _selected(self, element: Any) -> Any:
+    def _selecting(self) -> Select:
         dropped = _listed(self.indices)
-        if not isinstance(element, dict | list | tuple):
+        of_sequence = self._by_position(
+            lambda length: ([i for i in range(length) if i not in dropped], _missing(dropped, length))
+        )
+
+        def select(element: Any) -> Any:
+            if isinstance(element, _SEQUENCES):
+                return of_sequence(element)
+            if isinstance(element, dict):
+                self._warn_of_missing([key for key in dropped if key not in element], element)
+                return {key: value for key, value in element.items() if key not in dropped}
             self._warn(f"nothing can be dropped from an element of type {type(element).__name__}: {element!r:.80}")
             return element
-        self._warn_of_missing(dropped, element)
-        if isinstance(element, dict):
-            return {key: value for key, value in element.items() if key not in dropped}
-        return _alike(element, [value for i, value in enumerate(element) if i not in dropped])
+
+        return select
 
 
 class Slicer(_Selecting):
@@ -105,23 +136,28 @@ class Slicer(_Selecting):
                 stacklevel=2,
             )
 
-    def _selected(self, element: Any) -> Any:
-        index = self.index
-        if not isinstance(element, dict | list | tuple):
+    def _selecting(self) -> Select:
+        by_list, index = isinstance(self.index, list), self.index
+        part = slice(None) if by_list else slice(index, self.stop, self.step)
+        of_sequence = self._by_position(self._plan)
+
+        def select(element: Any) -> Any:
+            if isinstance(element, _SEQUENCES):
+                return of_sequence(element) if by_list else _alike(element, element[part])
+            if isinstance(element, dict):
+                wanted = _listed(index)
+                missing = [key for key in wanted if key not in element]
+                self._warn_of_missing(missing, element)
+                nothing_there = missing and not by_list
+                return element if nothing_there else {key: value for key, value in element.items() if key in wanted}
             self._warn(f"no part can be taken of an element of type {type(element).__name__}: {element!r:.80}")
             return element
-        if isinstance(index, list):
-            self._warn_of_missing(index, element)
-            if isinstance(element, dict):
-                return {key: value for key, value in element.items() if key in index}
-            wanted = {i + len(element) if isinstance(i, int) and i < 0 else i for i in index}
-            return _alike(element, [value for i, value in enumerate(element) if i in wanted])
-        if not isinstance(element, dict):
-            return _alike(element, element[index : self.stop : self.step])
-        if index in element:
-            return {index: element[index]}
-        self._warn_of_missing([index], element)
-        return element
+
+        return select
+
+    def _plan(self, length: int) -> Plan:
+        wanted = {i + length if isinstance(i, int) and i < 0 else i for i in self.index}
+        return [i for i in range(length) if i in wanted], _missing(self.index, length)
 
 
 class Flattener(_Selecting):
@@ -154,21 +190,26 @@ class Flattener(_Selecting):
         self.max_errors = max_errors
         check_policy(self)
 
-    def _selected(self, element: Any) -> Any:
+    def _selecting(self) -> Select:
         chosen = None if self.indices is None else _listed(self.indices)
-        if isinstance(element, dict):
-            flat = self._merged(element, chosen)
-        else:
-            element = element if isinstance(element, list | tuple) else list(element)
-            parts = (
-                value if isinstance(value, list | tuple) and (chosen is None or i in chosen) else (value,)
-                for i, value in enumerate(element)
-            )
-            flat = _alike(element, chain.from_iterable(parts))
-        self._warn_of_missing(chosen or (), element)
-        return flat
 
-    def _merged(self, element: dict[Any, Any], chosen: Collection[Any] | None) -> dict[Any, Any]:
+        def select(element: Any) -> Any:
+            if isinstance(element, dict):
+                return self._merged(element, chosen)
+            element = element if isinstance(element, _SEQUENCES) else list(element)
+            flat: list[Any] = []
+            for i, value in enumerate(element):
+                if isinstance(value, _SEQUENCES) and (chosen is None or i in chosen):
+                    flat.extend(value)
+                else:
+                    flat.append(value)
+            if chosen is not None:
+                self._warn_of_missing(_missing(chosen, len(element)), element)
+            return _alike(element, flat)
+
+        return select
+
+    def _merged(self, element: dict[Any, Any], chosen: list[Any] | None) -> dict[Any, Any]:
         flat: dict[Any, Any] = {}
         for key, value in element.items():
             if isinstance(value, dict) and (chosen is None or key in chosen):
@@ -177,7 +218,13 @@ class Flattener(_Selecting):
                 flat.update((child, inner) for child, inner in value.items() if child not in element)
             else:
                 flat[key] = value
+        self._warn_of_missing([key for key in chosen or () if key not in element], element)
         return flat
+
+
+def _missing(named: list[Any], length: int) -> list[Any]:
+    """The columns that a sequence of this length does not have; ``element[-1]`` is there, whoever makes use of it."""
+    return [column for column in named if column not in range(-length, length)]
 
 
 def _listed(indices: Any) -> list[Any]:
@@ -185,4 +232,5 @@ def _listed(indices: Any) -> list[Any]:
 
 
 def _alike(element: Any, values: Any) -> Any:
+    """The values in a plain tuple or list, as the element is one."""
     return tuple(values) if isinstance(element, tuple) else list(values)

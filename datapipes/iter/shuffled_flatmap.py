@@ -94,7 +94,7 @@ class ShuffledFlatMapper(Flattening[T_co]):
         lives.bury()
         for live in lives.all:
             live.elements = self._of(at, live)
-        shares, more = lives.shares(), True
+        share, more = lives.shares().__next__, True
         while True:
             while more and len(lives.all) < lives.size:
                 before = above.kept() if above is not None and lives.watch else None
@@ -108,12 +108,16 @@ class ShuffledFlatMapper(Flattening[T_co]):
                     more = False
             if not lives.all:
                 break
-            live = lives.all[int(next(shares) * len(lives.all))]
-            for element in live.elements:
-                yield element
-                break
-            else:
-                lives.all.remove(live)
+            among = [live.elements for live in lives.all]
+            number, used_up = len(among), False
+            while not used_up:
+                slot = int(share() * number)
+                for made in among[slot]:
+                    yield made
+                    break
+                else:
+                    used_up = True
+            del lives.all[slot]
         if lives.faults is not None:
             lives.faults.end()
 
