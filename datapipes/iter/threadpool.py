@@ -4,10 +4,10 @@ Whoever iterates reads the source, ``scheduled_tasks`` elements ahead of what wa
 the threads. What a call or the source raises is raised in its place, after the results before it, and the elements
 behind it go on meanwhile.
 
-Where it is: the elements taken but not yet handed on are ahead. As long as looking at the positions above is cheap
-beside all the rest, or the elements are open streams, it is done after each element; saving then reads the positions
-after the one handed on last, and waits for nobody. Otherwise saving takes back the calls that have not begun, waits for
-those that have, and saves elements for the former and results for the latter.
+Where it is: the elements taken but not yet handed on are ahead. As long as looking at the positions above is cheap, by
+itself or beside all the rest, or the elements are open streams, it is done after each element; saving then reads the
+positions after the one handed on last, and waits for nobody. Otherwise saving takes back the calls that have not begun,
+waits for those that have, and saves elements for the former and results for the latter.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from datapipes.streams import holds_stream
 
 R_co = TypeVar("R_co", covariant=True)
 
-_CHEAP = 0.05  # the share of the time that may go into looking at positions
+_CHEAP = 20e-6  # seconds; looking at positions that takes no more is always done, since a call in a pool takes as much
+_SHARE = 0.05  # of the time, which may go into looking at positions where it takes more
 _END: Any = object()
 
 
@@ -138,6 +139,7 @@ class _Tasks(Cell):
         self._mark: Callable[[], Table] | None = None
         self._began = perf_counter()
         self._looking = 0.0  # seconds spent on looking at positions
+        self._took = 0.0, 0.0  # of these, by the last two looks: one may have been held up by something else
 
     def looking(self, mark: Callable[[], Table] | None) -> _Tasks:
         """``mark`` looks at the positions above, if nobody else reads there."""
@@ -176,7 +178,7 @@ class _Tasks(Cell):
     def _positions(self, element: Any) -> Table | None:
         """The positions above, or None: nobody may look, it takes too long, or they cannot be saved."""
         started = perf_counter()
-        is_cheap = self._looking <= _CHEAP * (started - self._began)
+        is_cheap = min(self._took) <= _CHEAP or self._looking <= _SHARE * (started - self._began)
         if self._mark is None or not (is_cheap or holds_stream(element)):
             return None
         try:
@@ -184,7 +186,9 @@ class _Tasks(Cell):
         except UnsavableElement:  # an error only when somebody saves
             return None
         finally:
-            self._looking += perf_counter() - started
+            took = perf_counter() - started
+            self._looking += took
+            self._took = self._took[1], took
 
     def first(self) -> Any:
         """The result of the first call, as soon as it is there; or what the call has raised, or ``SKIP``."""

@@ -57,6 +57,10 @@ IterableWrapper([1]).fork(2, buffer_size=5, copy='deep')[1].map(abs)
 IterableWrapper([1]).demux(2, bool, drop_none=True)[0]
 IterableWrapper([(1, 2)]).fork(2)[1].map(operator.itemgetter(1))
 IterableWrapper([1]).prefetch(buffer_size=3)
+IterableWrapper([1]).threadpool_map(str, scheduled_tasks=2, on_error='skip', thread_name_prefix='x')
+IterableWrapper([1]).map_batches(sorted, 2, input_col='x').shuffled_flatmap(buffer_size=5)
+IterableWrapper([(1, 2)]).drop([0]).slice(0, stop=1).flatten(indices=0).memory_cell(remember_elements=3)
+IterableWrapper([{}]).add_index(index_name='n').batch(2).rows2columnar(column_names=['n']).set_length(1)
 IterableWrapper(['.']).list_files(masks='*.py', recursive=True)
 IterableWrapper(['a']).open_files(mode='rb').readlines(strip_newline=False)
 IterableWrapper(['a']).open_files().parse_csv(skip_lines=1, delimiter=';')
@@ -123,7 +127,7 @@ def test_a_repr_is_the_call_that_makes_the_pipe(call: str) -> None:
 def test_every_operator_is_among_the_calls() -> None:
     text = "\n".join(CALLS)
     missing = {name for name in {*CATALOGUE, *MAP_CATALOGUE} if f".{name}(" not in text}
-    assert missing <= {"unzip", "list_files_by_fsspec"}, missing
+    assert missing <= {"unzip", "async_map_batches", "pin_memory", "list_files_by_fsspec"}, missing
     assert operators()
 
 
