@@ -25,7 +25,7 @@ OPERATORS = [
     for name, operator in module.CATALOGUE.items()
 ]
 # Files that hold no operator, but what several of them have in common.
-HELPING = {"datapipes.iter.hub", "datapipes.iter.inputs"}
+HELPING = {"datapipes.iter.hub", "datapipes.iter.inputs", "datapipes.iter.spill"}
 # What an operator reads is its first parameter and an attribute of the same name, which users' code relies on.
 FIRST = {
     "source_datapipe": {
@@ -39,9 +39,10 @@ FIRST = {
             "threadpool_map",
         ),
         *("cycle", "enumerate", "header", "parse_csv", "parse_csv_as_dict", "prefetch", "readlines", "repeat"),
-        *("sharding_filter", "unzip"),
+        *("random_split", "sharding_filter", "unzip", "zip_with_iter"),
     },
-    "datapipes": {"concat", "mux", "zip", "zip_longest"},
+    "source_iterdatapipe": {"zip_with_map"},
+    "datapipes": {"concat", "mux", "mux_longest", "zip", "zip_longest"},
     "source_dp": {"in_memory_cache"},
     "root": {"list_files"},
 }

@@ -10,22 +10,26 @@ from datapipes.iter.batch_mapping import BatchMapper
 from datapipes.iter.columnar import Rows2Columnar
 from datapipes.iter.concat import Concater
 from datapipes.iter.cycle import Cycler
+from datapipes.iter.demux import Demultiplexer, RoundRobinDemultiplexer
 from datapipes.iter.files.csv import CSVDictParser, CSVParser
 from datapipes.iter.files.lines import LineReader
 from datapipes.iter.files.listing import FileLister
 from datapipes.iter.files.opening import FileOpener
 from datapipes.iter.filtering import Filter
 from datapipes.iter.flatmap import FlatMapper
-from datapipes.iter.fork import Demultiplexer, Forker, UnZipper
+from datapipes.iter.fork import Forker, UnZipper
 from datapipes.iter.from_map import MapToIterConverter
+from datapipes.iter.key_zipping import IterKeyZipper, MapKeyZipper
 from datapipes.iter.length import LengthSetter
 from datapipes.iter.mapping import Collator, Mapper
 from datapipes.iter.memory_cell import MemoryCell
-from datapipes.iter.mux import Multiplexer
+from datapipes.iter.mux import Multiplexer, MultiplexerLongest
 from datapipes.iter.numbering import Enumerator, Header, IndexAdder, Repeater
 from datapipes.iter.pin_memory import PinMemory
 from datapipes.iter.prefetch import Prefetcher
+from datapipes.iter.random_split import RandomSplitter, SplitterIterator
 from datapipes.iter.sampler import Sampler
+from datapipes.iter.sampling_mux import SampleMultiplexer
 from datapipes.iter.selecting import Dropper, Flattener, Slicer
 from datapipes.iter.shard import ShardingFilter
 from datapipes.iter.shuffle import Shuffler
@@ -57,13 +61,16 @@ CATALOGUE = {
     "map_batches": BatchMapper,
     "memory_cell": MemoryCell,
     "mux": Multiplexer,
+    "mux_longest": MultiplexerLongest,
     "open_files": FileOpener,
     "parse_csv": CSVParser,
     "parse_csv_as_dict": CSVDictParser,
     "pin_memory": PinMemory,
     "prefetch": Prefetcher,
+    "random_split": RandomSplitter,
     "readlines": LineReader,
     "repeat": Repeater,
+    "round_robin_demux": RoundRobinDemultiplexer,
     "rows2columnar": Rows2Columnar,
     "set_length": LengthSetter,
     "sharding_filter": ShardingFilter,
@@ -76,6 +83,8 @@ CATALOGUE = {
     "unzip": UnZipper,
     "zip": Zipper,
     "zip_longest": ZipperLongest,
+    "zip_with_iter": IterKeyZipper,
+    "zip_with_map": MapKeyZipper,
 }
 
 __all__ = [
@@ -100,22 +109,29 @@ __all__ = [
     "Header",
     "IndexAdder",
     "IterDataPipe",
+    "IterKeyZipper",
     "IterableWrapper",
     "LengthSetter",
     "LineReader",
+    "MapKeyZipper",
     "MapToIterConverter",
     "Mapper",
     "MemoryCell",
     "Multiplexer",
+    "MultiplexerLongest",
     "PinMemory",
     "Prefetcher",
+    "RandomSplitter",
     "Repeater",
+    "RoundRobinDemultiplexer",
     "Rows2Columnar",
+    "SampleMultiplexer",
     "Sampler",
     "ShardingFilter",
     "ShuffledFlatMapper",
     "Shuffler",
     "Slicer",
+    "SplitterIterator",
     "ThreadPoolMapper",
     "UnBatcher",
     "UnZipper",
