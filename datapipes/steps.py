@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from types import CodeType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NoReturn, Protocol
 
 from datapipes.frames import is_series, rows_where
 from datapipes.on_error import SKIP, Faults
@@ -70,13 +70,15 @@ def loop(source: Iterator[Any], steps: list[Step], stages: list[Any], groups: Gr
 
 
 def rows_of(element: Any, keep: object) -> Any:
-    """What a filter keeps of a frame: the rows that a Series says, or ``SKIP`` if it says none.
+    """What a filter keeps of a frame: the rows that a Series says, or ``SKIP`` if it says none."""
+    if not is_series(keep):
+        refuse(keep)
+    rows = rows_where(element, keep)
+    return rows if len(rows) else SKIP
 
-    Any other answer than True and False is refused.
-    """
-    if is_series(keep):
-        rows = rows_where(element, keep)
-        return rows if len(rows) else SKIP
+
+def refuse(keep: object) -> NoReturn:
+    """Raise for a filter's answer that is neither True nor False."""
     raise ValueError(
         f"Boolean output is required for `filter_fn`, got {type(keep).__name__}: {keep!r:.80}; return bool(...) of it"
     )

@@ -5,10 +5,14 @@ from __future__ import annotations
 import datapipes.iter
 import datapipes.map
 from tests.specimen import Specimen
+from tests.specimens_of_caches import CACHED
 from tests.specimens_of_combinations import COMBINATIONS
 from tests.specimens_of_elements import ELEMENTWISE
 from tests.specimens_of_files import FILES
+from tests.specimens_of_frames import FRAMES
+from tests.specimens_of_groups import GROUPED
 from tests.specimens_of_orders import COMBINED, SHUFFLED
+from tests.specimens_of_texts import TEXTS
 from tests.specimens_of_transforms import TRANSFORMS
 from tests.specimens_of_users import MAPSTYLE, USERS
 
@@ -21,6 +25,10 @@ SPECIMENS: list[Specimen] = [
     *FILES,
     *MAPSTYLE,
     *USERS,
+    *GROUPED,
+    *TEXTS,
+    *CACHED,
+    *FRAMES,
 ]
 
 WRAPPERS = {"iter.IterableWrapper", "iter.SampleMultiplexer", "iter.Sampler", "map.SequenceWrapper"}

@@ -12,6 +12,7 @@ from typing import TypeVar
 from datapipes.fluent.combining import CombiningMethods
 from datapipes.fluent.elements import ElementMethods
 from datapipes.fluent.files import FileMethods
+from datapipes.fluent.frames import FrameMethods
 from datapipes.fluent.grouping import GroupingMethods
 from datapipes.fluent.mapstyle import MapMethods
 from datapipes.fluent.transforms import TransformMethods
@@ -20,7 +21,12 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class IterMethods(
-    ElementMethods[T_co], TransformMethods[T_co], GroupingMethods[T_co], CombiningMethods[T_co], FileMethods[T_co]
+    ElementMethods[T_co],
+    TransformMethods[T_co],
+    GroupingMethods[T_co],
+    CombiningMethods[T_co],
+    FileMethods[T_co],
+    FrameMethods[T_co],
 ):
     """Every method of an IterDataPipe."""
 

@@ -7,10 +7,14 @@ the tests run their laws over it.
 from datapipes.iter.async_batches import BatchAsyncMapper
 from datapipes.iter.batch import Batcher
 from datapipes.iter.batch_mapping import BatchMapper
+from datapipes.iter.buckets import BucketBatcher, MaxTokenBucketizer
+from datapipes.iter.cache import InMemoryCacheHolder
 from datapipes.iter.columnar import Rows2Columnar
 from datapipes.iter.concat import Concater
 from datapipes.iter.cycle import Cycler
 from datapipes.iter.demux import Demultiplexer, RoundRobinDemultiplexer
+from datapipes.iter.dispatch import ShardingRoundRobinDispatcher
+from datapipes.iter.expand import ShardExpander
 from datapipes.iter.files.csv import CSVDictParser, CSVParser
 from datapipes.iter.files.lines import LineReader
 from datapipes.iter.files.listing import FileLister
@@ -18,13 +22,20 @@ from datapipes.iter.files.opening import FileOpener
 from datapipes.iter.filtering import Filter
 from datapipes.iter.flatmap import FlatMapper
 from datapipes.iter.fork import Forker, UnZipper
+from datapipes.iter.frames.making import DataFrameMaker, ExampleAggregateAsDataFrames
+from datapipes.iter.frames.parting import ConcatDataFramesPipe, DataFramesAsTuplesPipe, PerRowDataFramesPipe
+from datapipes.iter.frames.regrouping import FilterDataFramesPipe, ShuffleDataFramesPipe
+from datapipes.iter.frames.tracing import DataFrameTracer
 from datapipes.iter.from_map import MapToIterConverter
+from datapipes.iter.groupby import Grouper
+from datapipes.iter.in_batch_shuffle import InBatchShuffler
 from datapipes.iter.key_zipping import IterKeyZipper, MapKeyZipper
 from datapipes.iter.length import LengthSetter
 from datapipes.iter.mapping import Collator, Mapper
 from datapipes.iter.memory_cell import MemoryCell
 from datapipes.iter.mux import Multiplexer, MultiplexerLongest
 from datapipes.iter.numbering import Enumerator, Header, IndexAdder, Repeater
+from datapipes.iter.paragraphs import ParagraphAggregator
 from datapipes.iter.pin_memory import PinMemory
 from datapipes.iter.prefetch import Prefetcher
 from datapipes.iter.random_split import RandomSplitter, SplitterIterator
@@ -42,12 +53,20 @@ from datapipes.map.from_iter import IterToMapConverter
 from datapipes.pipe import IterDataPipe
 
 CATALOGUE = {
+    "_dataframes_as_tuples": DataFramesAsTuplesPipe,
+    "_dataframes_concat": ConcatDataFramesPipe,
+    "_dataframes_filter": FilterDataFramesPipe,
+    "_dataframes_per_row": PerRowDataFramesPipe,
+    "_dataframes_shuffle": ShuffleDataFramesPipe,
+    "_to_dataframes_pipe": ExampleAggregateAsDataFrames,
     "add_index": IndexAdder,
     "async_map_batches": BatchAsyncMapper,
     "batch": Batcher,
+    "bucketbatch": BucketBatcher,
     "collate": Collator,
     "concat": Concater,
     "cycle": Cycler,
+    "dataframe": DataFrameMaker,
     "demux": Demultiplexer,
     "drop": Dropper,
     "enumerate": Enumerator,
@@ -55,10 +74,15 @@ CATALOGUE = {
     "flatmap": FlatMapper,
     "flatten": Flattener,
     "fork": Forker,
+    "groupby": Grouper,
     "header": Header,
+    "in_batch_shuffle": InBatchShuffler,
+    "in_memory_cache": InMemoryCacheHolder,
+    "lines_to_paragraphs": ParagraphAggregator,
     "list_files": FileLister,
     "map": Mapper,
     "map_batches": BatchMapper,
+    "max_token_bucketize": MaxTokenBucketizer,
     "memory_cell": MemoryCell,
     "mux": Multiplexer,
     "mux_longest": MultiplexerLongest,
@@ -73,12 +97,15 @@ CATALOGUE = {
     "round_robin_demux": RoundRobinDemultiplexer,
     "rows2columnar": Rows2Columnar,
     "set_length": LengthSetter,
+    "shard_expand": ShardExpander,
     "sharding_filter": ShardingFilter,
+    "sharding_round_robin_dispatch": ShardingRoundRobinDispatcher,
     "shuffle": Shuffler,
     "shuffled_flatmap": ShuffledFlatMapper,
     "slice": Slicer,
     "threadpool_map": ThreadPoolMapper,
     "to_map_datapipe": IterToMapConverter,
+    "trace_as_dataframe": DataFrameTracer,
     "unbatch": UnBatcher,
     "unzip": UnZipper,
     "zip": Zipper,
@@ -92,21 +119,31 @@ __all__ = [
     "BatchAsyncMapper",
     "BatchMapper",
     "Batcher",
+    "BucketBatcher",
     "CSVDictParser",
     "CSVParser",
     "Collator",
+    "ConcatDataFramesPipe",
     "Concater",
     "Cycler",
+    "DataFrameMaker",
+    "DataFrameTracer",
+    "DataFramesAsTuplesPipe",
     "Demultiplexer",
     "Dropper",
     "Enumerator",
+    "ExampleAggregateAsDataFrames",
     "FileLister",
     "FileOpener",
     "Filter",
+    "FilterDataFramesPipe",
     "FlatMapper",
     "Flattener",
     "Forker",
+    "Grouper",
     "Header",
+    "InBatchShuffler",
+    "InMemoryCacheHolder",
     "IndexAdder",
     "IterDataPipe",
     "IterKeyZipper",
@@ -116,9 +153,12 @@ __all__ = [
     "MapKeyZipper",
     "MapToIterConverter",
     "Mapper",
+    "MaxTokenBucketizer",
     "MemoryCell",
     "Multiplexer",
     "MultiplexerLongest",
+    "ParagraphAggregator",
+    "PerRowDataFramesPipe",
     "PinMemory",
     "Prefetcher",
     "RandomSplitter",
@@ -127,7 +167,10 @@ __all__ = [
     "Rows2Columnar",
     "SampleMultiplexer",
     "Sampler",
+    "ShardExpander",
     "ShardingFilter",
+    "ShardingRoundRobinDispatcher",
+    "ShuffleDataFramesPipe",
     "ShuffledFlatMapper",
     "Shuffler",
     "Slicer",

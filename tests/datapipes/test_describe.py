@@ -69,6 +69,13 @@ IterableWrapper([1]).threadpool_map(str, scheduled_tasks=2, on_error='skip', thr
 IterableWrapper([1]).map_batches(sorted, 2, input_col='x').shuffled_flatmap(buffer_size=5)
 IterableWrapper([(1, 2)]).drop([0]).slice(0, stop=1).flatten(indices=0).memory_cell(remember_elements=3)
 IterableWrapper([{}]).add_index(index_name='n').batch(2).rows2columnar(column_names=['n']).set_length(1)
+IterableWrapper([1]).groupby(abs, keep_key=True, group_size=2)
+IterableWrapper(['a']).max_token_bucketize(5, buffer_size=3, include_padding=True)
+IterableWrapper(['a']).in_batch_shuffle()
+IterableWrapper([('a', 'b')]).lines_to_paragraphs().sharding_round_robin_dispatch()
+IterableWrapper(['a']).shard_expand().in_memory_cache(size=2)
+IterableWrapper([1])._dataframes_filter(bool)._dataframes_shuffle()._dataframes_per_row()._dataframes_as_tuples()
+IterableWrapper([1]).trace_as_dataframe()
 IterableWrapper(['.']).list_files(masks='*.py', recursive=True)
 IterableWrapper(['a']).open_files(mode='rb').readlines(strip_newline=False)
 IterableWrapper(['a']).open_files().parse_csv(skip_lines=1, delimiter=';')
@@ -135,7 +142,15 @@ def test_a_repr_is_the_call_that_makes_the_pipe(call: str) -> None:
 def test_every_operator_is_among_the_calls() -> None:
     text = "\n".join(CALLS)
     missing = {name for name in {*CATALOGUE, *MAP_CATALOGUE} if f".{name}(" not in text}
-    assert missing <= {"unzip", "async_map_batches", "pin_memory", "list_files_by_fsspec"}, missing
+    compositions = {
+        "unzip",
+        "async_map_batches",
+        "bucketbatch",
+        "dataframe",
+        "_dataframes_concat",
+        "_to_dataframes_pipe",
+    }
+    assert missing <= {*compositions, "pin_memory", "list_files_by_fsspec"}, missing
     assert operators()
 
 
