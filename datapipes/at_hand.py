@@ -70,6 +70,11 @@ class Held(Cell):
         self._above = None
         yield from source
 
+    def hold(self, element: Any, above: Callable[[], Table] | None) -> None:
+        """Have an element at hand; ``above``: the positions before it was taken, if it has streams."""
+        self._element, self._pending, self._loaded = element, True, None
+        self._above, self._watch = above, above is not None
+
     def begin(self, element: Any, becomes: Iterable[Any]) -> None:
         """Take hold of an element and of what it became."""
         if type(becomes) in (list, tuple):
@@ -129,29 +134,36 @@ class Held(Cell):
 
     def save(self) -> dict[str, Any] | None:
         if self.faults is None:
-            return self._save()
+            return self.where()
         self.tally()
-        return {"errors": self.faults.save(), "at": self._save()}
+        return {"errors": self.faults.save(), "at": self.where()}
 
-    def _save(self) -> dict[str, Any] | None:
-        if self.rest is None or self._loaded is not None:
+    def where(self) -> dict[str, Any] | None:
+        """The position without the errors; None if there is no element at hand."""
+        if self._loaded is not None or (self.rest is None and not self._pending):
             loaded: dict[str, Any] | None = self._loaded
             return loaded
-        if self._counted is None:
+        if self.rest is not None and self._counted is None:
             left = length_hint(self.rest)
             return {"rest": self.pack(list(self._becomes[len(self._becomes) - left :]))}
+        given = self._behind if self.rest is None else self.given()
         if self._above is not None and self._watch:
-            return {"given": self.given()}
-        return {"given": self.given(), "element": self.pack([self._element])}
+            return {"given": given}
+        return {"given": given, "element": self.pack([self._element])}
 
     def carried(self) -> Table | None:
-        holds_unsaved = self.rest is not None and self._counted is not None and self._watch and self._loaded is None
+        is_made_anew = self._pending or (self.rest is not None and self._counted is not None)
+        holds_unsaved = is_made_anew and self._watch and self._loaded is None
         return self._above() if holds_unsaved and self._above is not None else None
 
     def load(self, saved: Any) -> None:
         if self.faults is not None:
             errors, saved = fields(saved, "errors", "at")
             self.faults.load(errors)
+        self.go_to(saved)
+
+    def go_to(self, saved: Any) -> None:
+        """Take up a position that ``where`` told."""
         if saved is None:
             return
         self._loaded = saved

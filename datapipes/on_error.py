@@ -107,21 +107,24 @@ class Faults:
 
         ``again`` makes it once more.
         """
-        self._count(error)
-        if self._policy == "skip":
-            return SKIP
-        if callable(self._policy):
-            return self._policy(error, element)
-        if again is not None:
-            for left in reversed(range(_retries(self._policy))):
-                try:
-                    return again()
-                except Exception as another:
-                    error = another
-                    if left:
-                        self._count(error)
-            error.add_note(f"after {self._policy}, in {printed(self._pipe)}")
-        raise error
+        try:
+            self._count(error)
+            if self._policy == "skip":
+                return SKIP
+            if callable(self._policy):
+                return self._policy(error, element)
+            if again is not None:
+                for left in reversed(range(_retries(self._policy))):
+                    try:
+                        return again()
+                    except Exception as another:
+                        error = another
+                        if left:
+                            self._count(error)
+                error.add_note(f"after {self._policy}, in {printed(self._pipe)}")
+            raise error
+        finally:
+            del error  # its traceback holds this frame, and with it the iterator
 
     def _count(self, error: Exception) -> None:
         self.tolerated += 1

@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from types import CodeType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NoReturn, Protocol
 
+from datapipes.frames import is_series, rows_where
 from datapipes.on_error import SKIP, Faults
 
 LONGEST = 64
@@ -68,7 +69,15 @@ def loop(source: Iterator[Any], steps: list[Step], stages: list[Any], groups: Gr
     return generator
 
 
-def refuse(keep: object) -> None:
+def rows_of(element: Any, keep: object) -> Any:
+    """What a filter keeps of a frame: the rows that a Series says, or ``SKIP`` if it says none."""
+    if not is_series(keep):
+        refuse(keep)
+    rows = rows_where(element, keep)
+    return rows if len(rows) else SKIP
+
+
+def refuse(keep: object) -> NoReturn:
     """Raise for a filter's answer that is neither True nor False."""
     raise ValueError(
         f"Boolean output is required for `filter_fn`, got {type(keep).__name__}: {keep!r:.80}; return bool(...) of it"
@@ -91,7 +100,9 @@ _AFTER: dict[Kind, list[str]] = {
         "if keep is not True:",
         "    if keep is False:",
         "        continue",
-        "    refuse(keep)",
+        "    x = rows_of(x, keep)",
+        "    if x is SKIP:",
+        "        continue",
     ],
 }
 _HAND_ON = ["        yield x"]
@@ -125,7 +136,7 @@ def _compiled(kinds: tuple[tuple[Kind, bool], ...], grouped: bool) -> Callable[.
         f"<loop of {len(kinds)} stages: {', '.join(kind for kind, _ in kinds[:8])}{', ...' if len(kinds) > 8 else ''}>"
     )
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)  # tracebacks show the lines
-    scope: dict[str, Any] = {"refuse": refuse, "partial": partial, "SKIP": SKIP}
+    scope: dict[str, Any] = {"rows_of": rows_of, "partial": partial, "SKIP": SKIP}
     exec(compile(text, name, "exec"), scope)
     made: Callable[..., Iterator[Any]] = scope["elements"]
     _OWNERS[made.__code__] = owner

@@ -183,13 +183,15 @@ def _streams_in(obj: object) -> list[StreamWrapper]:
 
 
 def holds_stream(element: Any) -> bool:
-    """Whether an element is a stream, or a row with one in it, as the file stages hand on."""
+    """Whether an element is a stream, a row with one in it, as the file stages hand on, or a list of such rows."""
     return bool(streams_of(element))
 
 
 def streams_of(element: Any) -> list[StreamWrapper]:
-    """The streams in such a row."""
+    """The streams in such an element."""
     row = element if type(element) in (tuple, list) else (element,)
+    if type(element) is list and element and type(element[0]) is tuple:
+        row = [value for inner in element if type(inner) is tuple for value in inner]
     return [value for value in row if isinstance(value, StreamWrapper)]
 
 

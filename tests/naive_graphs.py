@@ -88,6 +88,14 @@ def some(x: Any) -> Iterator[Any]:
         yield i, x
 
 
+async def tagged_later(x: Any) -> Any:
+    return tagged(x)
+
+
+def backwards(batch: list[Any]) -> list[Any]:
+    return batch[::-1]
+
+
 def half(x: Any) -> int:
     return _digest(x) % 2
 
@@ -120,6 +128,24 @@ UNARY: dict[str, Operator] = {
     "filter": Operator(lambda s, n: s.filter(keeps), lambda s, n: [x for x in s if keeps(x)], each),
     "flatmap": Operator(lambda s, n: s.flatmap(twins), lambda s, n: [y for x in s for y in twins(x)], each),
     "generate": Operator(lambda s, n: s.flatmap(some), lambda s, n: [y for x in s for y in some(x)], each),
+    "mixture": Operator(
+        lambda s, n: s.shuffled_flatmap(some, buffer_size=n),
+        lambda s, n: [y for x in s for y in some(x)],
+        lambda known: shuffled(each(known)),
+    ),
+    "threads": Operator(
+        lambda s, n: s.threadpool_map(tagged, scheduled_tasks=n, max_workers=2),
+        lambda s, n: [tagged(x) for x in s],
+        each,
+    ),
+    "coroutines": Operator(
+        lambda s, n: s.async_map_batches(tagged_later, n), lambda s, n: [tagged(x) for x in s], each
+    ),
+    "backwards": Operator(
+        lambda s, n: s.map_batches(backwards, n),
+        lambda s, n: [x for batch in batched(s, n) for x in backwards(batch)],
+        lambda known: known,
+    ),
     "repeat": Operator(lambda s, n: s.repeat(n + 1), lambda s, n: [x for x in s for _ in range(n + 1)], each),
     "prefetch": Operator(lambda s, n: s.prefetch(n), lambda s, n: s, lambda known: known),
     "shuffle": Operator(lambda s, n: s.shuffle(buffer_size=2 * n), lambda s, n: s, shuffled),

@@ -14,10 +14,12 @@ from tests.specimens_of_groups import GROUPED
 from tests.specimens_of_memory_caches import CACHED
 from tests.specimens_of_orders import COMBINED, SHUFFLED
 from tests.specimens_of_texts import TEXTS
+from tests.specimens_of_transforms import TRANSFORMS
 from tests.specimens_of_users import MAPSTYLE, USERS
 
 SPECIMENS: list[Specimen] = [
     *ELEMENTWISE,
+    *TRANSFORMS,
     *SHUFFLED,
     *COMBINED,
     *COMBINATIONS,
@@ -31,7 +33,7 @@ SPECIMENS: list[Specimen] = [
     *FRAMES,
 ]
 
-WRAPPERS = {"iter.IterableWrapper", "iter.SampleMultiplexer", "map.SequenceWrapper"}
+WRAPPERS = {"iter.IterableWrapper", "iter.SampleMultiplexer", "iter.Sampler", "map.SequenceWrapper"}
 """Operators without a method of their own, which the catalogues do not list."""
 
 BEYOND_THE_CATALOGUE = {"service.prefetch", "users.generator", "users.iterator", "users.torch", "users.stateful"}

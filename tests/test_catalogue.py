@@ -33,6 +33,15 @@ HELPING = {
 # What an operator reads is its first parameter and an attribute of the same name, which users' code relies on.
 FIRST = {
     "source_datapipe": {
+        *(
+            "add_index",
+            "async_map_batches",
+            "memory_cell",
+            "pin_memory",
+            "rows2columnar",
+            "set_length",
+            "threadpool_map",
+        ),
         *("cycle", "enumerate", "header", "parse_csv", "parse_csv_as_dict", "prefetch", "readlines", "repeat"),
         *("random_split", "sharding_filter", "unzip", "zip_with_iter"),
         *("lines_to_paragraphs", "shard_expand", "sharding_round_robin_dispatch"),

@@ -16,12 +16,14 @@ from datapipes.fluent.files import FileMethods
 from datapipes.fluent.frames import FrameMethods
 from datapipes.fluent.grouping import GroupingMethods
 from datapipes.fluent.mapstyle import MapMethods
+from datapipes.fluent.transforms import TransformMethods
 
 T_co = TypeVar("T_co", covariant=True)
 
 
 class IterMethods(
     ElementMethods[T_co],
+    TransformMethods[T_co],
     GroupingMethods[T_co],
     CombiningMethods[T_co],
     FileMethods[T_co],

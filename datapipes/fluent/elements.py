@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from torch.utils.data import default_collate
@@ -94,7 +94,7 @@ class ElementMethods(Generic[T_co]):
 
     def collate(
         self,
-        conversion: Callable[..., Any] = default_collate,
+        conversion: Callable[..., Any] | Mapping[str, Callable[[Any], Any]] | None = default_collate,
         collate_fn: Callable[..., Any] | None = None,
         *,
         on_error: OnError = "raise",

@@ -4,11 +4,14 @@ Each operator is a chain method as well (``datapipes.fluent``). ``CATALOGUE`` li
 the tests run their laws over it.
 """
 
+from datapipes.iter.async_batches import BatchAsyncMapper
 from datapipes.iter.batch import Batcher
+from datapipes.iter.batch_mapping import BatchMapper
 from datapipes.iter.buckets import BucketBatcher, MaxTokenBucketizer
 from datapipes.iter.cache import InMemoryCacheHolder
 from datapipes.iter.caching.ending import EndOnDiskCacheHolder
 from datapipes.iter.caching.holder import OnDiskCacheHolder
+from datapipes.iter.columnar import Rows2Columnar
 from datapipes.iter.concat import Concater
 from datapipes.iter.cycle import Cycler
 from datapipes.iter.demux import Demultiplexer, RoundRobinDemultiplexer
@@ -31,15 +34,22 @@ from datapipes.iter.from_map import MapToIterConverter
 from datapipes.iter.groupby import Grouper
 from datapipes.iter.in_batch_shuffle import InBatchShuffler
 from datapipes.iter.key_zipping import IterKeyZipper, MapKeyZipper
+from datapipes.iter.length import LengthSetter
 from datapipes.iter.mapping import Collator, Mapper
+from datapipes.iter.memory_cell import MemoryCell
 from datapipes.iter.mux import Multiplexer, MultiplexerLongest
-from datapipes.iter.numbering import Enumerator, Header, Repeater
+from datapipes.iter.numbering import Enumerator, Header, IndexAdder, Repeater
 from datapipes.iter.paragraphs import ParagraphAggregator
+from datapipes.iter.pin_memory import PinMemory
 from datapipes.iter.prefetch import Prefetcher
 from datapipes.iter.random_split import RandomSplitter, SplitterIterator
+from datapipes.iter.sampler import Sampler
 from datapipes.iter.sampling_mux import SampleMultiplexer
+from datapipes.iter.selecting import Dropper, Flattener, Slicer
 from datapipes.iter.shard import ShardingFilter
 from datapipes.iter.shuffle import Shuffler
+from datapipes.iter.shuffled_flatmap import ShuffledFlatMapper
+from datapipes.iter.threadpool import ThreadPoolMapper
 from datapipes.iter.unbatch import UnBatcher
 from datapipes.iter.wrapper import IterableWrapper
 from datapipes.iter.zipping import Zipper, ZipperLongest
@@ -53,6 +63,8 @@ CATALOGUE = {
     "_dataframes_per_row": PerRowDataFramesPipe,
     "_dataframes_shuffle": ShuffleDataFramesPipe,
     "_to_dataframes_pipe": ExampleAggregateAsDataFrames,
+    "add_index": IndexAdder,
+    "async_map_batches": BatchAsyncMapper,
     "batch": Batcher,
     "bucketbatch": BucketBatcher,
     "check_hash": HashChecker,
@@ -62,9 +74,11 @@ CATALOGUE = {
     "dataframe": DataFrameMaker,
     "demux": Demultiplexer,
     "end_caching": EndOnDiskCacheHolder,
+    "drop": Dropper,
     "enumerate": Enumerator,
     "filter": Filter,
     "flatmap": FlatMapper,
+    "flatten": Flattener,
     "fork": Forker,
     "groupby": Grouper,
     "header": Header,
@@ -73,23 +87,31 @@ CATALOGUE = {
     "lines_to_paragraphs": ParagraphAggregator,
     "list_files": FileLister,
     "map": Mapper,
+    "map_batches": BatchMapper,
     "max_token_bucketize": MaxTokenBucketizer,
+    "memory_cell": MemoryCell,
     "mux": Multiplexer,
     "mux_longest": MultiplexerLongest,
     "on_disk_cache": OnDiskCacheHolder,
     "open_files": FileOpener,
     "parse_csv": CSVParser,
     "parse_csv_as_dict": CSVDictParser,
+    "pin_memory": PinMemory,
     "prefetch": Prefetcher,
     "random_split": RandomSplitter,
     "readlines": LineReader,
     "repeat": Repeater,
     "round_robin_demux": RoundRobinDemultiplexer,
     "save_to_disk": Saver,
+    "rows2columnar": Rows2Columnar,
+    "set_length": LengthSetter,
     "shard_expand": ShardExpander,
     "sharding_filter": ShardingFilter,
     "sharding_round_robin_dispatch": ShardingRoundRobinDispatcher,
     "shuffle": Shuffler,
+    "shuffled_flatmap": ShuffledFlatMapper,
+    "slice": Slicer,
+    "threadpool_map": ThreadPoolMapper,
     "to_map_datapipe": IterToMapConverter,
     "trace_as_dataframe": DataFrameTracer,
     "unbatch": UnBatcher,
@@ -102,6 +124,8 @@ CATALOGUE = {
 
 __all__ = [
     "CATALOGUE",
+    "BatchAsyncMapper",
+    "BatchMapper",
     "Batcher",
     "BucketBatcher",
     "CSVDictParser",
@@ -115,6 +139,7 @@ __all__ = [
     "DataFramesAsTuplesPipe",
     "Demultiplexer",
     "EndOnDiskCacheHolder",
+    "Dropper",
     "Enumerator",
     "ExampleAggregateAsDataFrames",
     "FileLister",
@@ -122,37 +147,47 @@ __all__ = [
     "Filter",
     "FilterDataFramesPipe",
     "FlatMapper",
+    "Flattener",
     "Forker",
     "Grouper",
     "HashChecker",
     "Header",
     "InBatchShuffler",
     "InMemoryCacheHolder",
+    "IndexAdder",
     "IterDataPipe",
     "IterKeyZipper",
     "IterableWrapper",
+    "LengthSetter",
     "LineReader",
     "MapKeyZipper",
     "MapToIterConverter",
     "Mapper",
     "MaxTokenBucketizer",
+    "MemoryCell",
     "Multiplexer",
     "MultiplexerLongest",
     "OnDiskCacheHolder",
     "ParagraphAggregator",
     "PerRowDataFramesPipe",
+    "PinMemory",
     "Prefetcher",
     "RandomSplitter",
     "Repeater",
     "RoundRobinDemultiplexer",
+    "Rows2Columnar",
     "SampleMultiplexer",
     "Saver",
+    "Sampler",
     "ShardExpander",
     "ShardingFilter",
     "ShardingRoundRobinDispatcher",
     "ShuffleDataFramesPipe",
+    "ShuffledFlatMapper",
     "Shuffler",
+    "Slicer",
     "SplitterIterator",
+    "ThreadPoolMapper",
     "UnBatcher",
     "UnZipper",
     "Zipper",

@@ -17,6 +17,8 @@ T_co = TypeVar("T_co", covariant=True)
 class Filter(IterDataPipe[T_co]):
     """The elements for which ``filter_fn`` returns True; anything but True or False is an error.
 
+    For a pandas DataFrame it may return a Series of them: the rows to keep. A frame without any is left out.
+
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(6)).filter(lambda x: x % 2 == 0))
     [0, 2, 4]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 from torch.utils.data import default_collate
 
 from datapipes.checks import needs_callable, reread, same_length
 from datapipes.columns import check_columns, on_columns, validate_input_col
+from datapipes.frames import collated
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 from datapipes.steps import Step
@@ -65,6 +67,9 @@ class Mapper(IterDataPipe[R_co]):
 class Collator(Mapper[R_co]):
     """Each element, usually a batch, as tensors: ``torch.utils.data.default_collate`` or a function of the user's.
 
+    If ``conversion`` is a dict or None, each element is, or holds, one pandas DataFrame, which becomes a named tuple of
+    its columns: a column is given to the function that the dict has for its name, or made into a tensor.
+
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(4)).batch(2).collate())
     [tensor([0, 1]), tensor([2, 3])]
@@ -75,7 +80,7 @@ class Collator(Mapper[R_co]):
     def __init__(
         self,
         datapipe: IterDataPipe[Any],
-        conversion: Callable[..., Any] = default_collate,
+        conversion: Callable[..., Any] | Mapping[str, Callable[[Any], Any]] | None = default_collate,
         collate_fn: Callable[..., Any] | None = None,
         *,
         on_error: OnError = "raise",
@@ -83,5 +88,9 @@ class Collator(Mapper[R_co]):
     ) -> None:
         self.conversion = conversion
         self.collate_fn = collate_fn
-        fn = conversion if collate_fn is None else collate_fn
+        fn: Any = conversion if collate_fn is None else collate_fn
+        if fn is None or isinstance(fn, Mapping):
+            for convert in (fn or {}).values():
+                needs_callable("collate", convert)
+            fn = partial(collated, fn)
         super().__init__(datapipe, fn, on_error=on_error, max_errors=max_errors)

@@ -1,4 +1,4 @@
-"""enumerate, header, repeat: stages that count their elements."""
+"""enumerate, add_index, header, repeat: stages that count their elements."""
 
 from __future__ import annotations
 
@@ -38,6 +38,43 @@ class Enumerator(IterDataPipe[tuple[int, T_co]]):
         elements = reread(self.source_datapipe, indices)
         numbers = [i + self.starting_index for i in indices]
         return None if elements is None else list(zip(numbers, elements, strict=True))
+
+    __len__ = same_length
+
+
+class IndexAdder(IterDataPipe[dict[Any, Any]]):
+    """Each element, which is a dict, with its number stored in it under ``index_name``.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper([{"x": "a"}, {"x": "b"}]).add_index("number"))
+    [{'x': 'a', 'number': 0}, {'x': 'b', 'number': 1}]
+    """
+
+    _fluent: ClassVar[str | None] = "add_index"
+
+    def __init__(self, source_datapipe: IterDataPipe[dict[Any, Any]], index_name: str = "index") -> None:
+        self.source_datapipe = source_datapipe
+        self.index_name = index_name
+
+    def _open(self, at: Opening) -> Iterator[dict[Any, Any]]:
+        numbered = at.cell(_Number).numbering(at.source(self.source_datapipe), 0)
+        return self._elements(numbered)
+
+    def _elements(self, numbered: Iterator[tuple[int, Any]]) -> Iterator[dict[Any, Any]]:
+        for number, row in numbered:
+            yield self._indexed(number, row)
+
+    def _indexed(self, number: int, row: Any) -> dict[Any, Any]:
+        if not isinstance(row, dict):
+            raise NotImplementedError(
+                f"We only support adding index to row or batch in dict type, got {type(row).__name__}: {row!r:.80}"
+            )
+        row[self.index_name] = number
+        return row
+
+    def _reread(self, indices: Sequence[int]) -> list[Any] | None:
+        rows = reread(self.source_datapipe, indices)
+        return None if rows is None else [self._indexed(i, row) for i, row in zip(indices, rows, strict=True)]
 
     __len__ = same_length
 

@@ -65,6 +65,10 @@ IterableWrapper([1]).random_split({'a': 0.5, 'b': 1}, 7, total_length=1)[1].map(
 IterableWrapper([1]).demux(2, bool, drop_none=True)[0]
 IterableWrapper([(1, 2)]).fork(2)[1].map(operator.itemgetter(1))
 IterableWrapper([1]).prefetch(buffer_size=3)
+IterableWrapper([1]).threadpool_map(str, scheduled_tasks=2, on_error='skip', thread_name_prefix='x')
+IterableWrapper([1]).map_batches(sorted, 2, input_col='x').shuffled_flatmap(buffer_size=5)
+IterableWrapper([(1, 2)]).drop([0]).slice(0, stop=1).flatten(indices=0).memory_cell(remember_elements=3)
+IterableWrapper([{}]).add_index(index_name='n').batch(2).rows2columnar(column_names=['n']).set_length(1)
 IterableWrapper([1]).groupby(abs, keep_key=True, group_size=2)
 IterableWrapper(['a']).max_token_bucketize(5, buffer_size=3, include_padding=True)
 IterableWrapper(['a']).in_batch_shuffle()
@@ -140,8 +144,15 @@ def test_a_repr_is_the_call_that_makes_the_pipe(call: str) -> None:
 def test_every_operator_is_among_the_calls() -> None:
     text = "\n".join(CALLS)
     missing = {name for name in {*CATALOGUE, *MAP_CATALOGUE} if f".{name}(" not in text}
-    compositions = {"unzip", "bucketbatch", "dataframe", "_dataframes_concat", "_to_dataframes_pipe"}
-    assert missing <= {*compositions, "list_files_by_fsspec"}, missing
+    compositions = {
+        "unzip",
+        "async_map_batches",
+        "bucketbatch",
+        "dataframe",
+        "_dataframes_concat",
+        "_to_dataframes_pipe",
+    }
+    assert missing <= {*compositions, "pin_memory", "list_files_by_fsspec"}, missing
     assert operators()
 
 

@@ -1,0 +1,46 @@
+"""An error that a policy lets through keeps nothing alive, as any other: the garbage collector is not needed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from datapipes.iter import IterableWrapper, IterDataPipe
+from tests.laws_of_ending import nothing_left
+
+NUMBERS: Any = IterableWrapper(range(1000))
+
+
+def bad(x: Any) -> Any:
+    raise ValueError(f"{x} is bad")
+
+
+async def bad_coroutine(x: Any) -> Any:
+    raise ValueError(f"{x} is bad")
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda options: NUMBERS.prefetch().map(bad, **options),
+        lambda options: NUMBERS.prefetch().flatmap(bad, **options),
+        lambda options: NUMBERS.prefetch().map_batches(bad, 2, **options),
+        lambda options: NUMBERS.shuffled_flatmap(bad, **options).prefetch(),
+        lambda options: NUMBERS.threadpool_map(bad, **options),
+        lambda options: NUMBERS.async_map_batches(bad_coroutine, 2, **options),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"on_error": "retry(2)"}, {"on_error": "skip", "max_errors": 0}])
+def test_an_iterator_that_is_left_at_an_error(
+    build: Callable[[dict[str, Any]], IterDataPipe[Any]], options: dict[str, Any]
+) -> None:
+    def leave() -> None:
+        it = iter(build(options))
+        with warnings.catch_warnings(action="ignore"), pytest.raises((ValueError, RuntimeError)):
+            next(it)
+
+    with nothing_left("left at an error"):
+        leave()
