@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
 from contextlib import ExitStack
+from io import IOBase
 from itertools import chain, repeat
 from types import TracebackType
 from typing import Any, ClassVar
@@ -183,14 +184,15 @@ def _streams_in(obj: object) -> list[StreamWrapper]:
 
 
 def holds_stream(element: Any) -> bool:
-    """Whether an element is a stream, or a row with one in it, as the file stages hand on."""
+    """Whether an element is a stream, or a row or a dict with one in it, as the file stages hand on."""
     return bool(streams_of(element))
 
 
-def streams_of(element: Any) -> list[StreamWrapper]:
-    """The streams in such a row."""
-    row = element if type(element) in (tuple, list) else (element,)
-    return [value for value in row if isinstance(value, StreamWrapper)]
+def streams_of(element: Any) -> list[Any]:
+    """The streams in such a row, wrapped or not."""
+    kind = type(element)
+    row = element if kind is tuple or kind is list else element.values() if kind is dict else (element,)
+    return [value for value in row if isinstance(value, (StreamWrapper, IOBase))]
 
 
 def janitor(obj: object) -> None:

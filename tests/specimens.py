@@ -5,6 +5,7 @@ from __future__ import annotations
 import datapipes.iter
 import datapipes.map
 from tests.specimen import Specimen
+from tests.specimens_of_archives import ARCHIVES
 from tests.specimens_of_caches import CACHED
 from tests.specimens_of_combinations import COMBINATIONS
 from tests.specimens_of_elements import ELEMENTWISE
@@ -21,6 +22,7 @@ SPECIMENS: list[Specimen] = [
     *COMBINED,
     *COMBINATIONS,
     *FILES,
+    *ARCHIVES,
     *MAPSTYLE,
     *USERS,
     *GROUPED,

@@ -34,6 +34,7 @@ FIRST = {
         *("lines_to_paragraphs", "shard_expand", "sharding_round_robin_dispatch"),
         *("_dataframes_as_tuples", "_dataframes_concat", "_dataframes_filter", "_dataframes_per_row"),
         *("_dataframes_shuffle", "_to_dataframes_pipe", "trace_as_dataframe"),
+        *("decompress", "extract", "webdataset"),
     },
     "source_iterdatapipe": {"zip_with_map"},
     "datapipes": {"concat", "mux", "mux_longest", "zip", "zip_longest"},

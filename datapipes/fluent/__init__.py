@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from datapipes.fluent.archives import ArchiveMethods
 from datapipes.fluent.combining import CombiningMethods
 from datapipes.fluent.elements import ElementMethods
 from datapipes.fluent.files import FileMethods
@@ -20,7 +21,12 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class IterMethods(
-    ElementMethods[T_co], GroupingMethods[T_co], CombiningMethods[T_co], FileMethods[T_co], FrameMethods[T_co]
+    ElementMethods[T_co],
+    GroupingMethods[T_co],
+    CombiningMethods[T_co],
+    FileMethods[T_co],
+    FrameMethods[T_co],
+    ArchiveMethods[T_co],
 ):
     """Every method of an IterDataPipe."""
 

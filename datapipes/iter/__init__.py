@@ -13,9 +13,16 @@ from datapipes.iter.demux import Demultiplexer, RoundRobinDemultiplexer
 from datapipes.iter.dispatch import ShardingRoundRobinDispatcher
 from datapipes.iter.expand import ShardExpander
 from datapipes.iter.files.csv import CSVDictParser, CSVParser
+from datapipes.iter.files.decompress import Bz2FileLoader, Decompressor, Extractor, XzFileLoader
 from datapipes.iter.files.lines import LineReader
 from datapipes.iter.files.listing import FileLister
 from datapipes.iter.files.opening import FileOpener
+from datapipes.iter.files.rar import RarArchiveLoader
+from datapipes.iter.files.reading import StreamReader
+from datapipes.iter.files.routed_decode import RoutedDecoder
+from datapipes.iter.files.tar import TarArchiveLoader
+from datapipes.iter.files.webdataset import WebDataset
+from datapipes.iter.files.zip import ZipArchiveLoader
 from datapipes.iter.filtering import Filter
 from datapipes.iter.flatmap import FlatMapper
 from datapipes.iter.fork import Forker, UnZipper
@@ -55,8 +62,10 @@ CATALOGUE = {
     "concat": Concater,
     "cycle": Cycler,
     "dataframe": DataFrameMaker,
+    "decompress": Decompressor,
     "demux": Demultiplexer,
     "enumerate": Enumerator,
+    "extract": Extractor,
     "filter": Filter,
     "flatmap": FlatMapper,
     "fork": Forker,
@@ -66,6 +75,11 @@ CATALOGUE = {
     "in_memory_cache": InMemoryCacheHolder,
     "lines_to_paragraphs": ParagraphAggregator,
     "list_files": FileLister,
+    "load_from_bz2": Bz2FileLoader,
+    "load_from_rar": RarArchiveLoader,
+    "load_from_tar": TarArchiveLoader,
+    "load_from_xz": XzFileLoader,
+    "load_from_zip": ZipArchiveLoader,
     "map": Mapper,
     "max_token_bucketize": MaxTokenBucketizer,
     "mux": Multiplexer,
@@ -75,9 +89,11 @@ CATALOGUE = {
     "parse_csv_as_dict": CSVDictParser,
     "prefetch": Prefetcher,
     "random_split": RandomSplitter,
+    "read_from_stream": StreamReader,
     "readlines": LineReader,
     "repeat": Repeater,
     "round_robin_demux": RoundRobinDemultiplexer,
+    "routed_decode": RoutedDecoder,
     "shard_expand": ShardExpander,
     "sharding_filter": ShardingFilter,
     "sharding_round_robin_dispatch": ShardingRoundRobinDispatcher,
@@ -86,6 +102,7 @@ CATALOGUE = {
     "trace_as_dataframe": DataFrameTracer,
     "unbatch": UnBatcher,
     "unzip": UnZipper,
+    "webdataset": WebDataset,
     "zip": Zipper,
     "zip_longest": ZipperLongest,
     "zip_with_iter": IterKeyZipper,
@@ -96,6 +113,7 @@ __all__ = [
     "CATALOGUE",
     "Batcher",
     "BucketBatcher",
+    "Bz2FileLoader",
     "CSVDictParser",
     "CSVParser",
     "Collator",
@@ -105,9 +123,11 @@ __all__ = [
     "DataFrameMaker",
     "DataFrameTracer",
     "DataFramesAsTuplesPipe",
+    "Decompressor",
     "Demultiplexer",
     "Enumerator",
     "ExampleAggregateAsDataFrames",
+    "Extractor",
     "FileLister",
     "FileOpener",
     "Filter",
@@ -132,8 +152,10 @@ __all__ = [
     "PerRowDataFramesPipe",
     "Prefetcher",
     "RandomSplitter",
+    "RarArchiveLoader",
     "Repeater",
     "RoundRobinDemultiplexer",
+    "RoutedDecoder",
     "SampleMultiplexer",
     "ShardExpander",
     "ShardingFilter",
@@ -141,8 +163,13 @@ __all__ = [
     "ShuffleDataFramesPipe",
     "Shuffler",
     "SplitterIterator",
+    "StreamReader",
+    "TarArchiveLoader",
     "UnBatcher",
     "UnZipper",
+    "WebDataset",
+    "XzFileLoader",
+    "ZipArchiveLoader",
     "Zipper",
     "ZipperLongest",
 ]
