@@ -173,7 +173,7 @@ class Inflating(Metered):
                 raise self._error("its checksum (CRC-32) does not hold")
 
     def _check_end(self) -> None:
-        if not self._streams and self._name not in UNMARKED and self._expected != (0, 0):
+        if not self._streams and self._name not in UNMARKED:
             raise self._error(f"it is empty, which no {self._name} data is")
         if self._expected is not None and (self._given, self._crc) != self._expected:
             raise self._error(f"it should have {self._expected.size} bytes and CRC-32 {self._expected.crc:#x}")

@@ -21,7 +21,9 @@ from datapipes.errors import CorruptZip
 
 _CODECS = {0: "stored", 8: "deflate", 12: "bz2", 14: "lzma1", 93: "zstd"}
 _ENCRYPTED, _UTF8 = 0x1, 0x800
-_HEADER = struct.Struct("<4s2xHH16xHH")  # mark, flags, method, lengths of name and extra field
+_HEADER = struct.Struct("<4s2xHH4xIIIHH")  # mark, flags, method, CRC, two sizes, lengths of name and extra field
+_SIZES_FOLLOW = 0x8
+_ELSEWHERE = 0xFFFFFFFF
 _LONGEST_END = 22 + 0xFFFF
 _UNIX = 3
 _SMALL = 256 * 1024
@@ -35,7 +37,7 @@ def zip_entries(file: Any, label: str) -> list[zipfile.ZipInfo]:
         raise
     except Exception as error:
         raise CorruptZip(f"{label}: it is damaged, cut short, or no zip archive: {error}") from error
-    claimed = _claimed(file)
+    claimed = _claimed(file, label)
     if claimed is not None and claimed != len(found):
         raise CorruptZip(f"{label}: its end claims {claimed} members, and its directory has {len(found)}")
     in_place = sorted(found, key=lambda info: info.header_offset)
@@ -45,13 +47,15 @@ def zip_entries(file: Any, label: str) -> list[zipfile.ZipInfo]:
     return found
 
 
-def _claimed(file: Any) -> int | None:
+def _claimed(file: Any, label: str) -> int | None:
     """How many members the end of the archive tells of."""
     size = file.seek(0, io.SEEK_END)
     file.seek(-min(size, _LONGEST_END + 76), io.SEEK_END)
     end = file.read(_LONGEST_END + 76)
     at = end.rfind(b"PK\x05\x06")
     (number,) = struct.unpack_from("<H", end, at + 10)
+    if number == 0 and size - len(end) + at > 0:
+        raise CorruptZip(f"{label}: its end claims that there are no members, and is not all that there is")
     if number < 0xFFFF:
         return int(number)
     if at >= 76 and end[at - 76 : at - 72] == b"PK\x06\x06":
@@ -73,11 +77,15 @@ def content(shared: Shared, info: zipfile.ZipInfo, path: str, meter: Meter) -> i
     header = shared.read_at(at, _HEADER.size + 4 * len(info.orig_filename))
     if len(header) < _HEADER.size or header[:4] != b"PK\x03\x04":
         raise CorruptZip(f"{path}: there is no header of a member at byte {at} of {shared.label}")
-    _, flags, method, name_size, extra_size = _HEADER.unpack_from(header)
+    _, flags, method, crc, packed, size, name_size, extra_size = _HEADER.unpack_from(header)
     name = header[_HEADER.size : _HEADER.size + name_size]  # one that is longer than it should be is another one
     claimed = info.orig_filename.encode("utf-8" if info.flag_bits & _UTF8 else "cp437")
     if name != claimed or method != info.compress_type or (flags ^ info.flag_bits) & (_ENCRYPTED | _UTF8):
         raise CorruptZip(f"{path}: the header at byte {at} of {shared.label} is for {name!r}, or of another kind")
+    if not flags & _SIZES_FOLLOW and (
+        crc != info.CRC or packed not in (info.compress_size, _ELSEWHERE) or size not in (info.file_size, _ELSEWHERE)
+    ):
+        raise CorruptZip(f"{path}: the header at byte {at} of {shared.label} tells of other data than the directory")
     if info.flag_bits & _ENCRYPTED:
         raise CorruptZip(f"{path}: it is encrypted, and there is no way to give a password")
     if method not in _CODECS:

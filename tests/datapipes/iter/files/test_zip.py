@@ -7,6 +7,7 @@ import random
 import stat
 import struct
 import zipfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -117,9 +118,9 @@ def test_what_lies_about_itself_is_an_error() -> None:
     plain = zipped({"x": b"data" * 100}, zipfile.ZIP_STORED)
     at = plain.rindex(b"PK\x01\x02")
     for offset, value, what in (
-        (20, struct.pack("<I", 2**31), "cut short|overlap"),
-        (24, struct.pack("<I", 2**31), "it should have|cut short"),
-        (24, struct.pack("<I", 4), "more than the 4 bytes"),
+        (20, struct.pack("<I", 2**31), "other data than the directory|overlap"),
+        (24, struct.pack("<I", 2**31), "other data than the directory"),
+        (16, bytes(12), "other data than the directory"),
         (10, b"\x63\0", "of another kind"),
         (42, struct.pack("<I", 3), "no header of a member at byte 3"),
         (8, b"\x01\0", "of another kind"),
@@ -127,6 +128,50 @@ def test_what_lies_about_itself_is_an_error() -> None:
         lying = plain[: at + offset] + value + plain[at + offset + len(value) :]
         with pytest.raises(CorruptZip, match=what):
             contents(files(("a.zip", lying)).load_from_zip())
+
+
+@pytest.mark.filterwarnings("ignore:corrupted")
+@pytest.mark.parametrize("size", [0, 4, 100, 2**31])
+def test_a_size_that_both_headers_lie_about_is_an_error(size: int) -> None:
+    plain = zipped({"x": b"data" * 10}, zipfile.ZIP_STORED)
+    at = plain.rindex(b"PK\x01\x02")
+    for place in (18, 22, at + 20, at + 24):
+        plain = plain[:place] + struct.pack("<I", size) + plain[place + 4 :]
+    with pytest.raises(CorruptZip, match=r"it should have|cut short|overlap|checksum|more than"):
+        contents(files(("a.zip", plain)).load_from_zip())
+
+
+@pytest.mark.filterwarnings("ignore:corrupted")
+def test_an_end_that_knows_of_nothing_is_an_error() -> None:
+    plain = zipped()
+    at = plain.rindex(b"PK\x05\x06")
+    with pytest.raises(CorruptZip, match="claims that there are no members"):
+        contents(files(("a.zip", plain[: at + 8] + bytes(12) + plain[at + 20 :])).load_from_zip())
+    assert contents(files(("a.zip", zipped({}))).load_from_zip()) == {}
+
+
+def test_sizes_that_follow_the_data_are_read(tmp_path: Path) -> None:
+    way = OneWayWriter(tmp_path / "a.zip")
+    with way, zipfile.ZipFile(way, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in FILES.items():
+            archive.writestr(name, data)
+    assert contents(files(("a.zip", (tmp_path / "a.zip").read_bytes())).load_from_zip()) == EXPECTED
+
+
+class OneWayWriter(io.FileIO):
+    """A file that cannot be sought, as a pipe: zipfile then writes sizes behind the data."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "w")
+
+    def seekable(self) -> bool:
+        return False
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        raise io.UnsupportedOperation("seek")
+
+    def tell(self) -> int:
+        raise io.UnsupportedOperation("tell")
 
 
 @pytest.mark.filterwarnings("ignore:corrupted")
