@@ -28,7 +28,8 @@ class Held(Cell):
 
     carries = True
 
-    def __init__(self, pipe: IterDataPipe[Any]) -> None:
+    def __init__(self, pipe: IterDataPipe[Any], let_go: Callable[[Any], None] = StreamWrapper.close_streams) -> None:
+        self._let_go = let_go  # what is done with an element that is used up, or left
         self.faults = None if pipe.on_error == "raise" else Faults(pipe)
         self._tallied = 0  # how many of the elements that came of the one at hand are counted among those seen
         self.rest: Iterator[Any] | None = None
@@ -126,8 +127,8 @@ class Held(Cell):
 
     def finish(self) -> None:
         """Let go of an element that is used up; its stream is closed."""
-        if self._watch:
-            StreamWrapper.close_streams(self._element)
+        if self._watch and self._element is not None:
+            self._let_go(self._element)
         self.tally()
         self.rest = self._element = self._becomes = self._counted = None
         self.lost = self._tallied = 0
@@ -185,6 +186,6 @@ class Held(Cell):
     def close(self) -> None:
         if isinstance(self._becomes, GeneratorType):
             self._becomes.close()
-        if self._watch:
-            StreamWrapper.close_streams(self._element)
+        if self._watch and self._element is not None:
+            self._let_go(self._element)
         self.rest = self._element = self._becomes = self._counted = None

@@ -10,7 +10,14 @@ Loader2Error
 │   └── UnsafeState                      bytes in a state that would need more than plain data to load
 ├── UnsavableElement (TypeError)         a buffered element that cannot be put into a state
 ├── HashMismatch (RuntimeError)          data whose hash is not the expected one, or is not known
-└── LockTimeout (TimeoutError)           a file that another process or thread keeps locked for too long
+├── LockTimeout (TimeoutError)           a file that another process or thread keeps locked for too long
+├── CorruptData (ValueError)             input that is cut short or damaged; names the file, the member, the position
+│   ├── CorruptStream (OSError, EOFError)    compressed data
+│   ├── CorruptTar (tarfile.ReadError)       a tar archive
+│   └── CorruptZip (zipfile.BadZipFile)      a zip archive
+├── UnsafeMember (ValueError)            a member of an archive that leads outside it, or is no regular file
+├── TooLarge (ValueError)                data that grows past its limit when it is decompressed
+└── ReadTooLate (tarfile.StreamError)    a member of a stream that was read on past it
 
 Each is also the built-in type that torchdata's users catch. ``BadArgument`` is an ``AssertionError`` as well, because
 torchdata raised that for some arguments and ``ValueError`` for others. An exception of a user's own function is none
@@ -18,6 +25,9 @@ of these: it keeps its type and traceback, and gains a note (see ``datapipes.bla
 """
 
 from __future__ import annotations
+
+import tarfile
+import zipfile
 
 
 class Loader2Error(Exception):
@@ -62,3 +72,31 @@ class HashMismatch(Loader2Error, RuntimeError):
 
 class LockTimeout(Loader2Error, TimeoutError):
     """A file that another process or thread keeps locked for too long; the message names it."""
+
+
+class CorruptData(Loader2Error, ValueError):
+    """Input that is cut short or damaged; the message names the file, the member and the position."""
+
+
+class CorruptStream(CorruptData, OSError, EOFError):
+    """Compressed data that is cut short, damaged, or followed by something else."""
+
+
+class CorruptTar(CorruptData, tarfile.ReadError):
+    """A tar archive that is cut short or damaged."""
+
+
+class CorruptZip(CorruptData, zipfile.BadZipFile):
+    """A zip archive that is cut short or damaged."""
+
+
+class UnsafeMember(Loader2Error, ValueError):
+    """A member of an archive whose name leads outside it, or that is a link or a device."""
+
+
+class TooLarge(Loader2Error, ValueError):
+    """Data that grows past its limit when it is decompressed; the message names the parameter that sets it."""
+
+
+class ReadTooLate(Loader2Error, tarfile.StreamError):
+    """A member of a stream that cannot be sought, when a later one was already asked for."""

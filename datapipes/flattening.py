@@ -36,11 +36,15 @@ class Flattening(IterDataPipe[T_co]):
     def _open(self, at: Opening) -> Iterator[T_co]:
         (source,) = self._sources()
         above = at.above() if at.is_private() else None
-        held = at.cell(partial(self._cell, self)).watching(above, at_start=not at.resumed)
+        held = at.cell(partial(self._cell, self, self._let_go)).watching(above, at_start=not at.resumed)
         return self._elements(at.source(source), held)
 
     def _sources(self) -> tuple[IterDataPipe[Any]]:
         return (self.datapipe,)
+
+    def _let_go(self, element: Any) -> None:
+        """Close the streams of an element that is used up, or left."""
+        StreamWrapper.close_streams(element)
 
     def _elements(self, source: Iterator[Any], held: Held) -> Iterator[T_co]:
         for element in held.inputs(source):
@@ -82,7 +86,7 @@ class Flattening(IterDataPipe[T_co]):
             if broken:
                 break
         if held.rest is None:
-            StreamWrapper.close_streams(element)
+            self._let_go(element)
         held.finish()
 
     def _absorbed(self, error: Exception, element: Any, held: Held, faults: Faults) -> Any:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
 from contextlib import ExitStack
+from io import IOBase
 from itertools import chain, repeat
 from types import TracebackType
 from typing import Any, ClassVar
@@ -183,16 +184,17 @@ def _streams_in(obj: object) -> list[StreamWrapper]:
 
 
 def holds_stream(element: Any) -> bool:
-    """Whether an element is a stream, a row with one in it, as the file stages hand on, or a list of such rows."""
+    """Whether an element is a stream, a row or a dict with one in it, or a list of such rows."""
     return bool(streams_of(element))
 
 
-def streams_of(element: Any) -> list[StreamWrapper]:
-    """The streams in such an element."""
-    row = element if type(element) in (tuple, list) else (element,)
-    if type(element) is list and element and type(element[0]) is tuple:
+def streams_of(element: Any) -> list[Any]:
+    """The streams in such an element, wrapped or not."""
+    kind = type(element)
+    row = element if kind is tuple or kind is list else element.values() if kind is dict else (element,)
+    if kind is list and element and type(element[0]) is tuple:
         row = [value for inner in element if type(inner) is tuple for value in inner]
-    return [value for value in row if isinstance(value, StreamWrapper)]
+    return [value for value in row if isinstance(value, (StreamWrapper, IOBase))]
 
 
 def janitor(obj: object) -> None:

@@ -16,7 +16,7 @@ from operator import itemgetter
 from traceback import extract_tb
 from typing import Any, NamedTuple
 
-from datapipes.errors import GraphError
+from datapipes.errors import CorruptData, GraphError, UnsafeMember
 from datapipes.iter import IterableWrapper
 from datapipes.structure import Pipe
 from loader2 import DataLoader2
@@ -35,7 +35,7 @@ class Fault(ValueError):
 
 
 # A state can only tell of an exception that a child of a fork was still to meet: then it is a GraphError.
-EXPECTED = (Fault, FileNotFoundError, UnicodeDecodeError, GraphError)
+EXPECTED = (Fault, FileNotFoundError, UnicodeDecodeError, GraphError, CorruptData, UnsafeMember)
 
 
 class FaultySource(Tap):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datapipes.iter
 import datapipes.map
 from tests.specimen import Specimen
+from tests.specimens_of_archives import ARCHIVES
 from tests.specimens_of_caches import CACHES
 from tests.specimens_of_combinations import COMBINATIONS
 from tests.specimens_of_elements import ELEMENTWISE
@@ -24,6 +25,7 @@ SPECIMENS: list[Specimen] = [
     *COMBINED,
     *COMBINATIONS,
     *FILES,
+    *ARCHIVES,
     *MAPSTYLE,
     *USERS,
     *GROUPED,

@@ -48,6 +48,7 @@ FIRST = {
         *("_dataframes_as_tuples", "_dataframes_concat", "_dataframes_filter", "_dataframes_per_row"),
         *("_dataframes_shuffle", "_to_dataframes_pipe", "trace_as_dataframe"),
         *("check_hash", "on_disk_cache", "save_to_disk"),
+        *("decompress", "extract", "webdataset"),
     },
     "source_iterdatapipe": {"zip_with_map"},
     "datapipes": {"concat", "mux", "mux_longest", "zip", "zip_longest"},

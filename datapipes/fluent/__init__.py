@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from datapipes.fluent.archives import ArchiveMethods
 from datapipes.fluent.caching import CachingMethods
 from datapipes.fluent.combining import CombiningMethods
 from datapipes.fluent.elements import ElementMethods
@@ -29,6 +30,7 @@ class IterMethods(
     FileMethods[T_co],
     FrameMethods[T_co],
     CachingMethods[T_co],
+    ArchiveMethods[T_co],
 ):
     """Every method of an IterDataPipe."""
 

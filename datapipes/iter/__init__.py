@@ -18,11 +18,18 @@ from datapipes.iter.demux import Demultiplexer, RoundRobinDemultiplexer
 from datapipes.iter.dispatch import ShardingRoundRobinDispatcher
 from datapipes.iter.expand import ShardExpander
 from datapipes.iter.files.csv import CSVDictParser, CSVParser
+from datapipes.iter.files.decompress import Bz2FileLoader, Decompressor, Extractor, XzFileLoader
 from datapipes.iter.files.hash import HashChecker
 from datapipes.iter.files.lines import LineReader
 from datapipes.iter.files.listing import FileLister
 from datapipes.iter.files.opening import FileOpener
+from datapipes.iter.files.rar import RarArchiveLoader
+from datapipes.iter.files.reading import StreamReader
+from datapipes.iter.files.routed_decode import RoutedDecoder
 from datapipes.iter.files.saving import Saver
+from datapipes.iter.files.tar import TarArchiveLoader
+from datapipes.iter.files.webdataset import WebDataset
+from datapipes.iter.files.zip import ZipArchiveLoader
 from datapipes.iter.filtering import Filter
 from datapipes.iter.flatmap import FlatMapper
 from datapipes.iter.fork import Forker, UnZipper
@@ -72,10 +79,12 @@ CATALOGUE = {
     "concat": Concater,
     "cycle": Cycler,
     "dataframe": DataFrameMaker,
+    "decompress": Decompressor,
     "demux": Demultiplexer,
     "drop": Dropper,
     "end_caching": EndOnDiskCacheHolder,
     "enumerate": Enumerator,
+    "extract": Extractor,
     "filter": Filter,
     "flatmap": FlatMapper,
     "flatten": Flattener,
@@ -86,6 +95,11 @@ CATALOGUE = {
     "in_memory_cache": InMemoryCacheHolder,
     "lines_to_paragraphs": ParagraphAggregator,
     "list_files": FileLister,
+    "load_from_bz2": Bz2FileLoader,
+    "load_from_rar": RarArchiveLoader,
+    "load_from_tar": TarArchiveLoader,
+    "load_from_xz": XzFileLoader,
+    "load_from_zip": ZipArchiveLoader,
     "map": Mapper,
     "map_batches": BatchMapper,
     "max_token_bucketize": MaxTokenBucketizer,
@@ -99,9 +113,11 @@ CATALOGUE = {
     "pin_memory": PinMemory,
     "prefetch": Prefetcher,
     "random_split": RandomSplitter,
+    "read_from_stream": StreamReader,
     "readlines": LineReader,
     "repeat": Repeater,
     "round_robin_demux": RoundRobinDemultiplexer,
+    "routed_decode": RoutedDecoder,
     "rows2columnar": Rows2Columnar,
     "save_to_disk": Saver,
     "set_length": LengthSetter,
@@ -116,6 +132,7 @@ CATALOGUE = {
     "trace_as_dataframe": DataFrameTracer,
     "unbatch": UnBatcher,
     "unzip": UnZipper,
+    "webdataset": WebDataset,
     "zip": Zipper,
     "zip_longest": ZipperLongest,
     "zip_with_iter": IterKeyZipper,
@@ -128,6 +145,7 @@ __all__ = [
     "BatchMapper",
     "Batcher",
     "BucketBatcher",
+    "Bz2FileLoader",
     "CSVDictParser",
     "CSVParser",
     "Collator",
@@ -137,11 +155,13 @@ __all__ = [
     "DataFrameMaker",
     "DataFrameTracer",
     "DataFramesAsTuplesPipe",
+    "Decompressor",
     "Demultiplexer",
     "Dropper",
     "EndOnDiskCacheHolder",
     "Enumerator",
     "ExampleAggregateAsDataFrames",
+    "Extractor",
     "FileLister",
     "FileOpener",
     "Filter",
@@ -173,8 +193,10 @@ __all__ = [
     "PinMemory",
     "Prefetcher",
     "RandomSplitter",
+    "RarArchiveLoader",
     "Repeater",
     "RoundRobinDemultiplexer",
+    "RoutedDecoder",
     "Rows2Columnar",
     "SampleMultiplexer",
     "Sampler",
@@ -187,9 +209,14 @@ __all__ = [
     "Shuffler",
     "Slicer",
     "SplitterIterator",
+    "StreamReader",
+    "TarArchiveLoader",
     "ThreadPoolMapper",
     "UnBatcher",
     "UnZipper",
+    "WebDataset",
+    "XzFileLoader",
+    "ZipArchiveLoader",
     "Zipper",
     "ZipperLongest",
 ]

@@ -7,6 +7,7 @@ counts are kept here, by the stages' places, and handed from one element to the 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from datapipes.at_hand import Held
@@ -21,8 +22,8 @@ from datapipes.structure import Pipe, place_of
 class Making(Held):
     """The position of one ``end_caching``."""
 
-    def __init__(self, pipe: IterDataPipe[Any]) -> None:
-        super().__init__(pipe)
+    def __init__(self, pipe: IterDataPipe[Any], let_go: Callable[[Any], None]) -> None:
+        super().__init__(pipe, let_go)
         self._counts: dict[int, list[int]] = {}
         self._is_news = False  # whether these were loaded, and the run does not know of them
         self._production: Production | None = None

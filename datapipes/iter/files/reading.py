@@ -1,0 +1,47 @@
+"""read_from_stream: what streams hold, in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from datapipes.checks import needs
+from datapipes.flattening import Flattening
+from datapipes.on_error import OnError, check_policy
+from datapipes.pipe import IterDataPipe
+
+
+class StreamReader(Flattening[tuple[Any, Any]]):
+    """``(label, piece)`` for each piece of each ``(label, stream)``: all of it, or ``chunk`` bytes or characters.
+
+    An empty stream has no pieces.
+
+    >>> import io
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper([("a", io.BytesIO(b"12345"))], deepcopy=False).read_from_stream(2))
+    [('a', b'12'), ('a', b'34'), ('a', b'5')]
+    """
+
+    _fluent: ClassVar[str | None] = "read_from_stream"
+
+    def __init__(
+        self,
+        datapipe: IterDataPipe[tuple[Any, Any]],
+        chunk: int | None = None,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> None:
+        self.datapipe = datapipe
+        self.chunk = chunk
+        self.on_error = on_error
+        self.max_errors = max_errors
+        check_policy(self)
+        needs(chunk is None or chunk == -1 or chunk > 0, self, "'chunk' is required to be a positive integer")
+
+    def _inner(self, element: Any) -> Iterator[tuple[Any, Any]]:
+        label, stream = element
+        size = -1 if self.chunk is None else self.chunk
+        while piece := stream.read(size):
+            yield label, piece
+        stream.close()

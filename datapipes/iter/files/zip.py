@@ -1,0 +1,91 @@
+"""load_from_zip: the files in zip archives."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from datapipes.archives.limits import MAX_RATIO, Limits, Meter, meter_of, unwrapped
+from datapipes.archives.members import ArchiveStage, Members, irregular, opened, placed, warn_of
+from datapipes.archives.ranges import Shared
+from datapipes.archives.spool import seekable
+from datapipes.archives.zip_entries import content, kind_of_member, zip_entries
+from datapipes.checks import no_length
+from datapipes.on_error import OnError, check_policy
+from datapipes.pipe import IterDataPipe
+from datapipes.streams import StreamWrapper
+
+
+class ZipArchiveLoader(ArchiveStage):
+    """``(path, stream)`` for each file in each archive, in the order of its directory; folders are passed over.
+
+    The path is that of the archive and then that of the member. Streams may be read in any order, also after the last.
+    The last bytes of a member are given when its checksum held. A member that is a link or a device, or whose name
+    leads outside the archive, is an error, and the next element is the member after it. A stream that cannot be
+    sought is copied first.
+
+    >>> import io, zipfile
+    >>> from datapipes.iter import IterableWrapper
+    >>> file = io.BytesIO()
+    >>> with zipfile.ZipFile(file, "w") as archive:
+    ...     archive.writestr("one.txt", "1")
+    >>> pipe = IterableWrapper([("a.zip", io.BytesIO(file.getvalue()))], deepcopy=False).load_from_zip()
+    >>> [(path, stream.read()) for path, stream in pipe]
+    [('a.zip/one.txt', b'1')]
+    """
+
+    _fluent: ClassVar[str | None] = "load_from_zip"
+
+    def __init__(
+        self,
+        datapipe: IterDataPipe[tuple[str, Any]],
+        length: int = -1,
+        *,
+        max_ratio: float | None = MAX_RATIO,
+        max_bytes: int | None = None,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> None:
+        self.datapipe = datapipe
+        self.length = length
+        self.max_ratio = max_ratio
+        self.max_bytes = max_bytes
+        self.on_error = on_error
+        self.max_errors = max_errors
+        check_policy(self)
+
+    def _inner(self, element: Any) -> Iterator[tuple[str, StreamWrapper]]:
+        path, archive = opened(element, "load_from_zip")
+        file = unwrapped(archive)
+        file = file.fp if isinstance(file, zipfile.ZipFile) else file
+        meter = Meter(Limits(self.max_ratio, self.max_bytes), path, meter_of(file))
+        try:
+            file, shared = seekable(file, path)
+            found = zip_entries(file, path)
+        except Exception as error:
+            warn_of("zipfile", error)
+            raise
+        return _ZipMembers(path, archive, iter(found), shared, meter)
+
+    def __len__(self) -> int:
+        if self.length == -1:
+            raise no_length(self)
+        return self.length
+
+
+class _ZipMembers(Members):
+    def __init__(
+        self, path: str, archive: StreamWrapper, found: Iterator[zipfile.ZipInfo], shared: Shared, meter: Meter
+    ) -> None:
+        super().__init__(path, archive, found, "zipfile")
+        self.shared = shared
+        self.meter = meter
+
+    def member(self, entry: zipfile.ZipInfo) -> tuple[str, io.BufferedReader] | None:
+        if kind := kind_of_member(entry):
+            irregular(self.path, entry.filename, kind)
+        path = placed(self.path, entry.orig_filename)
+        file = content(self.shared, entry, path, self.meter)
+        return None if entry.is_dir() else (path, file)
