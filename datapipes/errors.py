@@ -11,6 +11,7 @@ Loader2Error
 ├── UnsavableElement (TypeError)         a buffered element that cannot be put into a state
 ├── CorruptData (ValueError)             input that is cut short or damaged; names the file, the member, the position
 │   ├── CorruptStream (OSError, EOFError)    compressed data
+│   ├── CorruptRecord (RuntimeError)         a record of a TFRecord file
 │   ├── CorruptTar (tarfile.ReadError)       a tar archive
 │   └── CorruptZip (zipfile.BadZipFile)      a zip archive
 ├── UnsafeMember (ValueError)            a member of an archive that leads outside it, or is no regular file
@@ -90,3 +91,7 @@ class TooLarge(Loader2Error, ValueError):
 
 class ReadTooLate(Loader2Error, tarfile.StreamError):
     """A member of a stream that cannot be sought, when a later one was already asked for."""
+
+
+class CorruptRecord(CorruptData, RuntimeError):
+    """A record of a TFRecord file that is cut short, damaged, or not what was asked for."""

@@ -25,7 +25,10 @@ OPERATORS = [
     for name, operator in module.CATALOGUE.items()
 ]
 # Files that hold no operator, but what several of them have in common.
-HELPING = {"datapipes.iter.frames.tape", "datapipes.iter.hub", "datapipes.iter.inputs", "datapipes.iter.spill"}
+HELPING = {
+    *("datapipes.iter.frames.tape", "datapipes.iter.hub", "datapipes.iter.inputs", "datapipes.iter.spill"),
+    *("datapipes.iter.files.tables", "datapipes.iter.files.text_lines", "datapipes.iter.files.tf_examples"),
+}
 # What an operator reads is its first parameter and an attribute of the same name, which users' code relies on.
 FIRST = {
     "source_datapipe": {
@@ -35,10 +38,11 @@ FIRST = {
         *("_dataframes_as_tuples", "_dataframes_concat", "_dataframes_filter", "_dataframes_per_row"),
         *("_dataframes_shuffle", "_to_dataframes_pipe", "trace_as_dataframe"),
         *("decompress", "extract", "webdataset"),
+        *("list_row_groups", "parse_json_files", "parse_jsonl", "read_arrow", "read_csv_columns", "read_parquet"),
     },
     "source_iterdatapipe": {"zip_with_map"},
     "datapipes": {"concat", "mux", "mux_longest", "zip", "zip_longest"},
-    "source_dp": {"dataframe", "in_memory_cache"},
+    "source_dp": {"dataframe", "in_memory_cache", "load_parquet_as_df"},
     "root": {"list_files"},
 }
 

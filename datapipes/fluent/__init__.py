@@ -16,6 +16,7 @@ from datapipes.fluent.files import FileMethods
 from datapipes.fluent.frames import FrameMethods
 from datapipes.fluent.grouping import GroupingMethods
 from datapipes.fluent.mapstyle import MapMethods
+from datapipes.fluent.records import RecordMethods
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -27,6 +28,7 @@ class IterMethods(
     FileMethods[T_co],
     FrameMethods[T_co],
     ArchiveMethods[T_co],
+    RecordMethods[T_co],
 ):
     """Every method of an IterDataPipe."""
 

@@ -12,15 +12,20 @@ from datapipes.iter.cycle import Cycler
 from datapipes.iter.demux import Demultiplexer, RoundRobinDemultiplexer
 from datapipes.iter.dispatch import ShardingRoundRobinDispatcher
 from datapipes.iter.expand import ShardExpander
+from datapipes.iter.files.arrow import ArrowReader
 from datapipes.iter.files.csv import CSVDictParser, CSVParser
+from datapipes.iter.files.csv_columns import CSVColumnReader
 from datapipes.iter.files.decompress import Bz2FileLoader, Decompressor, Extractor, XzFileLoader
+from datapipes.iter.files.json import JsonLinesParser, JsonParser
 from datapipes.iter.files.lines import LineReader
 from datapipes.iter.files.listing import FileLister
 from datapipes.iter.files.opening import FileOpener
+from datapipes.iter.files.parquet import ParquetDataFrameLoader, ParquetReader, RowGroupLister
 from datapipes.iter.files.rar import RarArchiveLoader
 from datapipes.iter.files.reading import StreamReader
 from datapipes.iter.files.routed_decode import RoutedDecoder
 from datapipes.iter.files.tar import TarArchiveLoader
+from datapipes.iter.files.tfrecord import TFRecordLoader
 from datapipes.iter.files.webdataset import WebDataset
 from datapipes.iter.files.zip import ZipArchiveLoader
 from datapipes.iter.filtering import Filter
@@ -75,11 +80,14 @@ CATALOGUE = {
     "in_memory_cache": InMemoryCacheHolder,
     "lines_to_paragraphs": ParagraphAggregator,
     "list_files": FileLister,
+    "list_row_groups": RowGroupLister,
     "load_from_bz2": Bz2FileLoader,
     "load_from_rar": RarArchiveLoader,
     "load_from_tar": TarArchiveLoader,
+    "load_from_tfrecord": TFRecordLoader,
     "load_from_xz": XzFileLoader,
     "load_from_zip": ZipArchiveLoader,
+    "load_parquet_as_df": ParquetDataFrameLoader,
     "map": Mapper,
     "max_token_bucketize": MaxTokenBucketizer,
     "mux": Multiplexer,
@@ -87,9 +95,14 @@ CATALOGUE = {
     "open_files": FileOpener,
     "parse_csv": CSVParser,
     "parse_csv_as_dict": CSVDictParser,
+    "parse_json_files": JsonParser,
+    "parse_jsonl": JsonLinesParser,
     "prefetch": Prefetcher,
     "random_split": RandomSplitter,
+    "read_arrow": ArrowReader,
+    "read_csv_columns": CSVColumnReader,
     "read_from_stream": StreamReader,
+    "read_parquet": ParquetReader,
     "readlines": LineReader,
     "repeat": Repeater,
     "round_robin_demux": RoundRobinDemultiplexer,
@@ -111,9 +124,11 @@ CATALOGUE = {
 
 __all__ = [
     "CATALOGUE",
+    "ArrowReader",
     "Batcher",
     "BucketBatcher",
     "Bz2FileLoader",
+    "CSVColumnReader",
     "CSVDictParser",
     "CSVParser",
     "Collator",
@@ -141,6 +156,8 @@ __all__ = [
     "IterDataPipe",
     "IterKeyZipper",
     "IterableWrapper",
+    "JsonLinesParser",
+    "JsonParser",
     "LineReader",
     "MapKeyZipper",
     "MapToIterConverter",
@@ -149,6 +166,8 @@ __all__ = [
     "Multiplexer",
     "MultiplexerLongest",
     "ParagraphAggregator",
+    "ParquetDataFrameLoader",
+    "ParquetReader",
     "PerRowDataFramesPipe",
     "Prefetcher",
     "RandomSplitter",
@@ -156,6 +175,7 @@ __all__ = [
     "Repeater",
     "RoundRobinDemultiplexer",
     "RoutedDecoder",
+    "RowGroupLister",
     "SampleMultiplexer",
     "ShardExpander",
     "ShardingFilter",
@@ -164,6 +184,7 @@ __all__ = [
     "Shuffler",
     "SplitterIterator",
     "StreamReader",
+    "TFRecordLoader",
     "TarArchiveLoader",
     "UnBatcher",
     "UnZipper",
