@@ -4,7 +4,8 @@ It is the element and what is left of it. A list or tuple is saved as its remain
 element that it was made from and how many were given, so that resuming makes it once more and passes over those. An
 element that holds an open stream cannot be saved: then the positions above are kept as they were before it was taken,
 and resuming takes it anew. Looking at those costs something for each element, so it is done while elements hold
-streams, which is from the first on or never.
+streams, which is from the first on or never. What knows how to pass over its first elements without making them, and
+where an error in it comes from, is a ``Parts``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from operator import length_hint
 from types import GeneratorType
-from typing import Any
+from typing import Any, TypeVar
 
 from datapipes.cells import Cell, Table, count, fields
 from datapipes.counting import Counted
@@ -21,6 +22,19 @@ from datapipes.on_error import Faults
 from datapipes.opening import Above
 from datapipes.pipe import IterDataPipe
 from datapipes.streams import StreamWrapper, holds_stream
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Parts(Iterable[T_co]):
+    """What one element becomes, where more is known of it than how to iterate it."""
+
+    def skip(self, given: int) -> int:
+        """Before the first was made: pass over this many without making them, or over fewer; how many those were."""
+        return 0
+
+    def locate(self, error: Exception) -> None:
+        """Write into an error that iterating raised which part of which file it is about."""
 
 
 class Held(Cell):
@@ -79,11 +93,12 @@ class Held(Cell):
     def begin(self, element: Any, becomes: Iterable[Any]) -> None:
         """Take hold of an element and of what it became."""
         if type(becomes) in (list, tuple):
-            self._counted, self.rest = None, iter(becomes)
+            self._counted, self.rest, skipped = None, iter(becomes), 0
         else:
-            self._counted = Counted(becomes)
+            skipped = becomes.skip(self._behind) if isinstance(becomes, Parts) and self._behind else 0
+            self._counted = Counted(becomes, start=skipped)
             self.rest = self._counted.elements
-        self.lost = self._replay(self.rest, self._behind)
+        self.lost = self._replay(self.rest, self._behind - skipped)
         self._element, self._becomes, self._behind, self._loaded = element, becomes, 0, None
         self._tallied = self._taken()
 
@@ -124,6 +139,11 @@ class Held(Cell):
                 lost += 1
                 error.__traceback__ = None
         return lost
+
+    def locate(self, error: Exception) -> None:
+        """Have an error say where in the element at hand it came from."""
+        if isinstance(self._becomes, Parts):
+            self._becomes.locate(error)
 
     def finish(self) -> None:
         """Let go of an element that is used up; its stream is closed."""

@@ -13,6 +13,7 @@ Loader2Error
 ├── LockTimeout (TimeoutError)           a file that another process or thread keeps locked for too long
 ├── CorruptData (ValueError)             input that is cut short or damaged; names the file, the member, the position
 │   ├── CorruptStream (OSError, EOFError)    compressed data
+│   ├── CorruptRecord (RuntimeError)         a record of a TFRecord file
 │   ├── CorruptTar (tarfile.ReadError)       a tar archive
 │   └── CorruptZip (zipfile.BadZipFile)      a zip archive
 ├── UnsafeMember (ValueError)            a member of an archive that leads outside it, or is no regular file
@@ -100,3 +101,7 @@ class TooLarge(Loader2Error, ValueError):
 
 class ReadTooLate(Loader2Error, tarfile.StreamError):
     """A member of a stream that cannot be sought, when a later one was already asked for."""
+
+
+class CorruptRecord(CorruptData, RuntimeError):
+    """A record of a TFRecord file that is cut short, damaged, or not what was asked for."""

@@ -55,8 +55,9 @@ class Flattening(IterDataPipe[T_co]):
                 held.begin(element, self._inner(element))
             try:
                 yield from held.rest or ()
-            except Exception:
+            except Exception as error:
                 held.lost += 1
+                held.locate(error)
                 raise
             held.finish()
         if held.faults is not None:
@@ -76,6 +77,7 @@ class Flattening(IterDataPipe[T_co]):
             except StateError:
                 raise
             except Exception as error:
+                held.locate(error)
                 made = self._absorbed(error, element, held, faults)
                 alike = alike + 1 if last == (type(error), error.args) else 1
                 last = type(error), error.args

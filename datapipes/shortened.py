@@ -48,6 +48,15 @@ def shortened(value: object) -> str:
     return _short.repr(value)
 
 
+def without_secrets(text: str) -> str:
+    """A text in full, but for what URLs in it carry of secrets.
+
+    >>> without_secrets("https://me:secret@host/file")
+    'https://***@host/file'
+    """
+    return _IN_QUERY.sub(r"\1=***", _IN_URL.sub("***", text))
+
+
 class _Short(reprlib.Repr):
     """reprlib's sorts a dict or set as a whole to show four of its items, and prints what is like a list in full."""
 
@@ -57,7 +66,7 @@ class _Short(reprlib.Repr):
         self.maxlist = self.maxtuple = self.maxdict = self.maxset = self.maxfrozenset = self.maxdeque = 4
 
     def repr_str(self, text: str, level: int) -> str:
-        return super().repr_str(_IN_QUERY.sub(r"\1=***", _IN_URL.sub("***", text)), level)
+        return super().repr_str(without_secrets(text), level)
 
     def repr_bytes(self, data: bytes, level: int) -> str:
         return repr(data) if len(data) <= self.maxother else f"{data[: self.maxother - 20]!r}..."

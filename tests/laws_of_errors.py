@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import islice
+from json import JSONDecodeError
 from operator import itemgetter
 from traceback import extract_tb
 from typing import Any, NamedTuple
@@ -35,7 +36,10 @@ class Fault(ValueError):
 
 
 # A state can only tell of an exception that a child of a fork was still to meet: then it is a GraphError.
-EXPECTED = (Fault, FileNotFoundError, UnicodeDecodeError, GraphError, CorruptData, UnsafeMember)
+EXPECTED = (
+    *(Fault, FileNotFoundError, UnicodeDecodeError, JSONDecodeError, GraphError),
+    *(CorruptData, UnsafeMember),
+)
 
 
 class FaultySource(Tap):

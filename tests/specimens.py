@@ -14,6 +14,7 @@ from tests.specimens_of_frames import FRAMES
 from tests.specimens_of_groups import GROUPED
 from tests.specimens_of_memory_caches import CACHED
 from tests.specimens_of_orders import COMBINED, SHUFFLED
+from tests.specimens_of_records import RECORDS
 from tests.specimens_of_texts import TEXTS
 from tests.specimens_of_transforms import TRANSFORMS
 from tests.specimens_of_users import MAPSTYLE, USERS
@@ -26,6 +27,7 @@ SPECIMENS: list[Specimen] = [
     *COMBINATIONS,
     *FILES,
     *ARCHIVES,
+    *RECORDS,
     *MAPSTYLE,
     *USERS,
     *GROUPED,

@@ -29,6 +29,8 @@ HELPING = {
     *(f"datapipes.iter.{name}" for name in ("frames.tape", "hub", "inputs", "spill")),
     *(f"datapipes.iter.files.{name}" for name in ("atomic", "hashed", "locks", "pieces")),
     *(f"datapipes.iter.caching.{name}" for name in ("budget", "listfile", "making", "production")),
+    *("datapipes.iter.frames.tape", "datapipes.iter.hub", "datapipes.iter.inputs", "datapipes.iter.spill"),
+    *("datapipes.iter.files.tables", "datapipes.iter.files.text_lines", "datapipes.iter.files.tf_examples"),
 }
 # What an operator reads is its first parameter and an attribute of the same name, which users' code relies on.
 FIRST = {
@@ -49,10 +51,11 @@ FIRST = {
         *("_dataframes_shuffle", "_to_dataframes_pipe", "trace_as_dataframe"),
         *("check_hash", "on_disk_cache", "save_to_disk"),
         *("decompress", "extract", "webdataset"),
+        *("list_row_groups", "parse_json_files", "parse_jsonl", "read_arrow", "read_csv_columns", "read_parquet"),
     },
     "source_iterdatapipe": {"zip_with_map"},
     "datapipes": {"concat", "mux", "mux_longest", "zip", "zip_longest"},
-    "source_dp": {"dataframe", "in_memory_cache"},
+    "source_dp": {"dataframe", "in_memory_cache", "load_parquet_as_df"},
     "root": {"list_files"},
 }
 

@@ -24,6 +24,7 @@ import torch
 
 import datapipes.elements.arrays as element_arrays
 import datapipes.elements.frames as element_frames
+import datapipes.elements.tables as element_tables
 from datapipes.chunk import DataChunk
 from datapipes.elements.arrays import Parts
 
@@ -56,6 +57,8 @@ def kind_of(cls: type) -> str | None:
         return "numpy scalar" if issubclass(cls, np.generic) else None
     if cls.__module__.partition(".")[0] == "pandas":
         return element_frames.kind_of(cls)
+    if cls.__module__ == "pyarrow.lib":
+        return cls.__name__ if cls.__name__ in ("RecordBatch", "Table") else None
     return _BY_TYPE.get(cls)
 
 
@@ -156,6 +159,8 @@ KINDS: Final[dict[str, Kind]] = {
     "str_": Kind((_STR,), lambda text: (str.__str__(text),), element_arrays.make_str),
     "DataFrame": Kind((_TUPLE, _TUPLE, _LIST), element_frames.frame_parts, element_frames.make_frame),
     "Series": Kind((_ANY, _TUPLE, _TUPLE), element_frames.series_parts, element_frames.make_series),
+    "RecordBatch": Kind((_BYTES,), element_tables.table_parts, element_tables.make_batch),
+    "Table": Kind((_BYTES,), element_tables.table_parts, element_tables.make_table),
     "bytes_": Kind((_BYTES,), lambda text: (bytes(text),), element_arrays.make_bytes),
 }
 _TYPES: tuple[type, ...] = (

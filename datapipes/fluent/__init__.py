@@ -18,6 +18,7 @@ from datapipes.fluent.frames import FrameMethods
 from datapipes.fluent.grouping import GroupingMethods
 from datapipes.fluent.mapstyle import MapMethods
 from datapipes.fluent.transforms import TransformMethods
+from datapipes.fluent.records import RecordMethods
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -31,6 +32,7 @@ class IterMethods(
     FrameMethods[T_co],
     CachingMethods[T_co],
     ArchiveMethods[T_co],
+    RecordMethods[T_co],
 ):
     """Every method of an IterDataPipe."""
 

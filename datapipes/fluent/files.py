@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
+    from datapipes.iter.files.csv import Ragged
     from datapipes.on_error import OnError
     from datapipes.pipe import IterDataPipe
     from datapipes.streams import StreamWrapper
@@ -114,6 +115,7 @@ class FileMethods(Generic[T_co]):
         errors: str = "strict",
         return_path: bool = False,
         as_tuple: bool = False,
+        ragged: Ragged = "keep",
         on_error: OnError = "raise",
         max_errors: int | float | None = None,
         **fmtparams: Any,
@@ -135,6 +137,7 @@ class FileMethods(Generic[T_co]):
             errors=errors,
             return_path=return_path,
             as_tuple=as_tuple,
+            ragged=ragged,
             on_error=on_error,
             max_errors=max_errors,
             **fmtparams,
@@ -148,6 +151,7 @@ class FileMethods(Generic[T_co]):
         encoding: str = "utf-8",
         errors: str = "strict",
         return_path: bool = False,
+        ragged: Ragged = "error",
         on_error: OnError = "raise",
         max_errors: int | float | None = None,
         **fmtparams: Any,
@@ -168,6 +172,7 @@ class FileMethods(Generic[T_co]):
             encoding=encoding,
             errors=errors,
             return_path=return_path,
+            ragged=ragged,
             on_error=on_error,
             max_errors=max_errors,
             **fmtparams,

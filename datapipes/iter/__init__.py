@@ -17,17 +17,22 @@ from datapipes.iter.cycle import Cycler
 from datapipes.iter.demux import Demultiplexer, RoundRobinDemultiplexer
 from datapipes.iter.dispatch import ShardingRoundRobinDispatcher
 from datapipes.iter.expand import ShardExpander
+from datapipes.iter.files.arrow import ArrowReader
 from datapipes.iter.files.csv import CSVDictParser, CSVParser
+from datapipes.iter.files.csv_columns import CSVColumnReader
 from datapipes.iter.files.decompress import Bz2FileLoader, Decompressor, Extractor, XzFileLoader
 from datapipes.iter.files.hash import HashChecker
+from datapipes.iter.files.json import JsonLinesParser, JsonParser
 from datapipes.iter.files.lines import LineReader
 from datapipes.iter.files.listing import FileLister
 from datapipes.iter.files.opening import FileOpener
+from datapipes.iter.files.parquet import ParquetDataFrameLoader, ParquetReader, RowGroupLister
 from datapipes.iter.files.rar import RarArchiveLoader
 from datapipes.iter.files.reading import StreamReader
 from datapipes.iter.files.routed_decode import RoutedDecoder
 from datapipes.iter.files.saving import Saver
 from datapipes.iter.files.tar import TarArchiveLoader
+from datapipes.iter.files.tfrecord import TFRecordLoader
 from datapipes.iter.files.webdataset import WebDataset
 from datapipes.iter.files.zip import ZipArchiveLoader
 from datapipes.iter.filtering import Filter
@@ -95,11 +100,14 @@ CATALOGUE = {
     "in_memory_cache": InMemoryCacheHolder,
     "lines_to_paragraphs": ParagraphAggregator,
     "list_files": FileLister,
+    "list_row_groups": RowGroupLister,
     "load_from_bz2": Bz2FileLoader,
     "load_from_rar": RarArchiveLoader,
     "load_from_tar": TarArchiveLoader,
+    "load_from_tfrecord": TFRecordLoader,
     "load_from_xz": XzFileLoader,
     "load_from_zip": ZipArchiveLoader,
+    "load_parquet_as_df": ParquetDataFrameLoader,
     "map": Mapper,
     "map_batches": BatchMapper,
     "max_token_bucketize": MaxTokenBucketizer,
@@ -111,9 +119,14 @@ CATALOGUE = {
     "parse_csv": CSVParser,
     "parse_csv_as_dict": CSVDictParser,
     "pin_memory": PinMemory,
+    "parse_json_files": JsonParser,
+    "parse_jsonl": JsonLinesParser,
     "prefetch": Prefetcher,
     "random_split": RandomSplitter,
+    "read_arrow": ArrowReader,
+    "read_csv_columns": CSVColumnReader,
     "read_from_stream": StreamReader,
+    "read_parquet": ParquetReader,
     "readlines": LineReader,
     "repeat": Repeater,
     "round_robin_demux": RoundRobinDemultiplexer,
@@ -143,9 +156,11 @@ __all__ = [
     "CATALOGUE",
     "BatchAsyncMapper",
     "BatchMapper",
+    "ArrowReader",
     "Batcher",
     "BucketBatcher",
     "Bz2FileLoader",
+    "CSVColumnReader",
     "CSVDictParser",
     "CSVParser",
     "Collator",
@@ -179,6 +194,8 @@ __all__ = [
     "IterKeyZipper",
     "IterableWrapper",
     "LengthSetter",
+    "JsonLinesParser",
+    "JsonParser",
     "LineReader",
     "MapKeyZipper",
     "MapToIterConverter",
@@ -189,6 +206,8 @@ __all__ = [
     "MultiplexerLongest",
     "OnDiskCacheHolder",
     "ParagraphAggregator",
+    "ParquetDataFrameLoader",
+    "ParquetReader",
     "PerRowDataFramesPipe",
     "PinMemory",
     "Prefetcher",
@@ -198,6 +217,7 @@ __all__ = [
     "RoundRobinDemultiplexer",
     "RoutedDecoder",
     "Rows2Columnar",
+    "RowGroupLister",
     "SampleMultiplexer",
     "Sampler",
     "Saver",
@@ -210,6 +230,7 @@ __all__ = [
     "Slicer",
     "SplitterIterator",
     "StreamReader",
+    "TFRecordLoader",
     "TarArchiveLoader",
     "ThreadPoolMapper",
     "UnBatcher",

@@ -145,6 +145,7 @@ ELEMENTS: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")  # of the strategy, when a draw is given up
 @given(ELEMENTS)
 def test_what_is_packed_comes_back_equal(elements: Any) -> None:
     assert same(load(save(elements)), elements)

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from datapipes.errors import BadArgument
 from datapipes.iter import CSVDictParser, CSVParser, IterableWrapper
@@ -127,7 +129,7 @@ def test_a_row_that_csv_refuses_costs_no_other() -> None:
     content = "a\n" + "x" * 30 + "\nb\n"
     limit = csv.field_size_limit(20)
     try:
-        assert outcomes_of_csv(parsed(content)) == [["a"], "field larger than field limit (20)", ["b"]]
+        assert outcomes_of_csv(parsed(content)) == [["a"], "a.csv, line 2: field larger than field limit (20)", ["b"]]
     finally:
         csv.field_size_limit(limit)
 
@@ -170,3 +172,119 @@ def test_as_dicts_undecodable_bytes_are_an_error_of_their_line() -> None:
     first, error, last = outcomes(parsed(b"x,y\n" + UNDECODABLE, "parse_csv_as_dict"))
     assert (first, last) == ({"x": "a", "y": "1"}, {"x": "b", "y": "3"})
     assert error.startswith("UnicodeDecodeError")
+
+
+@pytest.mark.parametrize("as_bytes", [False, True])
+@pytest.mark.parametrize("before", [0, 1, 3, 300])
+def test_a_nul_is_an_error_of_its_line(as_bytes: bool, before: int) -> None:
+    content = "a,1\n" * before + "b,\0\nc,2\n"
+    found = outcomes_of_csv(parsed(content.encode() if as_bytes else content, skip_lines=min(before, 1)))
+    wrong = f"a.csv, line {before + 1}: line contains NUL"
+    assert found == [["a", "1"]] * max(before - 1, 0) + [wrong, ["c", "2"]]
+
+
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        ('a,b\n1,"two\nthree\n4,5\n', [["a", "b"]]),
+        ('a\n"', [["a"]]),
+        ('a,"b""', []),
+        ('"a\n' * 3, [["a\na\n"]]),
+    ],
+)
+def test_a_quote_that_is_never_closed_is_an_error(content: str, rows: list[Any]) -> None:
+    for data in (content, content.encode()):
+        *found, error = outcomes_of_csv(parsed(data))
+        lines = len(content.splitlines())
+        assert error == f"a.csv, line {lines}: the file ends within quotes that were opened and never closed"
+        assert found == rows or content.startswith('"a')
+    *found, error = outcomes_of_csv(parsed("x,y\n" + content, "parse_csv_as_dict", ragged="keep"))
+    assert "the file ends within quotes" in error
+
+
+@pytest.mark.parametrize("content", ["a,b\\", '"a"\na\\\\\\'])
+def test_an_escape_that_nothing_follows_is_an_error(content: str) -> None:
+    *_, error = outcomes_of_csv(parsed(content, escapechar="\\"))
+    assert error.endswith("the file ends with an escape character that nothing follows")
+    assert list(parsed("a\\\\", escapechar="\\")) == [["a\\"]]
+
+
+def test_ragged_rows_are_kept_or_refused() -> None:
+    content = "\n1,2\n3\n\n4,5,6\n7,8\n"
+    assert list(parsed(content)) == [[], ["1", "2"], ["3"], [], ["4", "5", "6"], ["7", "8"]]
+    assert outcomes_of_csv(parsed(content, ragged="error", as_tuple=True)) == [
+        *((), ("1", "2"), "a.csv, line 3: 1 fields in a row, and the first row has 2", ()),
+        *("a.csv, line 5: 3 fields in a row, and the first row has 2", ("7", "8")),
+    ]
+    with pytest.raises(BadArgument, match=r"ragged must be 'keep' or 'error', got 'no', in .*parse_csv"):
+        parsed(content, ragged="no")
+
+
+def test_as_dicts_ragged_rows_are_refused_unless_they_are_to_be_filled() -> None:
+    content = "x,y\n1\n\n1,2,3\n4,5\n"
+    assert outcomes_of_csv(parsed(content, "parse_csv_as_dict")) == [
+        *("a.csv, line 2: 1 fields in a row, and the header has 2",),
+        *("a.csv, line 4: 3 fields in a row, and the header has 2", {"x": "4", "y": "5"}),
+    ]
+    filled = [{"x": "1", "y": None}, {"x": "1", "y": "2", None: ["3"]}, {"x": "4", "y": "5"}]
+    assert list(parsed(content, "parse_csv_as_dict", ragged="keep")) == filled
+    assert filled == list(csv.DictReader(io.StringIO(content)))
+
+
+def test_as_dicts_a_header_that_names_a_column_twice_is_an_error() -> None:
+    content = "x,x\n1,2\n"
+    with pytest.raises(csv.Error, match=r"a.csv, line 1: the header names 'x' twice"):
+        list(parsed(content, "parse_csv_as_dict"))
+    assert list(parsed(content, "parse_csv_as_dict", ragged="keep")) == [{"x": "2"}]
+
+
+def test_as_dicts_a_header_that_cannot_be_read_costs_the_file() -> None:
+    files = [("a.csv", io.BytesIO(b"x,\xff\n1,2\n3,4\n")), ("b.csv", io.BytesIO(b"y\n5\n"))]
+    error, row = outcomes(IterableWrapper(files, deepcopy=False).parse_csv_as_dict())
+    assert error.endswith("invalid start byte, in a.csv, line 1")
+    assert row == {"y": "5"}
+
+
+def test_errors_name_the_file_and_the_line() -> None:
+    content = b'a,"one\ntwo"\n\xff,1\nb,\xff\nc\n'
+    assert outcomes(parsed(content)) == [
+        ["a", "one\ntwo"],
+        "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte, in a.csv, line 3",
+        "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff in position 2: invalid start byte, in a.csv, line 4",
+        ["c"],
+    ]
+
+
+def test_bad_rows_are_left_out_and_counted(recwarn: pytest.WarningsRecorder) -> None:
+    iterator = iter(parsed(b"a,1\n\xff,2\nb,\0\nc,3\nd\ne,4\n", ragged="error", on_error="skip"))
+    assert list(iterator) == [["a", "1"], ["c", "3"], ["e", "4"]]
+    assert list(iterator.errors.values()) == [3]
+    assert "a.csv, line 2" in str(recwarn[0].message)
+
+
+def test_a_text_stream_is_not_read_on_after_an_error(tmp_path: Path) -> None:
+    lines = [b"row %d,x\n" % n for n in range(5000)]
+    lines[3000] = b"\xff,y\n"
+    (tmp_path / "a.csv").write_bytes(b"".join(lines))
+    *rows, error = outcomes(IterableWrapper([str(tmp_path / "a.csv")]).open_files(encoding="utf-8").parse_csv(), 9999)
+    assert error.startswith("UnicodeDecodeError")
+    assert rows == [line.decode().rstrip().split(",") for line in lines[: len(rows)]]  # none is lost on the way
+
+
+ALPHABET = st.text(st.sampled_from('a,"\n\r;\\ '), max_size=30)
+
+
+@given(ALPHABET, st.sampled_from([{}, {"delimiter": ";"}, {"quoting": csv.QUOTE_NONE}, {"skipinitialspace": True}]))
+def test_the_rows_are_those_of_the_csv_module(content: str, options: dict[str, Any]) -> None:
+    try:
+        expected: Any = list(csv.reader(io.StringIO(content), **options))
+        list(csv.reader(io.StringIO(content + "\n"), strict=False, **options))
+    except csv.Error:
+        return
+    found = outcomes_of_csv(parsed(content, **options))
+    if found and isinstance(found[-1], str):
+        assert "within quotes" in found.pop()
+        with_more = list(csv.reader(io.StringIO(content + 'x"\n'), **options))  # the quote is open: more text is in it
+        assert len(with_more) == len(expected)
+        expected.pop()
+    assert found == expected

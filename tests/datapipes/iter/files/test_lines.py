@@ -137,3 +137,26 @@ def test_a_row_that_is_no_pair_costs_its_own_element_only() -> None:
     found = outcomes(IterableWrapper(rows, deepcopy=False).readlines())
     assert (found[0], found[-1]) == (("x", "a"), ("z", "b"))
     assert [error.partition(":")[0] for error in found[1:-1]] == ["ValueError", "TypeError"]
+
+
+def test_errors_name_the_file_and_the_line() -> None:
+    (error,) = outcomes(lines(io.BytesIO(b"\xff\n\xff\n"), decode=True, skip_lines=1))
+    assert error.endswith("invalid start byte, in file 0, line 2")
+    *_, error = outcomes(lines(io.BytesIO("a\nb".encode("utf-16")[:-1]), decode=True, encoding="utf-16"))
+    assert error.endswith("truncated data, in file 0, after line 1")
+
+
+def test_a_stream_that_breaks_is_an_error_that_names_the_place(tmp_path: Path) -> None:
+    whole = gzip.compress(b"".join(b"line %d\n" % n for n in range(2000)))
+    (tmp_path / "a.gz").write_bytes(whole[: len(whole) // 2])
+    it = iter(lines(StreamWrapper(gzip.GzipFile(tmp_path / "a.gz")), return_path=False))
+    with pytest.raises(EOFError, match=r"^file 0, after line \d+: Compressed file ended before"):
+        list(it)
+
+
+def test_a_text_stream_is_not_read_on_after_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"line\n" * 3000 + b"\xff\n" + b"line\n" * 3000)
+    dp = IterableWrapper([str(tmp_path / "a.txt")]).open_files(encoding="utf-8").readlines(return_path=False)
+    *found, error = outcomes(dp, 9999)
+    assert set(found) == {"line"}
+    assert error.endswith(f"a.txt, after line {len(found)}")
