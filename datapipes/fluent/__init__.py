@@ -17,8 +17,8 @@ from datapipes.fluent.files import FileMethods
 from datapipes.fluent.frames import FrameMethods
 from datapipes.fluent.grouping import GroupingMethods
 from datapipes.fluent.mapstyle import MapMethods
-from datapipes.fluent.transforms import TransformMethods
 from datapipes.fluent.records import RecordMethods
+from datapipes.fluent.transforms import TransformMethods
 
 T_co = TypeVar("T_co", covariant=True)
 
