@@ -8,7 +8,8 @@ Loader2Error
 ├── TooManyErrors (RuntimeError)         more errors than a stage's max_errors lets pass; the last of them is its cause
 ├── StateError (ValueError)              a saved state that does not fit, or that is not safe to load
 │   └── UnsafeState                      bytes in a state that would need more than plain data to load
-└── UnsavableElement (TypeError)         a buffered element that cannot be put into a state
+├── UnsavableElement (TypeError)         a buffered element that cannot be put into a state
+└── LockTimeout (TimeoutError)           a file that another process or thread keeps locked for too long
 
 Each is also the built-in type that torchdata's users catch. ``BadArgument`` is an ``AssertionError`` as well, because
 torchdata raised that for some arguments and ``ValueError`` for others. An exception of a user's own function is none
@@ -52,3 +53,7 @@ class UnsafeState(StateError):
 
 class UnsavableElement(Loader2Error, TypeError):
     """A buffered element that cannot be put into a state as plain data."""
+
+
+class LockTimeout(Loader2Error, TimeoutError):
+    """A file that another process or thread keeps locked for too long; the message names it."""

@@ -25,7 +25,10 @@ OPERATORS = [
     for name, operator in module.CATALOGUE.items()
 ]
 # Files that hold no operator, but what several of them have in common.
-HELPING = {"datapipes.iter.hub", "datapipes.iter.inputs"}
+HELPING = {
+    *("datapipes.iter.hub", "datapipes.iter.inputs"),
+    *("datapipes.iter.files.atomic", "datapipes.iter.files.locks"),
+}
 # What an operator reads is its first parameter and an attribute of the same name, which users' code relies on.
 FIRST = {
     "source_datapipe": {
