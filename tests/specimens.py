@@ -8,11 +8,12 @@ from tests.specimen import Specimen
 from tests.specimens_of_elements import ELEMENTWISE
 from tests.specimens_of_files import FILES
 from tests.specimens_of_orders import COMBINED, SHUFFLED
+from tests.specimens_of_remote import REMOTE
 from tests.specimens_of_users import MAPSTYLE, USERS
 
-SPECIMENS: list[Specimen] = [*ELEMENTWISE, *SHUFFLED, *COMBINED, *FILES, *MAPSTYLE, *USERS]
+SPECIMENS: list[Specimen] = [*ELEMENTWISE, *SHUFFLED, *COMBINED, *FILES, *REMOTE, *MAPSTYLE, *USERS]
 
-WRAPPERS = {"iter.IterableWrapper", "map.SequenceWrapper"}
+WRAPPERS = {"iter.HuggingFaceHubReader", "iter.IterableWrapper", "map.SequenceWrapper"}
 """Operators without a method of their own, which the catalogues do not list."""
 
 BEYOND_THE_CATALOGUE = {"service.prefetch", "users.generator", "users.iterator", "users.torch", "users.stateful"}

@@ -34,10 +34,13 @@ FIRST = {
     "source_datapipe": {
         *("cycle", "enumerate", "header", "parse_csv", "parse_csv_as_dict", "prefetch", "readlines", "repeat"),
         *("sharding_filter", "unzip"),
+        *("list_files_by_ais", "list_files_by_s3", "load_files_by_ais", "load_files_by_s3"),
+        *("open_files_by_fsspec", "open_files_by_iopath", "save_by_fsspec", "save_by_iopath"),
+        *("read_from_gdrive", "read_from_http", "read_from_remote"),
     },
     "datapipes": {"concat", "mux", "zip", "zip_longest"},
     "source_dp": {"in_memory_cache"},
-    "root": {"list_files"},
+    "root": {"list_files", "list_files_by_fsspec", "list_files_by_iopath"},
 }
 
 

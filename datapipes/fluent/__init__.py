@@ -14,11 +14,20 @@ from datapipes.fluent.elements import ElementMethods
 from datapipes.fluent.files import FileMethods
 from datapipes.fluent.grouping import GroupingMethods
 from datapipes.fluent.mapstyle import MapMethods
+from datapipes.fluent.remote import RemoteMethods
+from datapipes.fluent.services import ServiceMethods
 
 T_co = TypeVar("T_co", covariant=True)
 
 
-class IterMethods(ElementMethods[T_co], GroupingMethods[T_co], CombiningMethods[T_co], FileMethods[T_co]):
+class IterMethods(
+    ElementMethods[T_co],
+    GroupingMethods[T_co],
+    CombiningMethods[T_co],
+    FileMethods[T_co],
+    RemoteMethods[T_co],
+    ServiceMethods[T_co],
+):
     """Every method of an IterDataPipe."""
 
 

@@ -7,10 +7,18 @@ the tests run their laws over it.
 from datapipes.iter.batch import Batcher
 from datapipes.iter.concat import Concater
 from datapipes.iter.cycle import Cycler
+from datapipes.iter.files.ais import AISFileLister, AISFileLoader
 from datapipes.iter.files.csv import CSVDictParser, CSVParser
+from datapipes.iter.files.fsspec_files import FSSpecFileLister, FSSpecFileOpener, FSSpecSaver
+from datapipes.iter.files.gdrive import GDriveReader
+from datapipes.iter.files.http import HttpReader
+from datapipes.iter.files.huggingface import HuggingFaceHubReader
+from datapipes.iter.files.iopath_files import IoPathFileLister, IoPathFileOpener, IoPathSaver
 from datapipes.iter.files.lines import LineReader
 from datapipes.iter.files.listing import FileLister
+from datapipes.iter.files.online import OnlineReader
 from datapipes.iter.files.opening import FileOpener
+from datapipes.iter.files.s3 import S3FileLister, S3FileLoader
 from datapipes.iter.filtering import Filter
 from datapipes.iter.flatmap import FlatMapper
 from datapipes.iter.fork import Demultiplexer, Forker, UnZipper
@@ -26,6 +34,7 @@ from datapipes.iter.wrapper import IterableWrapper
 from datapipes.iter.zipping import Zipper, ZipperLongest
 from datapipes.map.from_iter import IterToMapConverter
 from datapipes.pipe import IterDataPipe
+from datapipes.remote.transfer import Transfer
 
 CATALOGUE = {
     "batch": Batcher,
@@ -39,14 +48,27 @@ CATALOGUE = {
     "fork": Forker,
     "header": Header,
     "list_files": FileLister,
+    "list_files_by_ais": AISFileLister,
+    "list_files_by_fsspec": FSSpecFileLister,
+    "list_files_by_iopath": IoPathFileLister,
+    "list_files_by_s3": S3FileLister,
+    "load_files_by_ais": AISFileLoader,
+    "load_files_by_s3": S3FileLoader,
     "map": Mapper,
     "mux": Multiplexer,
     "open_files": FileOpener,
+    "open_files_by_fsspec": FSSpecFileOpener,
+    "open_files_by_iopath": IoPathFileOpener,
     "parse_csv": CSVParser,
     "parse_csv_as_dict": CSVDictParser,
     "prefetch": Prefetcher,
+    "read_from_gdrive": GDriveReader,
+    "read_from_http": HttpReader,
+    "read_from_remote": OnlineReader,
     "readlines": LineReader,
     "repeat": Repeater,
+    "save_by_fsspec": FSSpecSaver,
+    "save_by_iopath": IoPathSaver,
     "sharding_filter": ShardingFilter,
     "shuffle": Shuffler,
     "to_map_datapipe": IterToMapConverter,
@@ -58,6 +80,8 @@ CATALOGUE = {
 
 __all__ = [
     "CATALOGUE",
+    "AISFileLister",
+    "AISFileLoader",
     "Batcher",
     "CSVDictParser",
     "CSVParser",
@@ -66,22 +90,35 @@ __all__ = [
     "Cycler",
     "Demultiplexer",
     "Enumerator",
+    "FSSpecFileLister",
+    "FSSpecFileOpener",
+    "FSSpecSaver",
     "FileLister",
     "FileOpener",
     "Filter",
     "FlatMapper",
     "Forker",
+    "GDriveReader",
     "Header",
+    "HttpReader",
+    "HuggingFaceHubReader",
+    "IoPathFileLister",
+    "IoPathFileOpener",
+    "IoPathSaver",
     "IterDataPipe",
     "IterableWrapper",
     "LineReader",
     "MapToIterConverter",
     "Mapper",
     "Multiplexer",
+    "OnlineReader",
     "Prefetcher",
     "Repeater",
+    "S3FileLister",
+    "S3FileLoader",
     "ShardingFilter",
     "Shuffler",
+    "Transfer",
     "UnBatcher",
     "UnZipper",
     "Zipper",
