@@ -161,6 +161,7 @@ _LASTING = {
     ("requests.exceptions", "SSLError"),
     ("urllib3.exceptions", "SSLError"),
 }
+_FOREIGN = ("aiohttp", "botocore", "http", "urllib3")
 
 
 def may_pass(error: BaseException) -> bool:
@@ -202,13 +203,19 @@ def _asked_for(error: BaseException) -> float:
 
 
 def without_secrets(error: Exception) -> Exception:
-    """The error itself where neither it nor what caused it shows a secret, else one of its kind that does not."""
+    """The error itself where neither it nor what caused it shows a secret, else one of its kind that does not.
+
+    An error of the libraries further down, which nobody who reads a file expects, becomes a TransferError.
+    """
     seen: list[BaseException] = []
     link: BaseException | None = error
     while link is not None and link not in seen:
         seen.append(link)
         link = link.__cause__ or link.__context__
-    if all(hide(text) == text for link in seen for text in (str(link), repr(link), *getattr(link, "__notes__", ()))):
+    foreign = type(error).__module__.partition(".")[0] in _FOREIGN
+    if not foreign and all(
+        hide(text) == text for link in seen for text in (str(link), repr(link), *getattr(link, "__notes__", ()))
+    ):
         return error
     text = hide(str(error))
     if type(error).__module__ == "requests.exceptions":

@@ -14,6 +14,7 @@ from uuid import uuid4
 from datapipes.checks import needs, needs_callable, same_length
 from datapipes.errors import BadArgumentType
 from datapipes.flattening import Flattening
+from datapipes.iter.files.atomic import replacing
 from datapipes.iter.files.listing import matches
 from datapipes.iter.wrapper import IterableWrapper
 from datapipes.on_error import OnError, check_policy
@@ -136,7 +137,8 @@ class FSSpecFileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
 class FSSpecSaver(IterDataPipe[str]):
     """Write each ``(meta, data)`` to the URL ``filepath_fn(meta)``, and hand on that URL.
 
-    A file is there as a whole or not at all, also where an older one is replaced, except with mode ``"a"``.
+    A file is there as a whole or not at all, also where an older one is replaced; except with mode ``"a"`` in places
+    that are not of this machine.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper([("a.txt", b"text")]).save_by_fsspec("wb", lambda name: f"memory://shown/{name}"))
@@ -190,13 +192,15 @@ class FSSpecSaver(IterDataPipe[str]):
 
 
 def _save(url: str, mode: str, data: Any, options: dict[str, Any], filesystem: Any, path: str) -> None:
-    if is_near(filesystem):
-        filesystem.makedirs(filesystem._parent(path), exist_ok=True)
-    if "a" in mode:
-        with filesystem.open(path, mode, **options) as file:
-            file.write(data)
-        return
     content, left = _encoded(url, mode, data, options)
+    if "file" in filesystem.protocol:
+        with replacing(path, "ab" if "a" in mode else "wb") as file:
+            file.write(content)
+        return
+    if "a" in mode:
+        with filesystem.open(path, "ab", **left) as file:
+            file.write(content)
+        return
     if filesystem.async_impl or "memory" in filesystem.protocol:
         filesystem.pipe_file(path, content, **left)  # one request, or several that count only when all are made
         return

@@ -6,6 +6,7 @@ other handlers do is their own affair; errors of theirs are tried again where ``
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -231,9 +232,20 @@ def _save(manager: Any, path: str, mode: str, data: Any) -> None:
     try:
         with manager.open(partial, mode) as file:
             file.write(data)
+            _force(file)
         if manager.mv(partial, path) is False:
             raise OSError(f"{hide(path)}: it is written under another name, and could not be renamed")
     except BaseException:
         if manager.exists(partial):
             manager.rm(partial)
         raise
+
+
+def _force(file: Any) -> None:
+    """Have what was written forced to the disk, where there is one."""
+    file.flush()
+    try:
+        descriptor = file.fileno()
+    except (AttributeError, io.UnsupportedOperation):
+        return
+    os.fsync(descriptor)
