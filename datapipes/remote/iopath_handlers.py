@@ -96,7 +96,7 @@ class _S3(PathHandler):  # type: ignore[misc]  # iopath is not looked into
         return bool(self._asked("isdir", path))
 
     def _ls(self, path: str, **_: Any) -> list[str]:
-        return [entry["name"].rstrip("/").rpartition("/")[2] for entry in self._asked("ls", path) or []]
+        return [name.rstrip("/").rpartition("/")[2] for name in self._asked("ls", path) or []]
 
     def _rm(self, path: str, **_: Any) -> None:
         self._asked("rm", path)

@@ -86,6 +86,8 @@ class RemoteFile(io.RawIOBase):
 
     def _told(self, error: Exception) -> Exception:
         """What broke it, said with its place."""
+        if isinstance(error, IndexError) and isinstance(error.__context__, OSError):
+            error = error.__context__  # s3fs stumbles over errors that say nothing
         if status_of(error) == 412:
             return TransferError(f"{self._clock.label}: it has changed since it was opened; open it again")
         if isinstance(error, TransferError) or not may_pass(error) or status_of(error) is not None:

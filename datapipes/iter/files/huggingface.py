@@ -62,7 +62,7 @@ class _Rows(Cell):
             self._dataset.load_state_dict(self._dataset.state_dict())
         left: Any = self._dataset
         if not self._is_streamed():
-            left = left.select(range(self._given, len(left)))
+            left = left.select(range(self._given, len(left))) if self._given < len(left) else ()
         for row in _in_one_part(left):
             self._given += 1
             yield row

@@ -45,17 +45,18 @@ class WithHandlers:
         """Let a handler of iopath serve the paths whose prefixes it names."""
         if self.pathmgr is not None:
             self.pathmgr.register_handler(handler, allow_override=allow_override)
-        else:
-            self._added = (*self._added, (handler, allow_override))
-            self._manager()  # which refuses a prefix that is taken
+            return
+        added = (*self._added, (handler, allow_override))
+        self._manager(added)  # which refuses a prefix that is taken
+        self._added = added
 
-    def _manager(self) -> Any:
+    def _manager(self, added: tuple[tuple[Any, bool], ...] | None = None) -> Any:
         if self.pathmgr is not None:
             return self.pathmgr
         from datapipes.remote.iopath_handlers import default_manager
 
         manager = default_manager(self._patience())
-        for handler, allow_override in self._added:
+        for handler, allow_override in self._added if added is None else added:
             manager.register_handler(handler, allow_override=allow_override)
         return manager
 
