@@ -13,7 +13,7 @@ import random
 import ssl
 from collections.abc import Callable
 from contextvars import ContextVar, Token
-from dataclasses import dataclass
+from dataclasses import Field, dataclass, fields
 from math import isfinite
 from threading import Event
 from time import monotonic
@@ -28,7 +28,7 @@ LONGEST_PAUSE = 60.0
 _chance = random.SystemRandom()  # of pauses only: no element depends on it
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Transfer:
     """How long to wait for a remote file, and how often to try again.
 
@@ -37,7 +37,7 @@ class Transfer:
     ``backoff``: seconds before the first of them, twice as many before each further one, up to a minute.
 
     >>> Transfer(timeout=5, retries=1)
-    Transfer(timeout=5, deadline=3600.0, retries=1, backoff=0.5)
+    Transfer(timeout=5, retries=1)
     """
 
     timeout: float | tuple[float, float] = 30.0
@@ -53,6 +53,13 @@ class Transfer:
             raise BadArgument(
                 f"retries must be a count, and backoff between 0 and {LONGEST_PAUSE} seconds, in {self!r}"
             )
+
+    def __repr__(self) -> str:
+        given = [f"{field.name}={getattr(self, field.name)!r}" for field in fields(self) if self._differs(field)]
+        return f"Transfer({', '.join(given)})"
+
+    def _differs(self, field: Field[Any]) -> bool:
+        return bool(getattr(self, field.name) != field.default)
 
     @property
     def timeouts(self) -> tuple[float, float]:
@@ -110,6 +117,7 @@ class Clock:
             shown = without_secrets(error)
             if self.label not in str(shown):
                 shown.add_note(f"while reading {self.label}")
+            shown.__dict__[_ENOUGH] = True
             raise shown from None
         pause = min(LONGEST_PAUSE, self.transfer.backoff * 2.0**self.failed) * _chance.uniform(0.5, 1.0)
         self.failed += 1
@@ -161,6 +169,7 @@ _LASTING = {
     ("requests.exceptions", "SSLError"),
     ("urllib3.exceptions", "SSLError"),
 }
+_ENOUGH = "_tried_enough"  # on an error that was raised after all attempts: a reader around this one makes no more
 _FOREIGN = ("aiohttp", "botocore", "http", "urllib3")
 
 
@@ -170,6 +179,8 @@ def may_pass(error: BaseException) -> bool:
     >>> may_pass(ConnectionResetError()), may_pass(FileNotFoundError())
     (True, False)
     """
+    if _ENOUGH in vars(error):
+        return False
     if isinstance(error, TransferError):
         return isinstance(error, CutShort)
     status = status_of(error)
@@ -220,8 +231,11 @@ def without_secrets(error: Exception) -> Exception:
     text = hide(str(error))
     if type(error).__module__ == "requests.exceptions":
         return type(error)(text)
-    if type(error).__init__ in (OSError.__init__, Exception.__init__) and type(error).__module__ == "builtins":
-        return type(error)(*(hide(x) if isinstance(x, str) else x for x in error.args))
+    if type(error).__module__ == "builtins":
+        alike = type(error)(*(hide(x) if isinstance(x, str) else x for x in error.args))
+        if isinstance(error, OSError) and isinstance(alike, OSError) and isinstance(error.filename, str):
+            alike.filename = hide(error.filename)
+        return alike
     if isinstance(error, FileNotFoundError | PermissionError | TimeoutError | ConnectionError):
         kind: Any = next(kind for kind in type(error).__mro__ if kind.__module__ == "builtins")
         made: Exception = kind(text)

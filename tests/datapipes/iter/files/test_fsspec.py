@@ -135,8 +135,7 @@ def test_what_is_missing_over_http(server: Server) -> None:
 
 @pytest.mark.parametrize("code", [503, 429])
 def test_what_may_pass_is_tried_again(server: Server, code: int) -> None:
-    pages = [status(code), status(code), File(DATA)]
-    assert over_http(server, InTurn(list(pages))) == DATA
+    assert over_http(server, InTurn([status(code), status(code), File(DATA)])) == DATA
     with pytest.raises(OSError, match=str(code)):
         over_http(server, status(code))
 

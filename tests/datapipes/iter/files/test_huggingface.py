@@ -72,11 +72,11 @@ def test_splits(files: Path) -> None:
 
 @pytest.mark.parametrize("own", [{}, {"x": 1}, 3, None, {"examples_iterable": {}, "epoch": "x"}])
 def test_a_position_that_does_not_fit(files: Path, own: Any) -> None:
-    it = iter(reader(files, streaming=own is not None))
+    it: Any = iter(reader(files, streaming=own is not None))
     next(it)
     state = it.state_dict()
-    state["cells"] = {place: {"given": 99, "own": own} for place in state["cells"]} if "cells" in state else state
-    fresh = iter(reader(files, streaming=own is not None))
+    state["cells"] = {place: {"given": 99, "own": own} for place in state["cells"]}
+    fresh: Any = iter(reader(files, streaming=own is not None))
 
     def go_on() -> None:
         fresh.load_state_dict(state)
