@@ -78,7 +78,7 @@ class Body(io.RawIOBase):
         length = headers.get("Content-Length", "")
         self._total = int(length) if length.isdecimal() and "Transfer-Encoding" not in headers else None
         self._version = _version(headers)
-        self._digest = None if self._version else hashlib.sha256()
+        self._digest = None if self._version else hashlib.blake2b()
 
     def _recover(self, error: Exception) -> None:
         """Go on where it broke, as often as the clock allows; or raise."""
@@ -108,7 +108,7 @@ class Body(io.RawIOBase):
             self._begin()
         elif self._version is None:
             self._answer = self._fetch({})
-            self._pass_over(hashlib.sha256())
+            self._pass_over(hashlib.blake2b())
         else:
             self._answer = self._fetch({"Range": f"bytes={self._at}-", "If-Range": self._version})
             headers, partial = self._answer.headers, self._answer.status == 206
