@@ -59,9 +59,9 @@ def _chain(pipe: object, room: _Room) -> str:
             calls.append("...")
             break
         calls.append(_call(pipe, room))
-        hub = structure.hub_of(pipe)
-        parents = structure.parents(pipe) if hub is None else [hub]
-        if not parents or (hub is None and _fluent(pipe) is None):
+        child = _child(pipe)
+        parents = structure.parents(pipe) if child is None else [child[0]]
+        if not parents or (child is None and _fluent(pipe) is None):
             break
         pipe = parents[0]
     return "".join(reversed(calls))
@@ -73,9 +73,19 @@ def _fluent(pipe: object) -> str | None:
     return name
 
 
+def _child(pipe: structure.Pipe) -> tuple[object, int] | None:
+    """The call that gave this stage in a list of several, and the stage's number in that list, if it was so."""
+    hub = structure.hub_of(pipe)
+    if hub is not None:
+        return hub, vars(pipe)["instance_id"]
+    given: tuple[object, int] | None = pipe._given_as() if structure.is_native(pipe) else None
+    return given
+
+
 def _call(pipe: object, room: _Room) -> str:
-    if structure.hub_of(pipe) is not None:
-        return f"[{vars(pipe)['instance_id']}]"  # a child of fork or demux
+    child = _child(pipe)
+    if child is not None:
+        return f"[{child[1]}]"
     fluent = _fluent(pipe)
     arguments = _arguments(pipe, skip_source=fluent is not None, room=room)
     return f"{'.' + fluent if fluent else type(pipe).__qualname__}({', '.join(arguments)})"

@@ -177,6 +177,10 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
         """This stage as a step of a loop, if it handles one element at a time and keeps no position."""
         return None
 
+    def _given_as(self) -> tuple[Named, int] | None:
+        """For a stage that a call gave in a list of several: what that call made, and the number in the list."""
+        return None
+
     def _reread(self, indices: Sequence[int]) -> list[Any] | None:
         """The elements at these positions of the stream, out of order; None where the stream cannot be sought."""
         return None

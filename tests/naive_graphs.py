@@ -104,6 +104,11 @@ def without_end(source: Elements, limit: int) -> Elements:
     return [source[i % len(source)] for i in range(limit)] if source else []
 
 
+def in_turn(a: Elements, b: Elements) -> Elements:
+    both = min(len(a), len(b))
+    return [*chain.from_iterable(zip(a, b, strict=False)), *a[both:], *b[both:]]
+
+
 def sharded(source: Pipe, of: int) -> Pipe:
     shard = source.sharding_filter()
     shard.apply_sharding(of, 1)
@@ -131,6 +136,7 @@ UNARY: dict[str, Operator] = {
 JOINS: dict[str, Operator] = {
     "zip": Operator(lambda a, b: a.zip(b), lambda a, b: list(zip(a, b, strict=False)), by_order),
     "mux": Operator(lambda a, b: a.mux(b), lambda a, b: list(chain.from_iterable(zip(a, b, strict=False))), by_order),
+    "mux_longest": Operator(lambda a, b: a.mux_longest(b), in_turn, by_order),
     "concat": Operator(lambda a, b: a.concat(b), lambda a, b: a + b, each),
 }
 

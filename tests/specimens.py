@@ -5,15 +5,16 @@ from __future__ import annotations
 import datapipes.iter
 import datapipes.map
 from tests.specimen import Specimen
+from tests.specimens_of_combinations import COMBINATIONS
 from tests.specimens_of_elements import ELEMENTWISE
 from tests.specimens_of_files import FILES
 from tests.specimens_of_orders import COMBINED, SHUFFLED
 from tests.specimens_of_remote import REMOTE
 from tests.specimens_of_users import MAPSTYLE, USERS
 
-SPECIMENS: list[Specimen] = [*ELEMENTWISE, *SHUFFLED, *COMBINED, *FILES, *REMOTE, *MAPSTYLE, *USERS]
+SPECIMENS: list[Specimen] = [*ELEMENTWISE, *SHUFFLED, *COMBINED, *COMBINATIONS, *FILES, *REMOTE, *MAPSTYLE, *USERS]
 
-WRAPPERS = {"iter.HuggingFaceHubReader", "iter.IterableWrapper", "map.SequenceWrapper"}
+WRAPPERS = {"iter.HuggingFaceHubReader", "iter.IterableWrapper", "iter.SampleMultiplexer", "map.SequenceWrapper"}
 """Operators without a method of their own, which the catalogues do not list."""
 
 BEYOND_THE_CATALOGUE = {"service.prefetch", "users.generator", "users.iterator", "users.torch", "users.stateful"}

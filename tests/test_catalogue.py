@@ -26,19 +26,20 @@ OPERATORS = [
 ]
 # Files that hold no operator, but what several of them have in common.
 HELPING = {
-    *("datapipes.iter.hub", "datapipes.iter.inputs"),
+    *("datapipes.iter.hub", "datapipes.iter.inputs", "datapipes.iter.spill"),
     *("datapipes.iter.files.atomic", "datapipes.iter.files.locks"),
 }
 # What an operator reads is its first parameter and an attribute of the same name, which users' code relies on.
 FIRST = {
     "source_datapipe": {
         *("cycle", "enumerate", "header", "parse_csv", "parse_csv_as_dict", "prefetch", "readlines", "repeat"),
-        *("sharding_filter", "unzip"),
         *("list_files_by_ais", "list_files_by_s3", "load_files_by_ais", "load_files_by_s3"),
         *("open_files_by_fsspec", "open_files_by_iopath", "save_by_fsspec", "save_by_iopath"),
         *("read_from_gdrive", "read_from_http", "read_from_remote"),
+        *("random_split", "sharding_filter", "unzip", "zip_with_iter"),
     },
-    "datapipes": {"concat", "mux", "zip", "zip_longest"},
+    "source_iterdatapipe": {"zip_with_map"},
+    "datapipes": {"concat", "mux", "mux_longest", "zip", "zip_longest"},
     "source_dp": {"in_memory_cache"},
     "root": {"list_files", "list_files_by_fsspec", "list_files_by_iopath"},
 }

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from datapipes.pipe import IterDataPipe
+    from datapipes.iter.hub import Folder
+    from datapipes.on_error import OnError
+    from datapipes.pipe import IterDataPipe, MapDataPipe
 
 T_co = TypeVar("T_co", covariant=True)
 
 
 class CombiningMethods(Generic[T_co]):
-    """concat, zip, zip_longest, mux; fork, demux, unzip."""
+    """concat, zip and mux with their kin; fork, demux, unzip and random_split."""
 
     def concat(self, *datapipes: IterDataPipe[Any]) -> IterDataPipe[Any]:
         """This stream, and then the others.
@@ -58,7 +60,67 @@ class CombiningMethods(Generic[T_co]):
 
         return Multiplexer(self, *datapipes)  # type: ignore[arg-type]  # self is an IterDataPipe
 
-    def fork(self, num_instances: int, buffer_size: int = 1000, copy: str | None = None) -> list[IterDataPipe[T_co]]:
+    def mux_longest(self, *datapipes: Iterable[Any]) -> IterDataPipe[Any]:
+        """One element of each in turn, those that have ended being passed over, until all have.
+
+        >>> from datapipes.iter import IterableWrapper
+        >>> list(IterableWrapper("abc").mux_longest(IterableWrapper([1])))
+        ['a', 1, 'b', 'c']
+        """
+        from datapipes.iter.mux import MultiplexerLongest
+
+        return MultiplexerLongest(self, *datapipes)  # type: ignore[arg-type]  # self is an IterDataPipe
+
+    def zip_with_iter(
+        self,
+        ref_datapipe: IterDataPipe[Any],
+        key_fn: Callable[[Any], Hashable],
+        ref_key_fn: Callable[[Any], Hashable] | None = None,
+        keep_key: bool = False,
+        buffer_size: int | None = 10000,
+        merge_fn: Callable[[Any, Any], Any] | None = None,
+    ) -> IterDataPipe[Any]:
+        """Pairs of each element and the one of the same key in another stream, whose others wait in a buffer.
+
+        >>> from datapipes.iter import IterableWrapper
+        >>> list(IterableWrapper("ab").zip_with_iter(IterableWrapper("cBA"), str, str.lower))
+        [('a', 'A'), ('b', 'B')]
+        """
+        from datapipes.iter.key_zipping import IterKeyZipper
+
+        return IterKeyZipper(self, ref_datapipe, key_fn, ref_key_fn, keep_key, buffer_size, merge_fn)  # type: ignore[arg-type]  # self is an IterDataPipe
+
+    def zip_with_map(
+        self,
+        map_datapipe: MapDataPipe[Any],
+        key_fn: Callable[[Any], Any],
+        merge_fn: Callable[[Any, Any], Any] | None = None,
+        keep_key: bool = False,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> IterDataPipe[Any]:
+        """Pairs of each element and what a collection has under its key.
+
+        >>> from datapipes.iter import IterableWrapper
+        >>> from datapipes.map import SequenceWrapper
+        >>> list(IterableWrapper([2, 0]).zip_with_map(SequenceWrapper("abc"), key_fn=int))
+        [(2, 'c'), (0, 'a')]
+        """
+        from datapipes.iter.key_zipping import MapKeyZipper
+
+        source: IterDataPipe[Any] = self  # type: ignore[assignment]  # self is an IterDataPipe
+        return MapKeyZipper(source, map_datapipe, key_fn, merge_fn, keep_key, on_error=on_error, max_errors=max_errors)
+
+    def fork(
+        self,
+        num_instances: int,
+        buffer_size: int = 1000,
+        copy: str | None = None,
+        *,
+        buffer_bytes: int | None = None,
+        spill_dir: Folder | None = None,
+    ) -> list[IterDataPipe[T_co]]:
         """A list of ``num_instances`` streams of the same elements.
 
         >>> from datapipes.iter import IterableWrapper
@@ -68,7 +130,7 @@ class CombiningMethods(Generic[T_co]):
         """
         from datapipes.iter.fork import Forker
 
-        return Forker(self, num_instances, buffer_size, copy)  # type: ignore[arg-type]  # self is an IterDataPipe
+        return Forker(self, num_instances, buffer_size, copy, buffer_bytes=buffer_bytes, spill_dir=spill_dir)  # type: ignore[arg-type]  # self is an IterDataPipe
 
     def demux(
         self,
@@ -76,6 +138,9 @@ class CombiningMethods(Generic[T_co]):
         classifier_fn: Callable[[Any], int | None],
         drop_none: bool = False,
         buffer_size: int = 1000,
+        *,
+        buffer_bytes: int | None = None,
+        spill_dir: Folder | None = None,
     ) -> list[IterDataPipe[T_co]]:
         """A list of streams; an element goes to the one whose number ``classifier_fn`` returns.
 
@@ -84,12 +149,54 @@ class CombiningMethods(Generic[T_co]):
         >>> list(odd)
         [1, 3]
         """
-        from datapipes.iter.fork import Demultiplexer
+        from datapipes.iter.demux import Demultiplexer
 
-        return Demultiplexer(self, num_instances, classifier_fn, drop_none, buffer_size)  # type: ignore[arg-type]  # self is an IterDataPipe
+        source: IterDataPipe[T_co] = self  # type: ignore[assignment]  # self is an IterDataPipe
+        return Demultiplexer(
+            source, num_instances, classifier_fn, drop_none, buffer_size, buffer_bytes=buffer_bytes, spill_dir=spill_dir
+        )
+
+    def round_robin_demux(
+        self,
+        num_instances: int,
+        buffer_size: int = 1000,
+        *,
+        buffer_bytes: int | None = None,
+        spill_dir: Folder | None = None,
+    ) -> list[IterDataPipe[T_co]]:
+        """A list of ``num_instances`` streams that the elements go to in turn.
+
+        >>> from datapipes.iter import IterableWrapper
+        >>> a, b = IterableWrapper(range(5)).round_robin_demux(2)
+        >>> list(b), len(a)
+        ([1, 3], 3)
+        """
+        from datapipes.iter.demux import RoundRobinDemultiplexer
+
+        return RoundRobinDemultiplexer(self, num_instances, buffer_size, buffer_bytes=buffer_bytes, spill_dir=spill_dir)  # type: ignore[arg-type]  # self is an IterDataPipe
+
+    def random_split(
+        self, weights: Mapping[Any, float], seed: int, total_length: int | None = None, target: Hashable | None = None
+    ) -> Any:
+        """A list with a stream for each weight, or the stream for ``target``; each element is in one of them at random.
+
+        >>> from datapipes.iter import IterableWrapper
+        >>> train, valid = IterableWrapper(range(10)).random_split(weights={"train": 8, "valid": 2}, seed=0)
+        >>> len(list(train)), len(list(valid))
+        (8, 2)
+        """
+        from datapipes.iter.random_split import RandomSplitter
+
+        return RandomSplitter(self, weights, seed, total_length, target)  # type: ignore[arg-type]  # self is an IterDataPipe
 
     def unzip(
-        self, sequence_length: int, buffer_size: int = 1000, columns_to_skip: Sequence[int] | None = None
+        self,
+        sequence_length: int,
+        buffer_size: int = 1000,
+        columns_to_skip: Sequence[int] | None = None,
+        *,
+        buffer_bytes: int | None = None,
+        spill_dir: Folder | None = None,
     ) -> list[IterDataPipe[Any]]:
         """A list with a stream for each column of the elements.
 
@@ -100,4 +207,7 @@ class CombiningMethods(Generic[T_co]):
         """
         from datapipes.iter.fork import UnZipper
 
-        return UnZipper(self, sequence_length, buffer_size, columns_to_skip)  # type: ignore[arg-type]  # self is an IterDataPipe
+        source: IterDataPipe[Any] = self  # type: ignore[assignment]  # self is an IterDataPipe
+        return UnZipper(
+            source, sequence_length, buffer_size, columns_to_skip, buffer_bytes=buffer_bytes, spill_dir=spill_dir
+        )

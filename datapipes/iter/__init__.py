@@ -7,6 +7,7 @@ the tests run their laws over it.
 from datapipes.iter.batch import Batcher
 from datapipes.iter.concat import Concater
 from datapipes.iter.cycle import Cycler
+from datapipes.iter.demux import Demultiplexer, RoundRobinDemultiplexer
 from datapipes.iter.files.ais import AISFileLister, AISFileLoader
 from datapipes.iter.files.csv import CSVDictParser, CSVParser
 from datapipes.iter.files.fsspec_files import FSSpecFileLister, FSSpecFileOpener, FSSpecSaver
@@ -21,12 +22,15 @@ from datapipes.iter.files.opening import FileOpener
 from datapipes.iter.files.s3 import S3FileLister, S3FileLoader
 from datapipes.iter.filtering import Filter
 from datapipes.iter.flatmap import FlatMapper
-from datapipes.iter.fork import Demultiplexer, Forker, UnZipper
+from datapipes.iter.fork import Forker, UnZipper
 from datapipes.iter.from_map import MapToIterConverter
+from datapipes.iter.key_zipping import IterKeyZipper, MapKeyZipper
 from datapipes.iter.mapping import Collator, Mapper
-from datapipes.iter.mux import Multiplexer
+from datapipes.iter.mux import Multiplexer, MultiplexerLongest
 from datapipes.iter.numbering import Enumerator, Header, Repeater
 from datapipes.iter.prefetch import Prefetcher
+from datapipes.iter.random_split import RandomSplitter, SplitterIterator
+from datapipes.iter.sampling_mux import SampleMultiplexer
 from datapipes.iter.shard import ShardingFilter
 from datapipes.iter.shuffle import Shuffler
 from datapipes.iter.unbatch import UnBatcher
@@ -56,17 +60,20 @@ CATALOGUE = {
     "load_files_by_s3": S3FileLoader,
     "map": Mapper,
     "mux": Multiplexer,
+    "mux_longest": MultiplexerLongest,
     "open_files": FileOpener,
     "open_files_by_fsspec": FSSpecFileOpener,
     "open_files_by_iopath": IoPathFileOpener,
     "parse_csv": CSVParser,
     "parse_csv_as_dict": CSVDictParser,
     "prefetch": Prefetcher,
+    "random_split": RandomSplitter,
     "read_from_gdrive": GDriveReader,
     "read_from_http": HttpReader,
     "read_from_remote": OnlineReader,
     "readlines": LineReader,
     "repeat": Repeater,
+    "round_robin_demux": RoundRobinDemultiplexer,
     "save_by_fsspec": FSSpecSaver,
     "save_by_iopath": IoPathSaver,
     "sharding_filter": ShardingFilter,
@@ -76,6 +83,8 @@ CATALOGUE = {
     "unzip": UnZipper,
     "zip": Zipper,
     "zip_longest": ZipperLongest,
+    "zip_with_iter": IterKeyZipper,
+    "zip_with_map": MapKeyZipper,
 }
 
 __all__ = [
@@ -106,18 +115,25 @@ __all__ = [
     "IoPathFileOpener",
     "IoPathSaver",
     "IterDataPipe",
+    "IterKeyZipper",
     "IterableWrapper",
     "LineReader",
+    "MapKeyZipper",
     "MapToIterConverter",
     "Mapper",
     "Multiplexer",
+    "MultiplexerLongest",
     "OnlineReader",
     "Prefetcher",
+    "RandomSplitter",
     "Repeater",
+    "RoundRobinDemultiplexer",
     "S3FileLister",
     "S3FileLoader",
+    "SampleMultiplexer",
     "ShardingFilter",
     "Shuffler",
+    "SplitterIterator",
     "Transfer",
     "UnBatcher",
     "UnZipper",

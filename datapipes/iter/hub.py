@@ -5,20 +5,27 @@ Whatever is taken from the source goes to all who are to have it in one step, un
 from different threads. An element that could not be made is no exception to that: where every child was to have it, its
 error waits in the queues of the other readers, who raise it when they get there, so that those who are read side by
 side stay in step; where it was one child's, its error is raised once. In neither case does a child end short.
+
+What waits is bounded in elements, and on request in bytes; on request, what exceeds the bounds waits on disk instead of
+being refused. Where neither is asked for, the queues are plain deques, and nothing is measured.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from collections import deque
-from collections.abc import Iterator
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Iterator, Sequence
+from operator import ge, gt
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from datapipes.cells import Cell, count, fields
 from datapipes.checks import needs
 from datapipes.describe import stage
+from datapipes.elements.sizes import size_of
 from datapipes.errors import GraphError, StateError
+from datapipes.iter.spill import Room, Waiting
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 
@@ -27,30 +34,51 @@ T_co = TypeVar("T_co", covariant=True)
 SPENT: Any = object()
 """What taking an element from a source gives at its end."""
 
+Folder: TypeAlias = str | os.PathLike[str]
+Queue: TypeAlias = deque[Any] | Waiting
+
 
 class Hub(IterDataPipe[Any]):
     """The stage that the children of one call share."""
 
     _hub: ClassVar[bool] = True
+    _shares_room: ClassVar[bool] = False  # whether the bounds are for all that waits, not for each reader
     datapipe: IterDataPipe[Any]
     num_instances: int
     buffer_size: int
+    buffer_bytes: int | None
+    spill_dir: Folder | None
 
     def _check(self) -> None:
         needs(self.num_instances >= 1, self, f"Expected `num_instances` larger than 0, got {self.num_instances}")
-        if self.buffer_size < 0:
+        size, folder = self.buffer_bytes, self.spill_dir
+        needs(size is None or size > 0, self, f"`buffer_bytes` must be positive, or None for no limit, got {size}")
+        needs(folder is None or os.path.isdir(folder), self, f"`spill_dir` is not a folder that exists: {folder}")
+        if self.buffer_size < 0 and self.buffer_bytes is None:
             warnings.warn(
                 f"Unlimited buffer size is set for `{self._fluent}`; OOM may occur if one child is read far ahead",
                 stacklevel=5,  # whoever called the method
             )
 
     @property
-    def limit(self) -> float:
+    def most_elements(self) -> float:
         """How many elements may wait."""
         return self.buffer_size if self.buffer_size >= 0 else float("inf")
 
+    @property
+    def limit(self) -> float:
+        """How many elements may wait before the queues have to be asked whether there is room for more."""
+        return self.most_elements if self.buffer_bytes is None and self.spill_dir is None else -1
+
+    def room(self) -> Room | None:
+        """What may wait for one reader, or for all; None where nothing but the number of elements matters."""
+        if self.buffer_bytes is None and self.spill_dir is None:
+            return None
+        folder = None if self.spill_dir is None else os.fspath(self.spill_dir)
+        return Room(self.most_elements, self.buffer_bytes, folder, stage(self))
+
     def _open(self, at: Opening) -> Any:
-        return at.cell(Queues).reading(at.source(self.datapipe))
+        return at.cell(lambda: Queues(self)).reading(at.source(self.datapipe))
 
 
 class Child(IterDataPipe[T_co]):
@@ -66,7 +94,7 @@ class Child(IterDataPipe[T_co]):
         queues: Queues = at.hub(self.main_datapipe)
         return self._elements(queues, queues.of_reader(at.place, self.instance_id))
 
-    def _elements(self, queues: Queues, mine: deque[Any]) -> Iterator[T_co]:
+    def _elements(self, queues: Queues, mine: Queue) -> Iterator[T_co]:
         """What waits, and then what is taken from the source."""
         raise NotImplementedError(f"{type(self).__name__} has no _elements")
 
@@ -83,8 +111,10 @@ class Lost:
 class Queues(Cell):
     """What waits for each reader, by its place."""
 
-    def __init__(self) -> None:
-        self.waiting: dict[int, deque[Any]] = {}
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._room = hub.room()
+        self.waiting: dict[int, Queue] = {}
         self.children: dict[int, int] = {}
         self.source: Iterator[Any] = iter(())
         self.lock = threading.Lock()
@@ -94,12 +124,16 @@ class Queues(Cell):
         self.source = source
         return self
 
-    def of_reader(self, place: int, child: int) -> deque[Any]:
+    def of_reader(self, place: int, child: int) -> Queue:
         """What waits for one reader, who reads this child."""
         self.children[place] = child
-        return self.waiting.setdefault(place, deque())
+        return self.waiting.setdefault(place, self._new_queue())
 
-    def others(self, mine: deque[Any], child: int | None = None) -> list[deque[Any]]:
+    def _new_queue(self) -> Queue:
+        room = self._room if self._hub._shares_room else self._hub.room()
+        return deque() if room is None else Waiting(room)
+
+    def others(self, mine: Queue, child: int | None = None) -> list[Queue]:
         """What waits for the others, or for those who read one child.
 
         To be asked for together with the first element: by then all readers are there.
@@ -107,30 +141,52 @@ class Queues(Cell):
         readers = [place for place, read in self.children.items() if child in (None, read)]
         return [self.waiting[place] for place in readers if self.waiting[place] is not mine]
 
-    def overflow(self, hub: Hub) -> BufferError:
+    def need_room(self, queues: Sequence[Queue]) -> None:
+        """Raise unless another element may wait in these queues, which hold as many as the hub's ``limit``."""
+        for queue in queues:
+            if not isinstance(queue, Waiting):
+                raise self._overflow()
+            if queue.refusal is not None:
+                raise queue.refusal()
+            room = queue.room
+            # Where all share the room it may be full: what comes next may be the reader's own, and need none.
+            is_full = gt if self._hub._shares_room else ge
+            if room.folder is None and (
+                is_full(room.elements, room.most_elements) or is_full(room.bytes, room.most_bytes)
+            ):
+                raise self._overflow()
+
+    def _overflow(self) -> BufferError:
         """The error for a child that is read too far ahead of the others."""
-        place, queue = max(self.waiting.items(), key=lambda item: len(item[1]))
+        hub = self._hub
+        lags = {place: [x for x in queue if type(x) is not Lost] for place, queue in self.waiting.items()}
+        sizes = {place: sum(map(size_of, elements)) for place, elements in lags.items()}
+        last = max(lags, key=(lambda place: len(lags[place])) if hub.buffer_bytes is None else sizes.__getitem__)
+        bounds = [f"{hub.buffer_size} elements"] if hub.buffer_size >= 0 else []
+        bounds += [] if hub.buffer_bytes is None else [f"{hub.buffer_bytes} bytes"]
+        raised = "buffer_size (-1: no limit)" if hub.buffer_bytes is None else "buffer_size or buffer_bytes"
         return BufferError(
-            f"{hub._fluent} buffer overflow: {stage(hub)} keeps up to {hub.buffer_size} elements and {len(queue)} wait "
-            f"for child {self.children[place]}; this buffer is insufficient: read the children in step, or give a "
-            "larger buffer_size (-1: no limit)"
+            f"{hub._fluent} buffer overflow: {stage(hub)} keeps up to {' and '.join(bounds)}, and child "
+            f"{self.children[last]} lags behind by {len(lags[last])} elements ({sizes[last]} bytes); this buffer is "
+            f"insufficient: read the children in step, raise {raised}, or give spill_dir= to keep the rest on disk"
         )
 
-    def lose(self, error: BaseException, others: list[deque[Any]]) -> None:
+    def lose(self, error: BaseException, others: list[Queue]) -> None:
         """Leave the error of an element that could not be made for the other children."""
         for queue in others:
-            queue.append(Lost(_again(error)))
+            _put(queue, Lost(_again(error)))
 
     def in_step(self) -> bool:
         return not any(self.waiting.values())
 
     def save(self) -> dict[str, Any] | None:
-        if not any(self.waiting.values()):
+        waiting = {place: list(queue) for place, queue in self.waiting.items()}
+        if not any(waiting.values()):
             return None
-        elements = [[place, [x for x in queue if type(x) is not Lost]] for place, queue in self.waiting.items()]
+        elements = [[place, [x for x in queue if type(x) is not Lost]] for place, queue in waiting.items()]
         lost = [
             [place, at, f"{type(x.error).__name__}: {x.error}"]
-            for place, queue in self.waiting.items()
+            for place, queue in waiting.items()
             for at, x in enumerate(queue)
             if type(x) is Lost
         ]
@@ -140,19 +196,29 @@ class Queues(Cell):
         if saved is None:
             return
         elements, lost = fields(saved, "elements", "lost")
-        for entry in self.unpack_list(elements):
-            place, queue = _entry(entry, int, list)
-            self.waiting[place] = deque(queue)
+        waiting: dict[int, list[Any]] = dict(_entry(entry, int, list) for entry in self.unpack_list(elements))
         for entry in lost if type(lost) is list else [lost]:
             place, at, text = _entry(entry, int, int, str)
-            queue = self.waiting.setdefault(place, deque())
+            queue = waiting.setdefault(place, [])
             error = GraphError(f"{self.label} could not make an element before its position was saved: {text}")
             queue.insert(count(at, "lost", most=len(queue)), Lost(error))
+        for place, loaded in waiting.items():
+            self.waiting[place] = self._new_queue()
+            for element in loaded:
+                _put(self.waiting[place], element)
 
     def close(self) -> None:
         # Streams among these close by themselves, unless somebody who was given one still reads it.
         for queue in self.waiting.values():
             queue.clear()
+
+
+def _put(queue: Queue, element: Any) -> None:
+    """Put an element into a queue, or what stands for one; that waits in memory."""
+    if isinstance(queue, Waiting):
+        queue.append(element, kept=type(element) is Lost)
+    else:
+        queue.append(element)
 
 
 def _entry(entry: object, *kinds: type) -> Any:

@@ -15,7 +15,7 @@ from torch.utils.data import default_collate
 from datapipes import functional_datapipe
 from datapipes.describe import chain, stage
 from datapipes.graph import SHARDING_PRIORITIES
-from datapipes.iter import CATALOGUE, FileLister, IterableWrapper, IterDataPipe, Mapper
+from datapipes.iter import CATALOGUE, FileLister, IterableWrapper, IterDataPipe, Mapper, SampleMultiplexer
 from datapipes.map import CATALOGUE as MAP_CATALOGUE
 from datapipes.map import SequenceWrapper
 from datapipes.structure import Pipe
@@ -24,6 +24,7 @@ from tests.specimens import operators
 NAMES = {
     "FileLister": FileLister,
     "IterableWrapper": IterableWrapper,
+    "SampleMultiplexer": SampleMultiplexer,
     "SHARDING_PRIORITIES": SHARDING_PRIORITIES,
     "SequenceWrapper": SequenceWrapper,
     "default_collate": default_collate,
@@ -49,11 +50,18 @@ IterableWrapper([1]).concat(IterableWrapper([2]), IterableWrapper([3]).batch(2))
 IterableWrapper([1]).zip(IterableWrapper([2]).map(abs))
 IterableWrapper([1]).zip_longest(IterableWrapper([2]), fill_value=0)
 IterableWrapper([1]).mux(IterableWrapper([2]))
+IterableWrapper([1]).mux_longest(IterableWrapper([2]))
+SampleMultiplexer({IterableWrapper([1]): 1, IterableWrapper([2]).batch(3): 0.5}, seed=4)
+IterableWrapper([1]).zip_with_iter(IterableWrapper([1]), int, ref_key_fn=abs, buffer_size=None)
+IterableWrapper([1]).zip_with_map(SequenceWrapper([1]), int, merge_fn=max, keep_key=True)
 IterableWrapper([1]).enumerate(starting_index=3)
 IterableWrapper([1]).header(limit=None)
 IterableWrapper([1]).cycle(count=2)
 IterableWrapper([1]).repeat(2)
 IterableWrapper([1]).fork(2, buffer_size=5, copy='deep')[1].map(abs)
+IterableWrapper([1]).fork(2, buffer_bytes=100, spill_dir='.')[0]
+IterableWrapper([1]).round_robin_demux(2, buffer_size=5)[1].batch(2)
+IterableWrapper([1]).random_split({'a': 0.5, 'b': 1}, 7, total_length=1)[1].map(abs)
 IterableWrapper([1]).demux(2, bool, drop_none=True)[0]
 IterableWrapper([(1, 2)]).fork(2)[1].map(operator.itemgetter(1))
 IterableWrapper([1]).prefetch(buffer_size=3)

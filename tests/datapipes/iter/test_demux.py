@@ -78,7 +78,7 @@ def test_keeps_what_waits_for_others_up_to_its_buffer() -> None:
     a, b = numbers(10).demux(2, lambda x: int(x >= 4), buffer_size=3)
     it = iter(b.concat(a))
     for _ in range(2):
-        with pytest.raises(BufferError, match=r"demux buffer overflow: .* and 4 wait for child 0; this"):
+        with pytest.raises(BufferError, match=r"demux buffer overflow: .* and child 0 lags behind by 4 elements"):
             next(it)
 
 
