@@ -174,11 +174,22 @@ REMOTE = [
     Specimen(
         "iter.save_by_iopath", "local", lambda tap: numbered(tap).save_by_iopath("w", partial(target, str(scratch())))
     ),
+    Specimen(
+        "iter.save_by_iopath",
+        "local, prefetched",
+        lambda tap: numbered(tap).save_by_iopath("w", partial(target, str(scratch()))).prefetch(2).batch(2),
+    ),
     *(specimen for operator in OF_THE_WEB for specimen in of_the_web(operator)),
     Specimen(
         "iter.list_files_by_s3",
         "a prefix",
         lambda tap: tap(s3("", "a", "b.csv")).list_files_by_s3(transfer=AT_ONCE),
+        stops=(0, 2, 6),
+    ),
+    shuffled(
+        "iter.list_files_by_s3",
+        "shuffled below and above",
+        lambda tap: tap(s3("", "b.csv")).shuffle().list_files_by_s3(transfer=AT_ONCE).shuffle(buffer_size=3),
         stops=(0, 2, 6),
     ),
     Specimen(
@@ -187,16 +198,36 @@ REMOTE = [
         lambda tap: tap(s3("a.csv", "c.csv")).load_files_by_s3(transfer=AT_ONCE).parse_csv(),
         stops=(0, 2, 6),
     ),
+    shuffled(
+        "iter.load_files_by_s3",
+        "shuffled, prefetched",
+        lambda tap: tap(s3(*NAMES, *NAMES)).shuffle().load_files_by_s3(transfer=AT_ONCE).prefetch(2).readlines(),
+        stops=(0, 2, 6),
+    ),
     Specimen(
         "iter.list_files_by_ais",
         "a bucket",
         lambda tap: tap(ais("", "")).list_files_by_ais(address(), transfer=AT_ONCE),
         stops=(0, 2, 6),
     ),
+    shuffled(
+        "iter.list_files_by_ais",
+        "shuffled below and above",
+        lambda tap: tap(ais("", "")).shuffle().list_files_by_ais(address(), transfer=AT_ONCE).shuffle(buffer_size=3),
+        stops=(0, 2, 6),
+    ),
     Specimen(
         "iter.load_files_by_ais",
         "rows",
         lambda tap: tap(ais("a.csv", "c.csv")).load_files_by_ais(address(), transfer=AT_ONCE).parse_csv(),
+        stops=(0, 2, 6),
+    ),
+    shuffled(
+        "iter.load_files_by_ais",
+        "shuffled, prefetched",
+        lambda tap: (
+            tap(ais(*NAMES, *NAMES)).shuffle().load_files_by_ais(address(), transfer=AT_ONCE).prefetch(2).readlines()
+        ),
         stops=(0, 2, 6),
     ),
     hub_specimen("streamed", lambda tap: hub()),

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from datapipes.checks import needs, same_length
+from datapipes.checks import needs, no_length, source_length
 from datapipes.errors import BadArgumentType
-from datapipes.on_error import OnError, check_policy
+from datapipes.on_error import OnError, check_policy, may_leave_out
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from datapipes.remote.body import opened_body
@@ -72,7 +72,10 @@ class WebReader(IterDataPipe[tuple[str, StreamWrapper]]):
 
         return opened
 
-    __len__ = same_length
+    def __len__(self) -> int:
+        if self.skip_on_error or may_leave_out(self):
+            raise no_length(self)
+        return source_length(self, self.source_datapipe)
 
 
 class HttpReader(WebReader):

@@ -212,6 +212,8 @@ def test_an_error_costs_its_own_element_only(server: Server) -> None:
     assert next(it)[1].read() == b"a"
     with pytest.warns(UserWarning, match=r"404 Not Found for url: .*/missing, skipping\.\.\.$"):
         assert [stream.read() for _, stream in urls.read_from_http(skip_on_error=True)] == [b"a", b"a"]
+    with pytest.raises(TypeError, match="valid length"):
+        len(urls.read_from_http(skip_on_error=True))
     with pytest.warns(UserWarning, match="goes on after HTTPError"):
         assert [stream.read() for _, stream in urls.read_from_http(on_error="skip")] == [b"a", b"a"]
 
