@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -82,8 +83,11 @@ class Server(ThreadingHTTPServer):
     daemon_threads = False
     block_on_close = True
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
+        self.scheme = "http" if tls is None else "https"
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
         self.pages: dict[str, Page] = {}
         self.requests: list[Seen] = []
         self.ending = threading.Event()
@@ -105,7 +109,7 @@ class Server(ThreadingHTTPServer):
         return int(self.server_address[1])
 
     def url(self, path: str, host: str = "127.0.0.1") -> str:
-        return f"http://{host}:{self.port}{path}"
+        return f"{self.scheme}://{host}:{self.port}{path}"
 
     def asked(self, path: str, method: str = "GET") -> list[Seen]:
         """The requests for one path."""
@@ -116,9 +120,9 @@ class Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving() -> Iterator[Server]:
+def serving(tls: ssl.SSLContext | None = None) -> Iterator[Server]:
     """A server that runs until the end of the block."""
-    server = Server()
+    server = Server(tls)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, name="http server")
     thread.start()
     try:

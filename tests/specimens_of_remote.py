@@ -19,6 +19,7 @@ from tests.specimens_of_files import CSV, name_of
 
 AT_ONCE = Transfer(timeout=5, deadline=20, retries=1, backoff=0)
 NAMES = list(FILES)
+TWICE = NAMES + NAMES
 
 
 @cache
@@ -46,13 +47,6 @@ def s3(*names: str) -> Pipe:
 
 def ais(*names: str) -> Pipe:
     return urls("ais://bucket", *names)
-
-
-def read_path(stream: Any) -> Any:
-    """The last part of a row's path, which is the same whatever port a server has, and what is in its stream."""
-    path, file = stream
-    with file:
-        return name_of(path), file.read()
 
 
 @cache
@@ -201,7 +195,7 @@ REMOTE = [
     shuffled(
         "iter.load_files_by_s3",
         "shuffled, prefetched",
-        lambda tap: tap(s3(*NAMES, *NAMES)).shuffle().load_files_by_s3(transfer=AT_ONCE).prefetch(2).readlines(),
+        lambda tap: tap(s3(*TWICE)).shuffle().load_files_by_s3(transfer=AT_ONCE).prefetch(2).readlines(),
         stops=(0, 2, 6),
     ),
     Specimen(
@@ -225,9 +219,7 @@ REMOTE = [
     shuffled(
         "iter.load_files_by_ais",
         "shuffled, prefetched",
-        lambda tap: (
-            tap(ais(*NAMES, *NAMES)).shuffle().load_files_by_ais(address(), transfer=AT_ONCE).prefetch(2).readlines()
-        ),
+        lambda tap: tap(ais(*TWICE)).shuffle().load_files_by_ais(address(), transfer=AT_ONCE).prefetch(2).readlines(),
         stops=(0, 2, 6),
     ),
     hub_specimen("streamed", lambda tap: hub()),

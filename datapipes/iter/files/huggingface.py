@@ -18,8 +18,8 @@ class HuggingFaceHubReader(IterDataPipe[Any]):
     """The rows that ``datasets.load_dataset(dataset, **config_kwargs)`` gives, streamed unless told otherwise.
 
     A position is that of the data set itself, so resuming reads again as little as the data set has to. A data set
-    with several splits needs ``split=`` (torchdata gave the names of the splits). How long it waits for the hub, and how
-    often it tries again, is for ``datasets`` to say (``HF_HUB_DOWNLOAD_TIMEOUT``, ``download_config=``).
+    with several splits needs ``split=`` (torchdata gave the names of the splits). How long it waits for the hub, and
+    how often it tries again, is for ``datasets`` to say (``HF_HUB_DOWNLOAD_TIMEOUT``, ``download_config=``).
 
     >>> HuggingFaceHubReader("json", data_files="rows.jsonl", split="train")
     HuggingFaceHubReader('json', data_files='rows.jsonl', split='train')

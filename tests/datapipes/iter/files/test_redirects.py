@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import ssl
 import traceback
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address
+from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
-from datapipes.errors import TransferError
+from datapipes.errors import TransferError, TransferTimeout
 from datapipes.iter import FSSpecFileOpener, IterableWrapper, Transfer
 from tests.http_server import File, Handler, Server, redirect, serving, status
 
 QUICK = Transfer(timeout=5, deadline=20, retries=1, backoff=0)
+DAY = timedelta(days=1)
 Reader = Callable[..., Any]
 
 
@@ -66,11 +75,63 @@ def test_schemes(server: Server, read: Reader, target: str) -> None:
             read(server.url("/a"))
 
 
-def test_from_https_to_http_is_refused() -> None:
-    from datapipes.remote.web import _redirected
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate for 127.0.0.1 and its key, in one file."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a test")])
+    signed = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now - DAY, now + DAY)
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    as_text = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    path: Path = tmp_path_factory.mktemp("tls") / "both.pem"
+    path.write_bytes(key.private_bytes(*as_text) + signed.public_bytes(as_text[0]))
+    return path
 
+
+@pytest.fixture
+def secure(certificate: Path) -> Iterator[Server]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    with serving(context) as server:
+        yield server
+
+
+def test_from_http_to_https_and_not_back(server: Server, secure: Server, certificate: Path) -> None:
+    server.pages |= {"/up": redirect(secure.url("/f")), "/f": File(b"in the open")}
+    secure.pages |= {"/f": File(b"text" * 100_000, breaks=[200_000]), "/down": redirect(server.url("/f"))}
+    assert by_http(server.url("/up"), verify=str(certificate)) == b"text" * 100_000
     with pytest.raises(TransferError, match="refused to follow a redirect from https"):
-        _redirected("https://host/a", "http://host/a", {"headers": {}})
+        by_http(secure.url("/down"), verify=str(certificate))
+    assert server.asked("/f") == []
+
+
+def test_from_https_to_http_is_refused_through_fsspec(server: Server, secure: Server, certificate: Path) -> None:
+    server.pages["/f"] = File(b"in the open")
+    secure.pages |= {"/f": File(b"text"), "/down": redirect(server.url("/f"))}
+    trusting: dict[str, Any] = {"ssl": ssl.create_default_context(cafile=str(certificate)), "skip_instance_cache": True}
+    [(_, stream)] = FSSpecFileOpener([secure.url("/f")], "rb", transfer=QUICK, **trusting)
+    assert stream.read() == b"text"
+    with pytest.raises(TransferError, match="refused to follow a redirect"):
+        list(FSSpecFileOpener([secure.url("/down")], "rb", transfer=QUICK, **trusting))
+    assert server.requests == []
+
+
+def test_a_certificate_that_nobody_vouches_for_is_not_tried_again(secure: Server) -> None:
+    with pytest.raises(requests.exceptions.SSLError):
+        by_http(secure.url("/f"))
+    assert secure.requests == []
+
+
+def test_a_secure_server_that_drips_is_left_at_the_deadline(secure: Server, certificate: Path) -> None:
+    secure.pages["/f"] = File(b"text" * 1000, drips=True)
+    patience = Transfer(timeout=5, deadline=0.5)
+    [(_, stream)] = IterableWrapper([secure.url("/f")]).read_from_http(transfer=patience, verify=str(certificate))
+    with pytest.raises(TransferTimeout):
+        stream.read()
 
 
 SENT = {"authorization", "cookie", "x-api-key"}
