@@ -41,7 +41,7 @@ def add_note(error: BaseException, end: structure.Pipe, progress: Progress) -> N
     error.add_note("\n".join(lines))
 
 
-_FUNCTIONS = ("fn", "filter_fn", "classifier_fn", "collate_fn", "key_fn")
+_FUNCTIONS = ("fn", "filter_fn", "classifier_fn", "collate_fn", "key_fn", "group_key_fn", "len_fn", "joiner")
 
 
 def _is_stray_stop(error: BaseException) -> bool:

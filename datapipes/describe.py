@@ -123,7 +123,8 @@ def _arguments(pipe: object, skip_source: bool, room: _Room) -> list[str]:
 
 
 def _same(value: object, default: object) -> bool:
-    return type(value) is type(default) and isinstance(value, bool | int | float | str | tuple) and value == default
+    comparable = isinstance(value, bool | int | float | str | tuple | BuiltinFunctionType)
+    return comparable and type(value) is type(default) and bool(value == default)
 
 
 def _named(name: str, value: Any, room: _Room) -> str:

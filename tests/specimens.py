@@ -5,14 +5,31 @@ from __future__ import annotations
 import datapipes.iter
 import datapipes.map
 from tests.specimen import Specimen
+from tests.specimens_of_caches import CACHED
 from tests.specimens_of_combinations import COMBINATIONS
 from tests.specimens_of_elements import ELEMENTWISE
 from tests.specimens_of_files import FILES
+from tests.specimens_of_frames import FRAMES
+from tests.specimens_of_groups import GROUPED
 from tests.specimens_of_orders import COMBINED, SHUFFLED
 from tests.specimens_of_remote import REMOTE
+from tests.specimens_of_texts import TEXTS
 from tests.specimens_of_users import MAPSTYLE, USERS
 
-SPECIMENS: list[Specimen] = [*ELEMENTWISE, *SHUFFLED, *COMBINED, *COMBINATIONS, *FILES, *REMOTE, *MAPSTYLE, *USERS]
+SPECIMENS: list[Specimen] = [
+    *ELEMENTWISE,
+    *SHUFFLED,
+    *COMBINED,
+    *COMBINATIONS,
+    *FILES,
+    *REMOTE,
+    *MAPSTYLE,
+    *USERS,
+    *GROUPED,
+    *TEXTS,
+    *CACHED,
+    *FRAMES,
+]
 
 WRAPPERS = {"iter.HuggingFaceHubReader", "iter.IterableWrapper", "iter.SampleMultiplexer", "map.SequenceWrapper"}
 """Operators without a method of their own, which the catalogues do not list."""

@@ -23,6 +23,7 @@ from zoneinfo import ZoneInfo
 import torch
 
 import datapipes.elements.arrays as element_arrays
+import datapipes.elements.frames as element_frames
 from datapipes.chunk import DataChunk
 from datapipes.elements.arrays import Parts
 
@@ -53,6 +54,8 @@ def kind_of(cls: type) -> str | None:
         if cls is np.ndarray or cls is np.str_ or cls is np.bytes_:
             return cls.__name__
         return "numpy scalar" if issubclass(cls, np.generic) else None
+    if cls.__module__.partition(".")[0] == "pandas":
+        return element_frames.kind_of(cls)
     return _BY_TYPE.get(cls)
 
 
@@ -115,7 +118,7 @@ def _make_datetime(year: int, month: int, day: int, *clock: Any) -> datetime:
     return datetime.combine(date(year, month, day), _make_time(*clock))
 
 
-_NONE, _INT, _FLOAT, _STR, _BYTES, _TUPLE = ((cls,) for cls in (type(None), int, float, str, bytes, tuple))
+_NONE, _INT, _FLOAT, _STR, _BYTES, _TUPLE, _LIST = ((cls,) for cls in (type(None), int, float, str, bytes, tuple, list))
 _ANY: tuple[type, ...] = ()
 _RAW = (bytes, bytearray)
 _ZONES = (type(None), timezone, ZoneInfo)
@@ -151,6 +154,8 @@ KINDS: Final[dict[str, Kind]] = {
     "ndarray": Kind((_STR + _TUPLE, _TUPLE, (*_RAW, list)), element_arrays.array_parts, element_arrays.make_array),
     "numpy scalar": Kind((_STR + _TUPLE, _BYTES), element_arrays.scalar_parts, element_arrays.make_scalar),
     "str_": Kind((_STR,), lambda text: (str.__str__(text),), element_arrays.make_str),
+    "DataFrame": Kind((_TUPLE, _TUPLE, _LIST), element_frames.frame_parts, element_frames.make_frame),
+    "Series": Kind((_ANY, _TUPLE, _TUPLE), element_frames.series_parts, element_frames.make_series),
     "bytes_": Kind((_BYTES,), lambda text: (bytes(text),), element_arrays.make_bytes),
 }
 _TYPES: tuple[type, ...] = (

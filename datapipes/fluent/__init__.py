@@ -12,6 +12,7 @@ from typing import TypeVar
 from datapipes.fluent.combining import CombiningMethods
 from datapipes.fluent.elements import ElementMethods
 from datapipes.fluent.files import FileMethods
+from datapipes.fluent.frames import FrameMethods
 from datapipes.fluent.grouping import GroupingMethods
 from datapipes.fluent.mapstyle import MapMethods
 from datapipes.fluent.remote import RemoteMethods
@@ -27,6 +28,7 @@ class IterMethods(
     FileMethods[T_co],
     RemoteMethods[T_co],
     ServiceMethods[T_co],
+    FrameMethods[T_co],
 ):
     """Every method of an IterDataPipe."""
 

@@ -178,7 +178,7 @@ def test_functions_are_registered_and_replaced() -> None:
         ("bacth", "; did you mean 'batch'?"),
         ("shuffel", "; did you mean 'shuffle'?"),
         ("scalled", "; did you mean 'scaled'?"),
-        ("in_memory_cache", "; MapDataPipe has it, and to_map_datapipe() makes one of this pipe"),
+        ("to_iter_datapipe", "; MapDataPipe has it, and to_map_datapipe() makes one of this pipe"),
         ("nothing_like_it", ""),
         ("_private", ""),
     ],

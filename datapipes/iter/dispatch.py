@@ -1,0 +1,53 @@
+"""sharding_round_robin_dispatch: a mark that says where a graph is run once for all workers.
+
+What is above the mark is read in one place, and its elements are dealt out to the workers in turn, instead of every
+worker reading all of it. A reading service with worker processes finds the mark by its class, ``find_dps(traverse_dps
+(graph), ShardingRoundRobinDispatcher)``; in one process there is nobody to deal to, and the elements pass through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from datapipes.checks import reread, same_length
+from datapipes.describe import stage
+from datapipes.opening import Opening
+from datapipes.pipe import IterDataPipe
+from datapipes.sharding import SHARDING_PRIORITIES
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class ShardingRoundRobinDispatcher(IterDataPipe[T_co]):
+    """The same elements, which worker processes take in turn: what is above is run once for all of them.
+
+    Only workers can be dealt to; that is the default (torchdata's own default was refused).
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper(range(3)).sharding_round_robin_dispatch())
+    [0, 1, 2]
+    """
+
+    _fluent: ClassVar[str | None] = "sharding_round_robin_dispatch"
+
+    def __init__(
+        self,
+        source_datapipe: IterDataPipe[T_co],
+        sharding_group_filter: SHARDING_PRIORITIES | None = SHARDING_PRIORITIES.MULTIPROCESSING,
+    ) -> None:
+        self.source_datapipe = source_datapipe
+        self.sharding_group_filter = sharding_group_filter
+        if sharding_group_filter is not SHARDING_PRIORITIES.MULTIPROCESSING:
+            raise NotImplementedError(
+                "`sharding_round_robin_dispatch` currently only supports `SHARDING_PRIORITIES.MULTIPROCESSING`, "
+                f"got {sharding_group_filter!r}, in {stage(self)}"
+            )
+
+    def _open(self, at: Opening) -> Iterator[T_co]:
+        return at.source(self.source_datapipe)
+
+    def _reread(self, indices: Sequence[int]) -> list[Any] | None:
+        return reread(self.source_datapipe, indices)
+
+    __len__ = same_length

@@ -1,0 +1,1 @@
+"""The operators on data frames are in this folder."""

@@ -1,0 +1,98 @@
+"""dataframe, _to_dataframes_pipe: rows put together into data frames of pandas.
+
+Both are a ``batch`` and a ``map``; pandas is imported when one is built, and not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from datapipes.checks import needs_callable
+from datapipes.errors import BadArgument, GraphError
+from datapipes.on_error import OnError
+from datapipes.pipe import IterDataPipe
+
+
+def needs_pandas(method: str) -> Any:
+    """The module pandas; an error that says how to install it, if it is missing."""
+    try:
+        import pandas as pd
+    except ModuleNotFoundError as error:
+        raise GraphError(f"{method}() requires pandas: install it with `pip install loader2[dataframes]`") from error
+    return pd
+
+
+def DataFrameMaker(
+    source_dp: IterDataPipe[Any],
+    dataframe_size: int = 1000,
+    dtype: Any = None,
+    dtype_generator: Callable[[], Any] | None = None,
+    columns: Sequence[Any] | None = None,
+    device: str = "",
+    *,
+    on_error: OnError = "raise",
+    max_errors: int | float | None = None,
+) -> IterDataPipe[Any]:
+    """Data frames of ``dataframe_size`` rows; a row is a dict, a list or tuple, or the value of a single column.
+
+    ``dtype`` is what pandas' ``astype`` takes: a dtype, or one by column; or a schema of pyarrow, whose types the
+    columns then have. A ``dtype_generator`` is called for one where ``dtype`` is None, for dtypes that cannot be
+    pickled. ``on_error`` is about whole frames, made of the list of their rows. The frames are pandas', where
+    torchdata's were those of torcharrow, which is no longer maintained.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> for frame in IterableWrapper([(1, "a"), (2, "b"), (3, "c")]).dataframe(2, columns=["x", "y"]):
+    ...     print(frame.to_dict("list"))
+    {'x': [1, 2], 'y': ['a', 'b']}
+    {'x': [3], 'y': ['c']}
+    """
+    needs_pandas("dataframe")
+    if device not in ("", "cpu"):
+        raise BadArgument(f"device must be '' or 'cpu', got {device!r}: pandas' frames live in main memory")
+    if dtype_generator is not None:
+        needs_callable("dataframe", dtype_generator)
+    make = partial(frame_of, columns=columns, dtype=dtype, dtype_generator=dtype_generator)
+    return source_dp.batch(dataframe_size).map(make, on_error=on_error, max_errors=max_errors)
+
+
+def ExampleAggregateAsDataFrames(
+    source_datapipe: IterDataPipe[Any], dataframe_size: int = 10, columns: Sequence[Any] | None = None
+) -> IterDataPipe[Any]:
+    """Data frames of ``dataframe_size`` rows; ``dataframe`` does the same, and can be told the dtypes.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> [len(frame) for frame in IterableWrapper(range(5))._to_dataframes_pipe(3, columns=["x"])]
+    [3, 2]
+    """
+    needs_pandas("_to_dataframes_pipe")
+    return source_datapipe.batch(dataframe_size).map(partial(frame_of, columns=columns))
+
+
+def frame_of(
+    rows: Sequence[Any],
+    columns: Sequence[Any] | None = None,
+    dtype: Any = None,
+    dtype_generator: Callable[[], Any] | None = None,
+) -> Any:
+    """A data frame of these rows."""
+    import pandas as pd
+
+    if dtype is None and dtype_generator is not None:
+        dtype = dtype_generator()
+    if type(dtype).__module__.partition(".")[0] == "pyarrow" and isinstance(dtype, Iterable):
+        dtype = {field.name: pd.ArrowDtype(field.type) for field in dtype}
+    if columns is None and isinstance(dtype, dict) and not any(isinstance(row, dict) for row in rows):
+        columns = list(dtype)
+    frame = pd.DataFrame(list(map(_row, rows)), columns=columns)
+    return frame if dtype is None else frame.astype(dtype)
+
+
+def _row(row: Any) -> Any:
+    """A row as pandas understands it: a single value is a row of one column."""
+    if isinstance(row, dict | list | tuple):
+        return row
+    if hasattr(row, "tolist"):  # arrays and tensors, of one value or several
+        row = row.tolist()
+    return list(row) if isinstance(row, Iterable) and not isinstance(row, str | bytes) else [row]
