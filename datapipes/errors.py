@@ -6,6 +6,9 @@ Loader2Error
 ├── BadArgument (ValueError)             an argument out of range, found when the pipe is built
 ├── BadArgumentType (TypeError)          an argument of the wrong kind, found when the pipe is built
 ├── TooManyErrors (RuntimeError)         more errors than a stage's max_errors lets pass; the last of them is its cause
+├── TransferError (OSError)              a remote file that could not be read, or not to its end
+│   ├── CutShort                         the other side ended it too early
+│   └── TransferTimeout (TimeoutError)   it took longer than was allowed
 ├── StateError (ValueError)              a saved state that does not fit, or that is not safe to load
 │   └── UnsafeState                      bytes in a state that would need more than plain data to load
 ├── UnsavableElement (TypeError)         a buffered element that cannot be put into a state
@@ -53,6 +56,18 @@ class BadArgumentType(Loader2Error, TypeError):
 
 class TooManyErrors(Loader2Error, RuntimeError):
     """A stage met more errors than its ``max_errors`` lets pass."""
+
+
+class TransferError(Loader2Error, OSError):
+    """A remote file that could not be read, or not to its end; the message names it, without its secrets."""
+
+
+class CutShort(TransferError):
+    """A remote file that ended before it should; it is never handed on as a short file."""
+
+
+class TransferTimeout(TransferError, TimeoutError):
+    """A remote file that was not there within the time allowed."""
 
 
 class StateError(Loader2Error, ValueError):

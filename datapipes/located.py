@@ -10,7 +10,7 @@ from __future__ import annotations
 from json import JSONDecodeError
 from typing import TypeVar
 
-from datapipes.shortened import shortened, without_secrets
+from datapipes.shortened import hide, shortened
 
 E = TypeVar("E", bound=Exception)
 
@@ -34,4 +34,4 @@ def located(error: E, where: str) -> E:
 
 def named(path: object) -> str:
     """The name of a file, as it is written into errors."""
-    return without_secrets(path) if isinstance(path, str) else shortened(path)
+    return hide(path) if isinstance(path, str) else shortened(path)

@@ -19,10 +19,13 @@ _SECRET_NAMES = re.compile(
     r"|(api|access|account|private|secret|storage)_?key|^auth$|(^|(auth|access|api|bearer|refresh|session|security|sas)_?)token$",
     re.IGNORECASE,
 )
-_IN_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_IN_URL = re.compile(r"(?<=://)[^/?#\s'\"]+(?=@)")  # up to the last @, because a password may have one
 _IN_QUERY = re.compile(
-    r"(?<=[?&])([\w-]*(?:sig|signature|token|secret|password|key|credential)[\w-]*)=[^&#\s]*", re.IGNORECASE
+    r"(?<=[?&;#])([\w.%-]*(?:signature|token|secret|passw|pwd|credential|session|jwt|auth(?!or)"
+    r"|(?:api|access|account|private)[_-]?key|(?<![a-z])(?:sig|key)(?![a-z]))[\w.%-]*)=[^&;#\s'\"]*",
+    re.IGNORECASE,
 )
+_IN_HEADER = re.compile(r"\b((?:proxy-)?authorization|(?:set-)?cookie)(['\"]?\s*[:=]\s*)[^\r\n}]+", re.IGNORECASE)
 
 _MANY = 20
 
@@ -33,8 +36,20 @@ def is_secret(name: object, value: object) -> bool:
     >>> is_secret("api_key", "abc"), is_secret("pad_token", "abc"), is_secret("password", None)
     (True, False, False)
     """
-    plain = isinstance(value, str | bytes) and isinstance(name, str)
-    return plain and _SECRET_NAMES.search(str(name).replace("-", "_")) is not None
+    if not isinstance(name, str):
+        return False
+    if name.lower() in ("auth", "cookies"):  # of requests: a pair, a dict, or an object that holds them
+        return value is not None and not isinstance(value, bool | int | float)
+    return isinstance(value, str | bytes) and _SECRET_NAMES.search(name.replace("-", "_")) is not None
+
+
+def hide(text: str) -> str:
+    """A text without the secrets of the URLs and headers in it.
+
+    >>> hide("GET https://me:secret@host/file?token=abc&part=1 failed")
+    'GET https://***@host/file?token=***&part=1 failed'
+    """
+    return _IN_HEADER.sub(r"\1\2***", _IN_QUERY.sub(r"\1=***", _IN_URL.sub("***", text)))
 
 
 def shortened(value: object) -> str:
@@ -48,15 +63,6 @@ def shortened(value: object) -> str:
     return _short.repr(value)
 
 
-def without_secrets(text: str) -> str:
-    """A text in full, but for what URLs in it carry of secrets.
-
-    >>> without_secrets("https://me:secret@host/file")
-    'https://***@host/file'
-    """
-    return _IN_QUERY.sub(r"\1=***", _IN_URL.sub("***", text))
-
-
 class _Short(reprlib.Repr):
     """reprlib's sorts a dict or set as a whole to show four of its items, and prints what is like a list in full."""
 
@@ -66,7 +72,7 @@ class _Short(reprlib.Repr):
         self.maxlist = self.maxtuple = self.maxdict = self.maxset = self.maxfrozenset = self.maxdeque = 4
 
     def repr_str(self, text: str, level: int) -> str:
-        return super().repr_str(without_secrets(text), level)
+        return super().repr_str(hide(text), level)
 
     def repr_bytes(self, data: bytes, level: int) -> str:
         return repr(data) if len(data) <= self.maxother else f"{data[: self.maxother - 20]!r}..."

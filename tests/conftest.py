@@ -17,8 +17,11 @@ from multiprocessing import active_children, forkserver, resource_tracker
 from pathlib import Path
 from time import monotonic
 
+import fsspec.asyn
 import pytest
 from hypothesis import settings
+
+from tests import specimen_server
 
 GRACE = 1.0
 
@@ -54,6 +57,11 @@ def serves_the_process(thread: threading.Thread) -> bool:
     """Whether a library started this thread once and for all, so that no test could end it."""
     if thread.name == "fsspecIO":  # fsspec's event loop, shared by all its asynchronous file systems
         return True
+    if thread.name == specimen_server.NAME:  # serves the remote specimens
+        return True
+    if thread.name.startswith("asyncio_"):  # where that loop looks up the names of hosts
+        executor = getattr(fsspec.asyn.loop[0], "_default_executor", None)
+        return thread in getattr(executor, "_threads", ())
     return type(thread).__module__ == "tqdm._monitor"  # refreshes the bars that stand still
 
 

@@ -15,6 +15,7 @@ from tests.specimens_of_groups import GROUPED
 from tests.specimens_of_memory_caches import CACHED
 from tests.specimens_of_orders import COMBINED, SHUFFLED
 from tests.specimens_of_records import RECORDS
+from tests.specimens_of_remote import REMOTE
 from tests.specimens_of_texts import TEXTS
 from tests.specimens_of_transforms import TRANSFORMS
 from tests.specimens_of_users import MAPSTYLE, USERS
@@ -28,6 +29,7 @@ SPECIMENS: list[Specimen] = [
     *FILES,
     *ARCHIVES,
     *RECORDS,
+    *REMOTE,
     *MAPSTYLE,
     *USERS,
     *GROUPED,
@@ -38,6 +40,7 @@ SPECIMENS: list[Specimen] = [
 ]
 
 WRAPPERS = {"iter.IterableWrapper", "iter.SampleMultiplexer", "iter.Sampler", "map.SequenceWrapper"}
+WRAPPERS = {"iter.HuggingFaceHubReader", "iter.IterableWrapper", "iter.SampleMultiplexer", "map.SequenceWrapper"}
 """Operators without a method of their own, which the catalogues do not list."""
 
 BEYOND_THE_CATALOGUE = {"service.prefetch", "users.generator", "users.iterator", "users.torch", "users.stateful"}

@@ -31,6 +31,8 @@ HELPING = {
     *(f"datapipes.iter.caching.{name}" for name in ("budget", "listfile", "making", "production")),
     *("datapipes.iter.frames.tape", "datapipes.iter.hub", "datapipes.iter.inputs", "datapipes.iter.spill"),
     *("datapipes.iter.files.tables", "datapipes.iter.files.text_lines", "datapipes.iter.files.tf_examples"),
+    *("datapipes.iter.frames.tape", "datapipes.iter.hub", "datapipes.iter.inputs", "datapipes.iter.spill"),
+    *("datapipes.iter.files.atomic", "datapipes.iter.files.locks"),
 }
 # What an operator reads is its first parameter and an attribute of the same name, which users' code relies on.
 FIRST = {
@@ -45,6 +47,9 @@ FIRST = {
             "threadpool_map",
         ),
         *("cycle", "enumerate", "header", "parse_csv", "parse_csv_as_dict", "prefetch", "readlines", "repeat"),
+        *("list_files_by_ais", "list_files_by_s3", "load_files_by_ais", "load_files_by_s3"),
+        *("open_files_by_fsspec", "open_files_by_iopath", "save_by_fsspec", "save_by_iopath"),
+        *("read_from_gdrive", "read_from_http", "read_from_remote"),
         *("random_split", "sharding_filter", "unzip", "zip_with_iter"),
         *("lines_to_paragraphs", "shard_expand", "sharding_round_robin_dispatch"),
         *("_dataframes_as_tuples", "_dataframes_concat", "_dataframes_filter", "_dataframes_per_row"),
@@ -56,7 +61,7 @@ FIRST = {
     "source_iterdatapipe": {"zip_with_map"},
     "datapipes": {"concat", "mux", "mux_longest", "zip", "zip_longest"},
     "source_dp": {"dataframe", "in_memory_cache", "load_parquet_as_df"},
-    "root": {"list_files"},
+    "root": {"list_files", "list_files_by_fsspec", "list_files_by_iopath"},
 }
 
 

@@ -18,6 +18,8 @@ from datapipes.fluent.frames import FrameMethods
 from datapipes.fluent.grouping import GroupingMethods
 from datapipes.fluent.mapstyle import MapMethods
 from datapipes.fluent.records import RecordMethods
+from datapipes.fluent.remote import RemoteMethods
+from datapipes.fluent.services import ServiceMethods
 from datapipes.fluent.transforms import TransformMethods
 
 T_co = TypeVar("T_co", covariant=True)
@@ -33,6 +35,8 @@ class IterMethods(
     CachingMethods[T_co],
     ArchiveMethods[T_co],
     RecordMethods[T_co],
+    RemoteMethods[T_co],
+    ServiceMethods[T_co],
 ):
     """Every method of an IterDataPipe."""
 

@@ -17,19 +17,27 @@ from datapipes.iter.cycle import Cycler
 from datapipes.iter.demux import Demultiplexer, RoundRobinDemultiplexer
 from datapipes.iter.dispatch import ShardingRoundRobinDispatcher
 from datapipes.iter.expand import ShardExpander
+from datapipes.iter.files.ais import AISFileLister, AISFileLoader
 from datapipes.iter.files.arrow import ArrowReader
 from datapipes.iter.files.csv import CSVDictParser, CSVParser
 from datapipes.iter.files.csv_columns import CSVColumnReader
 from datapipes.iter.files.decompress import Bz2FileLoader, Decompressor, Extractor, XzFileLoader
+from datapipes.iter.files.fsspec_files import FSSpecFileLister, FSSpecFileOpener, FSSpecSaver
+from datapipes.iter.files.gdrive import GDriveReader
 from datapipes.iter.files.hash import HashChecker
+from datapipes.iter.files.http import HttpReader
+from datapipes.iter.files.huggingface import HuggingFaceHubReader
+from datapipes.iter.files.iopath_files import IoPathFileLister, IoPathFileOpener, IoPathSaver
 from datapipes.iter.files.json import JsonLinesParser, JsonParser
 from datapipes.iter.files.lines import LineReader
 from datapipes.iter.files.listing import FileLister
+from datapipes.iter.files.online import OnlineReader
 from datapipes.iter.files.opening import FileOpener
 from datapipes.iter.files.parquet import ParquetDataFrameLoader, ParquetReader, RowGroupLister
 from datapipes.iter.files.rar import RarArchiveLoader
 from datapipes.iter.files.reading import StreamReader
 from datapipes.iter.files.routed_decode import RoutedDecoder
+from datapipes.iter.files.s3 import S3FileLister, S3FileLoader
 from datapipes.iter.files.saving import Saver
 from datapipes.iter.files.tar import TarArchiveLoader
 from datapipes.iter.files.tfrecord import TFRecordLoader
@@ -67,6 +75,7 @@ from datapipes.iter.wrapper import IterableWrapper
 from datapipes.iter.zipping import Zipper, ZipperLongest
 from datapipes.map.from_iter import IterToMapConverter
 from datapipes.pipe import IterDataPipe
+from datapipes.remote.transfer import Transfer
 
 CATALOGUE = {
     "_dataframes_as_tuples": DataFramesAsTuplesPipe,
@@ -100,7 +109,13 @@ CATALOGUE = {
     "in_memory_cache": InMemoryCacheHolder,
     "lines_to_paragraphs": ParagraphAggregator,
     "list_files": FileLister,
+    "list_files_by_ais": AISFileLister,
+    "list_files_by_fsspec": FSSpecFileLister,
+    "list_files_by_iopath": IoPathFileLister,
+    "list_files_by_s3": S3FileLister,
     "list_row_groups": RowGroupLister,
+    "load_files_by_ais": AISFileLoader,
+    "load_files_by_s3": S3FileLoader,
     "load_from_bz2": Bz2FileLoader,
     "load_from_rar": RarArchiveLoader,
     "load_from_tar": TarArchiveLoader,
@@ -116,6 +131,8 @@ CATALOGUE = {
     "mux_longest": MultiplexerLongest,
     "on_disk_cache": OnDiskCacheHolder,
     "open_files": FileOpener,
+    "open_files_by_fsspec": FSSpecFileOpener,
+    "open_files_by_iopath": IoPathFileOpener,
     "parse_csv": CSVParser,
     "parse_csv_as_dict": CSVDictParser,
     "parse_json_files": JsonParser,
@@ -125,6 +142,9 @@ CATALOGUE = {
     "random_split": RandomSplitter,
     "read_arrow": ArrowReader,
     "read_csv_columns": CSVColumnReader,
+    "read_from_gdrive": GDriveReader,
+    "read_from_http": HttpReader,
+    "read_from_remote": OnlineReader,
     "read_from_stream": StreamReader,
     "read_parquet": ParquetReader,
     "readlines": LineReader,
@@ -132,6 +152,8 @@ CATALOGUE = {
     "round_robin_demux": RoundRobinDemultiplexer,
     "routed_decode": RoutedDecoder,
     "rows2columnar": Rows2Columnar,
+    "save_by_fsspec": FSSpecSaver,
+    "save_by_iopath": IoPathSaver,
     "save_to_disk": Saver,
     "set_length": LengthSetter,
     "shard_expand": ShardExpander,
@@ -154,6 +176,8 @@ CATALOGUE = {
 
 __all__ = [
     "CATALOGUE",
+    "AISFileLister",
+    "AISFileLoader",
     "ArrowReader",
     "BatchAsyncMapper",
     "BatchMapper",
@@ -177,6 +201,9 @@ __all__ = [
     "Enumerator",
     "ExampleAggregateAsDataFrames",
     "Extractor",
+    "FSSpecFileLister",
+    "FSSpecFileOpener",
+    "FSSpecSaver",
     "FileLister",
     "FileOpener",
     "Filter",
@@ -184,12 +211,18 @@ __all__ = [
     "FlatMapper",
     "Flattener",
     "Forker",
+    "GDriveReader",
     "Grouper",
     "HashChecker",
     "Header",
+    "HttpReader",
+    "HuggingFaceHubReader",
     "InBatchShuffler",
     "InMemoryCacheHolder",
     "IndexAdder",
+    "IoPathFileLister",
+    "IoPathFileOpener",
+    "IoPathSaver",
     "IterDataPipe",
     "IterKeyZipper",
     "IterableWrapper",
@@ -205,6 +238,7 @@ __all__ = [
     "Multiplexer",
     "MultiplexerLongest",
     "OnDiskCacheHolder",
+    "OnlineReader",
     "ParagraphAggregator",
     "ParquetDataFrameLoader",
     "ParquetReader",
@@ -218,6 +252,8 @@ __all__ = [
     "RoutedDecoder",
     "RowGroupLister",
     "Rows2Columnar",
+    "S3FileLister",
+    "S3FileLoader",
     "SampleMultiplexer",
     "Sampler",
     "Saver",
@@ -233,6 +269,7 @@ __all__ = [
     "TFRecordLoader",
     "TarArchiveLoader",
     "ThreadPoolMapper",
+    "Transfer",
     "UnBatcher",
     "UnZipper",
     "WebDataset",

@@ -82,6 +82,19 @@ IterableWrapper(['.']).list_files(masks='*.py', recursive=True)
 IterableWrapper(['a']).open_files(mode='rb').readlines(strip_newline=False)
 IterableWrapper(['a']).open_files().parse_csv(skip_lines=1, delimiter=';')
 IterableWrapper(['a']).open_files().parse_csv_as_dict(return_path=True, fieldnames=['a'])
+IterableWrapper(['s3://b']).list_files_by_fsspec(masks='*.csv', key='me', secret='***')
+IterableWrapper(['https://***@host/a']).open_files_by_fsspec(mode='rb', kwargs_for_open={'block_size': 0})
+IterableWrapper([('a', 'b')]).save_by_fsspec(mode='wb', filepath_fn=str)
+IterableWrapper(['.']).list_files_by_iopath(masks='*.py')
+IterableWrapper(['a']).open_files_by_iopath(mode='rb')
+IterableWrapper([('a', 'b')]).save_by_iopath(mode='wb')
+IterableWrapper(['s3://b']).list_files_by_s3(length=3, region='eu-west-1')
+IterableWrapper(['s3://b/a']).load_files_by_s3(request_timeout_ms=500)
+IterableWrapper(['ais://b']).list_files_by_ais('http://host', length=3)
+IterableWrapper(['ais://b/a']).load_files_by_ais('http://host')
+IterableWrapper(['http://host/a']).read_from_http(timeout=5, auth='***')
+IterableWrapper(['http://host/a']).read_from_gdrive(skip_on_error=True)
+IterableWrapper(['http://host/a']).read_from_remote(on_error='skip', max_errors=3)
 IterableWrapper([(1, 2)]).to_map_datapipe(key_value_fn=divmod).map(fn=str)
 SequenceWrapper({'a': 1}, deepcopy=False)
 SequenceWrapper([1]).batch(2).concat(SequenceWrapper([2])).zip(SequenceWrapper([3]))
@@ -153,6 +166,8 @@ def test_every_operator_is_among_the_calls() -> None:
         "_to_dataframes_pipe",
     }
     assert missing <= {*compositions, "pin_memory", "list_files_by_fsspec"}, missing
+    compositions = {"unzip", "bucketbatch", "dataframe", "_dataframes_concat", "_to_dataframes_pipe"}
+    assert missing <= compositions, missing
     assert operators()
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from datapipes.iter import IterableWrapper
-from datapipes.shortened import is_secret, shortened
+from datapipes.shortened import hide, is_secret, shortened
 
 
 class Pair(NamedTuple):
@@ -89,3 +89,38 @@ def test_names_that_say_secret(name: str) -> None:
 @pytest.mark.parametrize("name", ["key", "pad_token", "tokens", "tokenizer", "author", "keys", "passes", 3, None])
 def test_names_that_do_not(name: object) -> None:
     assert not is_secret(name, "text")
+
+
+@pytest.mark.parametrize("name", ["auth", "cookies"])
+def test_what_holds_credentials_is_not_shown_either(name: str) -> None:
+    assert is_secret(name, ("me", "hush"))
+    assert is_secret(name, {"sid": "hush"})
+    assert not is_secret(name, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://me:hush@host/file",
+        "https://me:a@hush@host/file",
+        "http://host/file?X-Amz-Signature=hush&x=1",
+        "http://host/file?X-Amz-Credential=hush%2F2026",
+        "http://host/file?x=1&sig=hush",
+        "http://host/file?AWSAccessKeyId=hush",
+        "http://host/file?key=hush",
+        "http://host/#access_token=hush",
+        "{'Authorization': 'Bearer hush', 'x': 1}",
+        "Cookie: sid=hush; b=hush",
+    ],
+)
+def test_secrets_in_a_text_are_hidden(text: str) -> None:
+    assert "hush" not in hide(text)
+    assert hide(hide(text)) == hide(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["http://host:80/a?page=2&author=x&keyword=y&design=z#top", "s3://bucket/key=1/x", "mail me@home, https://x"],
+)
+def test_what_is_no_secret_is_shown(text: str) -> None:
+    assert hide(text) == text
