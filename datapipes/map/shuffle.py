@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 
 from datapipes.counting import Given
+from datapipes.indexed import Indexed
 from datapipes.iter.from_map import keys_of
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe, MapDataPipe
@@ -51,7 +52,13 @@ class Shuffler(IterDataPipe[T_co]):
         if self._enabled:
             order = torch.randperm(len(order), generator=torch.Generator().manual_seed(seed)).tolist()
         for position in given.following(order):
-            yield self.datapipe[self.indices[position]]
+            yield self._at(position)
+
+    def _at(self, position: int) -> T_co:
+        return self.datapipe[self.indices[position]]
+
+    def _indexed(self) -> Indexed | None:
+        return None if self._enabled else Indexed(len(self.indices), self._at)
 
     def __len__(self) -> int:
         return len(self.indices)
