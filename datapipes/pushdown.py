@@ -1,0 +1,248 @@
+"""Pushdown: a shard makes only its own elements, and they are those of the plain definition, in the same order.
+
+``sharding_filter`` is defined as every n-th element of the stream above it. Read as it is written, each of n shards
+makes the whole of that stream. So a session rewrites its private copy of the graph, if there are several shards:
+
+1. **The filter and a one-to-one stage commute**, whatever is above them: every n-th of ``f`` of all is ``f`` of every
+   n-th. Such stages are ``map``, ``collate``, ``open_files`` and whatever else makes one element of one (a ``"map"``
+   step), and those that hand on what they take (``_commutes``), like ``prefetch``.
+2. **A stream that can be read by position is read at the positions of the shard.** It is its positions 0, 1, 2 ..., and
+   below them a one-to-one stage, the ``Reader``; by rule 1 the filter goes in between. What can be read by position is
+   said in ``datapipes.indexed``: sequences and map-style pipes, and zip, enumerate, header, concat, cycle of those.
+3. **A shuffle and a one-to-one stage commute** above such a stream: how a shuffle orders elements does not depend on
+   what they are. It then shuffles positions, and what is to be made of them is made below the filter.
+4. **The shuffle of a map-style pipe is the shuffle of its positions**, and is read like one.
+5. **Every n-th number of a range is a range**: positions that nobody has shuffled are not even counted through.
+
+All else stops the climb from the filter upwards, because what it gives hangs on what came before or on how much there
+was: ``filter``, ``flatmap``, ``batch``, forks, users' classes, and stages that tolerate errors (``on_error``).
+
+Stages keep their places, and with them their seeds and cells; positions take the place of what they are positions of,
+and a shuffle stays above the filter, where all shards share its seed. An element that raises keeps its position: it is
+an error of the shard that it belongs to, whereas read as written each shard meets it. What can be read by position is
+as long as it was when it was opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from operator import length_hint
+from typing import Any, ClassVar
+
+from datapipes import structure
+from datapipes.cells import Cell, count
+from datapipes.counting import Given
+from datapipes.errors import StateError
+from datapipes.indexed import Indexed, indexed, only_source
+from datapipes.iter.prefetch import Prefetcher
+from datapipes.iter.shard import ShardingFilter
+from datapipes.iter.shuffle import Shuffler
+from datapipes.iter.wrapper import IterableWrapper
+from datapipes.map.shuffle import Shuffler as MapShuffler
+from datapipes.opening import Opening
+from datapipes.pipe import IterDataPipe, MapDataPipe
+from datapipes.seeds import Run
+from datapipes.steps import Step
+from datapipes.structure import Pipe
+
+
+def push_down(end: Pipe, opened: Sequence[Pipe], run: Run) -> Pipe:
+    """The same graph with its filters as near to its sources as they go.
+
+    The graph is an unfolded one, and ``opened`` are the stages that a session opens by itself.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> graph = structure.unfold(IterableWrapper("ab").map(str.upper).sharding_filter().batch(2))
+    >>> push_down(graph, structure.walk(graph), Run(seed=0, shard=(2, 0)))
+    IterableWrapper('ab').sharding_filter().map(str.upper).batch(2)
+    """
+    filters = {structure.place_of(stage): stage for stage in opened if _is(stage, ShardingFilter)}
+    for shard in filters.values():
+        shard._opened_as = shard._shard(run)  # one that is read by position will never be opened
+    several = {place for place, shard in filters.items() if shard._opened_as[0] > 1}
+
+    def rule(stage: Pipe) -> Pipe:
+        return _pushed(stage) if structure.place_of(stage) in several else stage
+
+    return structure.rewrite(end, rule) if several else end
+
+
+def _pushed(shard: Pipe) -> Pipe:
+    """A filter with what goes below it below it, and with what it can read by position read so."""
+    one_to_one: list[Pipe] = []
+    shuffles: list[Pipe] = []
+    before_shuffles: tuple[int, Pipe] | None = None
+    top = shard.source_datapipe
+    while True:
+        if _is(top, Shuffler):
+            before_shuffles = before_shuffles or (len(one_to_one), top)
+            shuffles.append(top)
+        elif _is_one_to_one(top):
+            one_to_one.append(top)
+        else:
+            break
+        top = only_source(top)
+    found = _positions(top)
+    if found is None:
+        if before_shuffles is not None:
+            number, top = before_shuffles
+            one_to_one, shuffles = one_to_one[:number], []
+        found = top, None
+    source, read = found
+    if not shuffles and _numbers(source) is not None:
+        new = _put(shard, source, as_class=Slice)
+    else:
+        for shuffle in reversed(shuffles):
+            source = _put(shuffle, source)
+        new = _put(shard, source)
+    if read is not None:
+        new = Reader(new, read)
+    for stage in reversed(one_to_one):
+        new = _put(stage, new)
+    return new
+
+
+def _is(stage: Pipe, kind: type) -> bool:
+    return structure.is_native(stage) and isinstance(stage, kind)
+
+
+def _is_one_to_one(stage: Pipe) -> bool:
+    if not structure.is_native(stage) or stage.on_error != "raise" or only_source(stage) is None:
+        return False
+    step = stage._step()
+    return bool(stage._commutes if step is None else step.kind == "map")
+
+
+def _put(stage: Pipe, source: Pipe, as_class: type | None = None) -> Pipe:
+    """A copy of a stage that reads another stream."""
+    new: Pipe = object.__new__(as_class or type(stage))
+    structure.fill(new, stage, lambda parent: source if structure.is_stream(parent) else parent)
+    return new
+
+
+def _positions(pipe: Pipe) -> tuple[Pipe, Pipe | None] | None:
+    """What stands for a stream while it is shuffled and sharded, and what is read afterwards, at the positions left.
+
+    Where reading costs nothing, the stream itself stands for itself. None if it cannot be read by position.
+    """
+    if _is(pipe, MapShuffler):
+        shuffled, plain = _put(pipe, pipe), _put(pipe, pipe).set_shuffle(False)
+        shuffled.datapipe, shuffled.indices = _Keys(), range(len(pipe.indices))
+        return shuffled, plain
+    streams = [stage for stage in structure.walk(pipe) if structure.is_stream(stage)]
+    if indexed(pipe) is None or any(isinstance(stage, Prefetcher) for stage in streams):
+        return None  # to read past a thread would be to do without it
+    return (Positions(pipe), pipe) if any(map(_costs, streams)) else (pipe, None)
+
+
+def _costs(stage: Pipe) -> bool:
+    """Whether a stage calls or copies something for each element."""
+    if isinstance(stage, IterableWrapper):
+        return stage._copies()
+    return stage._step() is not None or not any(map(structure.is_stream, structure.parents(stage)))
+
+
+def _numbers(source: Pipe) -> range | None:
+    """What a source gives, if that is a range."""
+    if isinstance(source, Positions):
+        return source.numbers()
+    data = source.iterable if _is(source, IterableWrapper) else None
+    return data if isinstance(data, range) else None
+
+
+class Positions(IterDataPipe[int]):
+    """0, 1, 2 ..., as many as there are elements in a stream that can be read by position."""
+
+    _data: ClassVar[frozenset[str]] = frozenset({"read"})
+
+    def __init__(self, read: Pipe) -> None:
+        self.read = read
+        self.__dict__["_place"] = structure.place_of(read)
+
+    def numbers(self) -> range:
+        """All of them."""
+        found = indexed(self.read)
+        return range(0 if found is None else found.length)
+
+    def _open(self, at: Opening) -> Iterator[int]:
+        return at.cell(Given).following(self.numbers())
+
+    def _indexed(self) -> Indexed:
+        return Indexed(len(self.numbers()), int)
+
+
+class Reader(IterDataPipe[Any]):
+    """The elements of a stream at the positions that come from another."""
+
+    _data: ClassVar[frozenset[str]] = frozenset({"read"})
+
+    def __init__(self, datapipe: Pipe, read: Pipe) -> None:
+        self.datapipe = datapipe
+        self.read = read
+        self.__dict__["_place"] = structure.NO_CELL
+
+    def _open(self, at: Any) -> Any:
+        raise NotImplementedError("a step is opened as part of a loop")
+
+    def _step(self) -> Step:
+        found = indexed(self.read)
+        if found is None:
+            raise StateError(f"{self.read!r:.80} could be read by position, and no longer can")
+        return Step("map", found.at)
+
+
+def readers(opened: Sequence[Pipe]) -> dict[int, Pipe]:
+    """By whom a stage is read, by its place, if it is read by position and a session does not open it."""
+    return {
+        structure.place_of(stage): reader
+        for reader in opened
+        if isinstance(reader, Reader)
+        for stage in structure.walk(reader.read)
+        if structure.place_of(stage) != structure.NO_CELL
+    }
+
+
+class Slice(ShardingFilter[Any]):
+    """A shard of a range."""
+
+    _fluent: ClassVar[str | None] = "sharding_filter"
+    _data: ClassVar[frozenset[str]] = frozenset({"source_datapipe"})
+
+    def _open(self, at: Opening) -> Iterator[Any]:
+        of, index = self._shard(at.run)
+        return at.cell(_Behind).following(_numbers(self.source_datapipe) or range(0), of, index)
+
+
+class _Behind(Cell):
+    """How many numbers of a range are behind the shard: the position of the last one taken, and one."""
+
+    def __init__(self) -> None:
+        self._behind = 0
+        self._own = range(0)
+        self._left: Iterator[int] = iter(())
+
+    def following(self, numbers: range, of: int, index: int) -> Iterator[int]:
+        """The numbers of a shard that are not behind it."""
+        behind = self.save()
+        if behind > len(numbers):
+            raise StateError(f"{self.label}: {behind} elements were taken, and there are {len(numbers)}")
+        first = behind + (index - behind) % of
+        self._behind, self._own = behind, range(first, len(numbers), of)
+        self._left = iter(numbers[first::of])
+        return self._left
+
+    def save(self) -> int:
+        taken = len(self._own) - length_hint(self._left)
+        return self._own[taken - 1] + 1 if taken else self._behind
+
+    done = save
+
+    def load(self, saved: Any) -> None:
+        self._behind = count(saved)
+
+
+class _Keys(MapDataPipe[Any]):
+    """Each key as its own element."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return key
