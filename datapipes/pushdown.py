@@ -25,6 +25,7 @@ as long as it was when it was opened.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from operator import length_hint
 from typing import Any, ClassVar
@@ -34,13 +35,15 @@ from datapipes.cells import Cell, count
 from datapipes.counting import Given
 from datapipes.errors import StateError
 from datapipes.indexed import Indexed, indexed, only_source
+from datapipes.iter.numbering import Enumerator, Header
 from datapipes.iter.prefetch import Prefetcher
 from datapipes.iter.shard import ShardingFilter
 from datapipes.iter.shuffle import Shuffler
 from datapipes.iter.wrapper import IterableWrapper
+from datapipes.iter.zipping import Zipper
 from datapipes.map.shuffle import Shuffler as MapShuffler
 from datapipes.opening import Opening
-from datapipes.pipe import IterDataPipe, MapDataPipe
+from datapipes.pipe import IterDataPipe
 from datapipes.seeds import Run
 from datapipes.steps import Step
 from datapipes.structure import Pipe
@@ -71,38 +74,37 @@ def _pushed(shard: Pipe) -> Pipe:
     """A filter with what goes below it below it, and with what it can read by position read so."""
     one_to_one: list[Pipe] = []
     shuffles: list[Pipe] = []
-    before_shuffles: tuple[int, Pipe] | None = None
+    above_shuffles = 0
     top = shard.source_datapipe
     while True:
         if _is(top, Shuffler):
-            before_shuffles = before_shuffles or (len(one_to_one), top)
             shuffles.append(top)
         elif _is_one_to_one(top):
             one_to_one.append(top)
+            above_shuffles += bool(shuffles)
         else:
             break
         top = only_source(top)
-    found = _positions(top)
-    if found is None:
-        if before_shuffles is not None:
-            number, top = before_shuffles
-            one_to_one, shuffles = one_to_one[:number], []
-        found = top, None
-    source, read = found
-    if not shuffles and _numbers(source) is not None:
-        new = _put(shard, source, as_class=Slice)
-    else:
+    if shuffles or _is(top, MapShuffler):
+        source, read = _positions(top)
+        if source is None:
+            source, shuffles = shuffles[0], []
+            del one_to_one[len(one_to_one) - above_shuffles :]
         for shuffle in reversed(shuffles):
             source = _put(shuffle, source)
         new = _put(shard, source)
-    if read is not None:
-        new = Reader(new, read)
+        if read is not None:
+            new = Reader(new, read)
+    elif _is_by_position(top) and (_costs(top) or _is_range(top)):
+        new = _part(top, shard, top)
+    else:
+        new = _put(shard, top)
     for stage in reversed(one_to_one):
         new = _put(stage, new)
     return new
 
 
-def _is(stage: Pipe, kind: type) -> bool:
+def _is(stage: Pipe, kind: type | tuple[type, ...]) -> bool:
     return structure.is_native(stage) and isinstance(stage, kind)
 
 
@@ -120,34 +122,60 @@ def _put(stage: Pipe, source: Pipe, as_class: type | None = None) -> Pipe:
     return new
 
 
-def _positions(pipe: Pipe) -> tuple[Pipe, Pipe | None] | None:
-    """What stands for a stream while it is shuffled and sharded, and what is read afterwards, at the positions left.
+def _positions(pipe: Pipe) -> tuple[Pipe | None, Pipe | None]:
+    """What stands for a stream while it is shuffled, and what is read afterwards, at the positions that are left.
 
-    Where reading costs nothing, the stream itself stands for itself. None if it cannot be read by position.
+    Where reading costs nothing, the stream stands for itself. None if it cannot be read by position.
     """
-    if _is(pipe, MapShuffler):
-        shuffled, plain = _put(pipe, pipe), _put(pipe, pipe).set_shuffle(False)
-        shuffled.datapipe, shuffled.indices = _Keys(), range(len(pipe.indices))
-        return shuffled, plain
-    streams = [stage for stage in structure.walk(pipe) if structure.is_stream(stage)]
-    if indexed(pipe) is None or any(isinstance(stage, Prefetcher) for stage in streams):
-        return None  # to read past a thread would be to do without it
-    return (Positions(pipe), pipe) if any(map(_costs, streams)) else (pipe, None)
+    if _is(pipe, MapShuffler) and pipe._enabled:
+        return _put(pipe, None, as_class=ShuffledPositions), _put(pipe, None).set_shuffle(False)
+    if not _is_by_position(pipe):
+        return None, None
+    return (Positions(pipe), pipe) if _costs(pipe) else (pipe, None)
 
 
-def _costs(stage: Pipe) -> bool:
-    """Whether a stage calls or copies something for each element."""
-    if isinstance(stage, IterableWrapper):
-        return stage._copies()
-    return stage._step() is not None or not any(map(structure.is_stream, structure.parents(stage)))
+def _is_by_position(pipe: Pipe) -> bool:
+    """Whether a stream can be read by position. One that runs ahead is not: that would be to do without its thread."""
+    return indexed(pipe) is not None and not any(isinstance(stage, Prefetcher) for stage in structure.walk(pipe))
 
 
-def _numbers(source: Pipe) -> range | None:
-    """What a source gives, if that is a range."""
-    if isinstance(source, Positions):
-        return source.numbers()
-    data = source.iterable if _is(source, IterableWrapper) else None
-    return data if isinstance(data, range) else None
+def _costs(pipe: Pipe) -> bool:
+    """Whether something is called or copied for each element of a stream."""
+    for stage in filter(structure.is_stream, structure.walk(pipe)):
+        if isinstance(stage, IterableWrapper):
+            if stage._copies():
+                return True
+        elif stage._step() is not None or not any(map(structure.is_stream, structure.parents(stage))):
+            return True
+    return False
+
+
+def _is_range(pipe: Pipe) -> bool:
+    return _is(pipe, IterableWrapper) and isinstance(pipe.iterable, range)
+
+
+def _part(pipe: Pipe, shard: Pipe, whole: Pipe) -> Pipe:
+    """The elements of a stream at the positions of a shard, of which there are as many as ``whole`` has elements.
+
+    Rows are made of parts, so that numbers are counted and rows are put together by C code.
+    """
+    if _is_one_to_one(pipe):
+        return _put(pipe, _part(only_source(pipe), shard, whole))
+    if _is(pipe, Header):
+        return _part(pipe.source_datapipe, shard, whole)
+    if _is(pipe, Zipper):
+        return structure.with_parents(pipe, lambda column: _part(column, shard, whole))
+    if _is(pipe, Enumerator):
+        numbers = Slice.of(shard, whole, structure.NO_CELL - 1 - structure.place_of(pipe))
+        numbers.base = range(pipe.starting_index, pipe.starting_index + sys.maxsize)
+        row = Zipper(numbers, _part(pipe.source_datapipe, shard, whole))
+        row.__dict__["_place"] = structure.place_of(pipe)
+        return row
+    numbers = Slice.of(shard, whole, structure.place_of(pipe))
+    if _is_range(pipe):
+        numbers.base = pipe.iterable
+        return numbers
+    return Reader(numbers, pipe)
 
 
 class Positions(IterDataPipe[int]):
@@ -202,15 +230,40 @@ def readers(opened: Sequence[Pipe]) -> dict[int, Pipe]:
     }
 
 
-class Slice(ShardingFilter[Any]):
-    """A shard of a range."""
+class ShuffledPositions(MapShuffler[Any]):
+    """The positions of a map-style pipe, in the order in which a shuffle reads them."""
+
+    _data: ClassVar[frozenset[str]] = frozenset({"datapipe", "indices"})
+
+    def _open(self, at: Opening) -> Iterator[int]:
+        return at.cell(Given).following(self._order(at.seed(self._seed)))
+
+
+class Slice(ShardingFilter[int]):
+    """A shard of the numbers in ``base``, of which there are as many as a stream has elements."""
 
     _fluent: ClassVar[str | None] = "sharding_filter"
     _data: ClassVar[frozenset[str]] = frozenset({"source_datapipe"})
+    base: range = range(sys.maxsize)
 
-    def _open(self, at: Opening) -> Iterator[Any]:
-        of, index = self._shard(at.run)
-        return at.cell(_Behind).following(_numbers(self.source_datapipe) or range(0), of, index)
+    @classmethod
+    def of(cls, shard: Pipe, whole: Pipe, place: int) -> Slice:
+        """The positions of a shard in a stream that can be read by position."""
+        new: Slice = _put(shard, whole, as_class=cls)
+        new.__dict__["_place"] = place
+        return new
+
+    def _numbers(self) -> range:
+        whole = indexed(self.source_datapipe)
+        return self.base[: 0 if whole is None else whole.length]
+
+    def _open(self, at: Opening) -> Iterator[int]:
+        return at.cell(_Behind).following(self._numbers(), *self._shard(at.run))
+
+    def _indexed(self) -> Indexed:
+        of, index = self._opened_as or (1, 0)
+        own = self._numbers()[index::of]
+        return Indexed(len(own), own.__getitem__)
 
 
 class _Behind(Cell):
@@ -239,10 +292,3 @@ class _Behind(Cell):
 
     def load(self, saved: Any) -> None:
         self._behind = count(saved)
-
-
-class _Keys(MapDataPipe[Any]):
-    """Each key as its own element."""
-
-    def __getitem__(self, key: Any) -> Any:
-        return key

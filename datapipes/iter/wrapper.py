@@ -59,7 +59,8 @@ class IterableWrapper(IterDataPipe[T_co]):
         return Indexed(len(data), self._copy_of if self.deepcopy else data.__getitem__)
 
     def _copy_of(self, i: int) -> Any:
-        return _copied(cast("Sequence[T_co]", self.iterable)[i])
+        element = cast("Sequence[T_co]", self.iterable)[i]
+        return element if type(element) in _NEVER_CHANGE else _copied(element)
 
     def __len__(self) -> int:
         try:

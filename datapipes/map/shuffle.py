@@ -47,12 +47,16 @@ class Shuffler(IterDataPipe[T_co]):
     def _open(self, at: Opening) -> Iterator[T_co]:
         return self._elements(at.seed(self._seed), at.cell(Given))
 
-    def _elements(self, seed: int, given: Given) -> Iterator[T_co]:
+    def _order(self, seed: int) -> Sequence[int]:
+        """The positions in ``indices``, in the order in which they are read."""
         order: Sequence[int] = range(len(self.indices))
         if self._enabled:
             order = torch.randperm(len(order), generator=torch.Generator().manual_seed(seed)).tolist()
-        for position in given.following(order):
-            yield self._at(position)
+        return order
+
+    def _elements(self, seed: int, given: Given) -> Iterator[T_co]:
+        for position in given.following(self._order(seed)):
+            yield self.datapipe[self.indices[position]]
 
     def _at(self, position: int) -> T_co:
         return self.datapipe[self.indices[position]]
