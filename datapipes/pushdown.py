@@ -15,7 +15,7 @@ makes the whole of that stream. So a session rewrites its private copy of the gr
 5. **Every n-th number of a range is a range**: positions that nobody has shuffled are not even counted through.
 
 All else stops the climb from the filter upwards, because what it gives hangs on what came before or on how much there
-was: ``filter``, ``flatmap``, ``batch``, forks, users' classes, and stages that tolerate errors (``on_error``).
+was: ``filter``, ``flatmap``, ``batch``, forks, users' classes, and stages that may leave elements out (``on_error``).
 
 Stages keep their places, and with them their seeds and cells; positions take the place of what they are positions of,
 and a shuffle stays above the filter, where all shards share its seed. An element that raises keeps its position: it is
@@ -42,6 +42,7 @@ from datapipes.iter.shuffle import Shuffler
 from datapipes.iter.wrapper import IterableWrapper
 from datapipes.iter.zipping import Zipper
 from datapipes.map.shuffle import Shuffler as MapShuffler
+from datapipes.on_error import may_leave_out
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from datapipes.seeds import Run
@@ -104,12 +105,14 @@ def _pushed(shard: Pipe) -> Pipe:
     return new
 
 
-def _is(stage: Pipe, kind: type | tuple[type, ...]) -> bool:
-    return structure.is_native(stage) and isinstance(stage, kind)
+def _is(stage: Pipe, kind: type[IterDataPipe[Any]]) -> bool:
+    """Whether a stage is opened as an operator is; a class derived from one may do so in its own way."""
+    return structure.is_native(stage) and type(stage)._open is kind._open
 
 
 def _is_one_to_one(stage: Pipe) -> bool:
-    if not structure.is_native(stage) or stage.on_error != "raise" or only_source(stage) is None:
+    """Whether a stage makes one element of each, or raises; trying again is no matter of the other elements."""
+    if not structure.is_native(stage) or may_leave_out(stage) or only_source(stage) is None:
         return False
     step = stage._step()
     return bool(stage._commutes if step is None else step.kind == "map")
@@ -135,8 +138,12 @@ def _positions(pipe: Pipe) -> tuple[Pipe | None, Pipe | None]:
 
 
 def _is_by_position(pipe: Pipe) -> bool:
-    """Whether a stream can be read by position. One that runs ahead is not: that would be to do without its thread."""
-    return indexed(pipe) is not None and not any(isinstance(stage, Prefetcher) for stage in structure.walk(pipe))
+    """Whether a stream can be read by position, and nothing is lost by it.
+
+    It would be the thread of a stream that runs ahead, and of a shard of a shard that a shuffle is seeded as part of it.
+    """
+    kept = (Prefetcher, ShardingFilter)
+    return indexed(pipe) is not None and not any(isinstance(stage, kept) for stage in structure.walk(pipe))
 
 
 def _costs(pipe: Pipe) -> bool:

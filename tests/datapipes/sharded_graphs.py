@@ -54,3 +54,22 @@ class Own(IterDataPipe[Any]):
 
     def __iter__(self) -> Any:
         yield from self.source
+
+
+class Remembering(IterDataPipe[Any]):
+    """A class of a user's that says what it remembers."""
+
+    def __init__(self, source: Pipe) -> None:
+        self.source = source
+        self.number = 0
+
+    def __iter__(self) -> Any:
+        for element in self.source:
+            self.number += 1
+            yield self.number, element
+
+    def state_dict(self) -> dict[str, int]:
+        return {"number": self.number}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.number = state["number"]

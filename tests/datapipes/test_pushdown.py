@@ -121,6 +121,10 @@ UNSEEKABLE = IterableWrapper(Countable(0, 1))
 READ_AS: dict[str, tuple[Pipe, str]] = {
     "map": (NUMBERS.map(str).sharding_filter(), f"{NUMBERS}.sharding_filter().map(str)"),
     "a shuffle": (NUMBERS.map(str).shuffle().sharding_filter(), f"{NUMBERS}.shuffle().sharding_filter().map(str)"),
+    "retry": (
+        NUMBERS.map(str, on_error="retry(2)").shuffle().sharding_filter(),
+        f"{NUMBERS}.shuffle().sharding_filter().map(str, on_error='retry(2)')",
+    ),
     "prefetch": (NUMBERS.batch(2).prefetch().sharding_filter(), f"{NUMBERS}.batch(2).sharding_filter().prefetch()"),
     "below the shuffle": (
         UNSEEKABLE.map(str).shuffle().map(str).sharding_filter(),
@@ -139,7 +143,8 @@ STAYS: dict[str, Build] = {
     "a user's class": Own,
     "zip with what cannot be read by position": lambda s: s.zip(s.filter(keeps)),
     "zip with what runs ahead": lambda s: s.zip(s.prefetch()),
-    "a stage that tolerates errors": lambda s: s.map(tagged, on_error="skip"),
+    "a stage that leaves elements out": lambda s: s.map(tagged, on_error="skip"),
+    "a stage that may leave elements out": lambda s: s.map(tagged, on_error=lambda error, element: element),
     "a shuffle above one": lambda s: s.map(tagged, on_error="skip").shuffle(),
     "a shuffle of a batch's elements": lambda s: s.batch(2).shuffle(unbatch_level=1),
 }
@@ -239,3 +244,10 @@ def test_a_state_from_a_longer_source_is_refused(shuffle: bool) -> None:
     list(islice(iterator, 4))
     with pytest.raises(StateError, match=r"\d"):
         opened(graph(5), run).load_state_dict(iterator.state_dict())
+
+
+def test_a_shuffle_between_two_filters_keeps_the_seed_of_its_shard() -> None:
+    first = Costly(20).to_iter_datapipe().sharding_filter()
+    first.apply_sharding(2, 1)
+    graph = first.map(tagged).shuffle(buffer_size=3).map(tagged).sharding_filter()
+    assert shards(graph, 2) == plainly(graph, 2)

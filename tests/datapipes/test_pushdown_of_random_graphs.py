@@ -17,7 +17,7 @@ from datapipes.iter import IterableWrapper
 from datapipes.map import SequenceWrapper
 from datapipes.seeds import Run
 from datapipes.structure import Pipe
-from tests.datapipes.sharded_graphs import Costly, Own, opened, plainly, shards
+from tests.datapipes.sharded_graphs import Costly, Own, Remembering, opened, plainly, shards
 from tests.naive_graphs import keeps, tagged
 from tests.specimen import Countable
 
@@ -52,12 +52,15 @@ STAGES: dict[str, Callable[[Pipe, int], Pipe]] = {
     "filter": lambda s, n: s.filter(keeps),
     "batch": lambda s, n: s.batch(n),
     "forked": lambda s, n: (lambda a, b: a.zip(b))(*s.fork(2)),
+    "forked shards": lambda s, n: (lambda a, b: a.map(tagged).sharding_filter().zip(b.sharding_filter()))(*s.fork(2)),
+    "retried": lambda s, n: s.map(partial(pair, n), on_error="retry(1)"),
     "tolerant": lambda s, n: s.map(tagged, on_error="skip"),
     "a user's": lambda s, n: Own(s),
+    "a user's that remembers": lambda s, n: Remembering(s),
     "sharded": lambda s, n: sharded(s, 2),
 }
-COMMUTING = ["map", "prefetch", "shuffle", "large shuffle", "unshuffled", "pinned"]
-BELOW = [*COMMUTING, "batch", "filter", "cycle", "enumerate"]
+COMMUTING = ["map", "prefetch", "shuffle", "large shuffle", "unshuffled", "pinned", "retried"]
+BELOW = [*COMMUTING, "batch", "filter", "cycle", "enumerate", "forked", "a user's", "a user's that remembers"]
 
 
 def sharded(pipe: Pipe, of: int) -> Pipe:
