@@ -26,15 +26,11 @@ as long as it was when it was opened.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from operator import length_hint
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 from datapipes import structure
-from datapipes.cells import Cell, count
-from datapipes.counting import Given
-from datapipes.errors import StateError
-from datapipes.indexed import Indexed, indexed, only_source
+from datapipes.indexed import indexed, only_source
 from datapipes.iter.numbering import Enumerator, Header
 from datapipes.iter.prefetch import Prefetcher
 from datapipes.iter.shard import ShardingFilter
@@ -43,10 +39,9 @@ from datapipes.iter.wrapper import IterableWrapper
 from datapipes.iter.zipping import Zipper
 from datapipes.map.shuffle import Shuffler as MapShuffler
 from datapipes.on_error import may_leave_out
-from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
+from datapipes.positions import Positions, Reader, ShuffledPositions, Slice
 from datapipes.seeds import Run
-from datapipes.steps import Step
 from datapipes.structure import Pipe
 
 
@@ -140,7 +135,7 @@ def _positions(pipe: Pipe) -> tuple[Pipe | None, Pipe | None]:
 def _is_by_position(pipe: Pipe) -> bool:
     """Whether a stream can be read by position, and nothing is lost by it.
 
-    It would be the thread of a stream that runs ahead, and of a shard of a shard that a shuffle is seeded as part of it.
+    The thread of a stream that runs ahead would be, and the shard that a shuffle between two filters is seeded for.
     """
     kept = (Prefetcher, ShardingFilter)
     return indexed(pipe) is not None and not any(isinstance(stage, kept) for stage in structure.walk(pipe))
@@ -173,57 +168,23 @@ def _part(pipe: Pipe, shard: Pipe, whole: Pipe) -> Pipe:
     if _is(pipe, Zipper):
         return structure.with_parents(pipe, lambda column: _part(column, shard, whole))
     if _is(pipe, Enumerator):
-        numbers = Slice.of(shard, whole, structure.NO_CELL - 1 - structure.place_of(pipe))
+        numbers = _slice(shard, whole, structure.NO_CELL - 1 - structure.place_of(pipe))
         numbers.base = range(pipe.starting_index, pipe.starting_index + sys.maxsize)
         row = Zipper(numbers, _part(pipe.source_datapipe, shard, whole))
         row.__dict__["_place"] = structure.place_of(pipe)
         return row
-    numbers = Slice.of(shard, whole, structure.place_of(pipe))
+    numbers = _slice(shard, whole, structure.place_of(pipe))
     if _is_range(pipe):
         numbers.base = pipe.iterable
         return numbers
     return Reader(numbers, pipe)
 
 
-class Positions(IterDataPipe[int]):
-    """0, 1, 2 ..., as many as there are elements in a stream that can be read by position."""
-
-    _data: ClassVar[frozenset[str]] = frozenset({"read"})
-
-    def __init__(self, read: Pipe) -> None:
-        self.read = read
-        self.__dict__["_place"] = structure.place_of(read)
-
-    def numbers(self) -> range:
-        """All of them."""
-        found = indexed(self.read)
-        return range(0 if found is None else found.length)
-
-    def _open(self, at: Opening) -> Iterator[int]:
-        return at.cell(Given).following(self.numbers())
-
-    def _indexed(self) -> Indexed:
-        return Indexed(len(self.numbers()), int)
-
-
-class Reader(IterDataPipe[Any]):
-    """The elements of a stream at the positions that come from another."""
-
-    _data: ClassVar[frozenset[str]] = frozenset({"read"})
-
-    def __init__(self, datapipe: Pipe, read: Pipe) -> None:
-        self.datapipe = datapipe
-        self.read = read
-        self.__dict__["_place"] = structure.NO_CELL
-
-    def _open(self, at: Any) -> Any:
-        raise NotImplementedError("a step is opened as part of a loop")
-
-    def _step(self) -> Step:
-        found = indexed(self.read)
-        if found is None:
-            raise StateError(f"{self.read!r:.80} could be read by position, and no longer can")
-        return Step("map", found.at)
+def _slice(shard: Pipe, whole: Pipe, place: int) -> Slice:
+    """The positions of a shard in a stream that can be read by position."""
+    new: Slice = _put(shard, whole, as_class=Slice)
+    new.__dict__["_place"] = place
+    return new
 
 
 def readers(opened: Sequence[Pipe]) -> dict[int, Pipe]:
@@ -235,67 +196,3 @@ def readers(opened: Sequence[Pipe]) -> dict[int, Pipe]:
         for stage in structure.walk(reader.read)
         if structure.place_of(stage) != structure.NO_CELL
     }
-
-
-class ShuffledPositions(MapShuffler[Any]):
-    """The positions of a map-style pipe, in the order in which a shuffle reads them."""
-
-    _data: ClassVar[frozenset[str]] = frozenset({"datapipe", "indices"})
-
-    def _open(self, at: Opening) -> Iterator[int]:
-        return at.cell(Given).following(self._order(at.seed(self._seed)))
-
-
-class Slice(ShardingFilter[int]):
-    """A shard of the numbers in ``base``, of which there are as many as a stream has elements."""
-
-    _fluent: ClassVar[str | None] = "sharding_filter"
-    _data: ClassVar[frozenset[str]] = frozenset({"source_datapipe"})
-    base: range = range(sys.maxsize)
-
-    @classmethod
-    def of(cls, shard: Pipe, whole: Pipe, place: int) -> Slice:
-        """The positions of a shard in a stream that can be read by position."""
-        new: Slice = _put(shard, whole, as_class=cls)
-        new.__dict__["_place"] = place
-        return new
-
-    def _numbers(self) -> range:
-        whole = indexed(self.source_datapipe)
-        return self.base[: 0 if whole is None else whole.length]
-
-    def _open(self, at: Opening) -> Iterator[int]:
-        return at.cell(_Behind).following(self._numbers(), *self._shard(at.run))
-
-    def _indexed(self) -> Indexed:
-        of, index = self._opened_as or (1, 0)
-        own = self._numbers()[index::of]
-        return Indexed(len(own), own.__getitem__)
-
-
-class _Behind(Cell):
-    """How many numbers of a range are behind the shard: the position of the last one taken, and one."""
-
-    def __init__(self) -> None:
-        self._behind = 0
-        self._own = range(0)
-        self._left: Iterator[int] = iter(())
-
-    def following(self, numbers: range, of: int, index: int) -> Iterator[int]:
-        """The numbers of a shard that are not behind it."""
-        behind = self.save()
-        if behind > len(numbers):
-            raise StateError(f"{self.label}: {behind} elements were taken, and there are {len(numbers)}")
-        first = behind + (index - behind) % of
-        self._behind, self._own = behind, range(first, len(numbers), of)
-        self._left = iter(numbers[first::of])
-        return self._left
-
-    def save(self) -> int:
-        taken = len(self._own) - length_hint(self._left)
-        return self._own[taken - 1] + 1 if taken else self._behind
-
-    done = save
-
-    def load(self, saved: Any) -> None:
-        self._behind = count(saved)

@@ -1,7 +1,8 @@
 """sharding_filter: every n-th element, where n shards share a stream.
 
 An element belongs to a shard by its number in the source, and one that could not be made keeps its number: so a failure
-that only one shard meets does not shift what the others take.
+that only one shard meets does not shift what the others take. What is said here is the definition; a session moves the
+filter up to where it spares work (``datapipes.pushdown``).
 """
 
 from __future__ import annotations
