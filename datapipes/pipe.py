@@ -43,7 +43,7 @@ class Named:
     _data: ClassVar[frozenset[str]] = frozenset()  # attributes that hold elements: never searched for parents
     _hub: ClassVar[bool] = False  # whether several consumers share one position of this stage
     _opens_sources: ClassVar[bool] = True  # whether the session opens its parents, rather than the stage itself
-    _commutes: ClassVar[bool] = False  # whether it gives what it takes, one for one: a part of it is it, of that part
+    _commutes: ClassVar[bool] = False  # whether it is one to one and in order, by means other than a step
 
     def __getattr__(self, name: str) -> Any:
         # Only reached for names that are neither methods nor attributes, or whose property raised an AttributeError.

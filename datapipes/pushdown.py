@@ -32,7 +32,6 @@ from typing import Any
 from datapipes import structure
 from datapipes.indexed import indexed, only_source
 from datapipes.iter.numbering import Enumerator, Header
-from datapipes.iter.prefetch import Prefetcher
 from datapipes.iter.shard import ShardingFilter
 from datapipes.iter.shuffle import Shuffler
 from datapipes.iter.wrapper import IterableWrapper
@@ -81,7 +80,7 @@ def _pushed(shard: Pipe) -> Pipe:
         else:
             break
         top = only_source(top)
-    if shuffles or _is(top, MapShuffler):
+    if shuffles or _is_shuffled_map(top):
         source, read = _positions(top)
         if source is None:
             source, shuffles = shuffles[0], []
@@ -105,6 +104,10 @@ def _is(stage: Pipe, kind: type[IterDataPipe[Any]]) -> bool:
     return structure.is_native(stage) and type(stage)._open is kind._open
 
 
+def _is_shuffled_map(stage: Pipe) -> bool:
+    return _is(stage, MapShuffler) and bool(stage._enabled)
+
+
 def _is_one_to_one(stage: Pipe) -> bool:
     """Whether a stage makes one element of each, or raises; trying again is no matter of the other elements."""
     if not structure.is_native(stage) or may_leave_out(stage) or only_source(stage) is None:
@@ -125,7 +128,7 @@ def _positions(pipe: Pipe) -> tuple[Pipe | None, Pipe | None]:
 
     Where reading costs nothing, the stream stands for itself. None if it cannot be read by position.
     """
-    if _is(pipe, MapShuffler) and pipe._enabled:
+    if _is_shuffled_map(pipe):
         return _put(pipe, None, as_class=ShuffledPositions), _put(pipe, None).set_shuffle(False)
     if not _is_by_position(pipe):
         return None, None
@@ -135,15 +138,21 @@ def _positions(pipe: Pipe) -> tuple[Pipe | None, Pipe | None]:
 def _is_by_position(pipe: Pipe) -> bool:
     """Whether a stream can be read by position, and nothing is lost by it.
 
-    The thread of a stream that runs ahead would be, and the shard that a shuffle between two filters is seeded for.
+    The thread of a stage that runs ahead would be, and the shard that a shuffle between two filters is seeded for.
     """
-    kept = (Prefetcher, ShardingFilter)
-    return indexed(pipe) is not None and not any(isinstance(stage, kept) for stage in structure.walk(pipe))
+    if indexed(pipe) is None:
+        return False
+    return not any(stage._commutes or isinstance(stage, ShardingFilter) for stage in _streams(pipe))
+
+
+def _streams(pipe: Pipe) -> list[Pipe]:
+    """A stage and those above it that have a position, up to the map-style pipes."""
+    return structure.walk_by(lambda stage: list(filter(structure.is_stream, structure.parents(stage))), pipe)
 
 
 def _costs(pipe: Pipe) -> bool:
     """Whether something is called or copied for each element of a stream."""
-    for stage in filter(structure.is_stream, structure.walk(pipe)):
+    for stage in _streams(pipe):
         if isinstance(stage, IterableWrapper):
             if stage._copies():
                 return True

@@ -251,3 +251,10 @@ def test_a_shuffle_between_two_filters_keeps_the_seed_of_its_shard() -> None:
     first.apply_sharding(2, 1)
     graph = first.map(tagged).shuffle(buffer_size=3).map(tagged).sharding_filter()
     assert shards(graph, 2) == plainly(graph, 2)
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_a_collection_that_was_a_stream(shuffle: bool) -> None:
+    pairs = IterableWrapper(range(9)).map(lambda x: (x, x)).prefetch(2).to_map_datapipe()
+    graph = pairs.shuffle().set_shuffle(shuffle).sharding_filter().map(tagged)
+    assert shards(graph, 2) == plainly(graph, 2)
