@@ -31,6 +31,10 @@ class Indexed:
         """The number of elements."""
         return self._length() if callable(self._length) else self._length
 
+    def giving(self, at: Callable[[int], Any]) -> Indexed:
+        """Another stream with one element for each of this one."""
+        return Indexed(self._length, at)
+
 
 def indexed(pipe: structure.Pipe) -> Indexed | None:
     """How to read a stream by position; None where that cannot be done, or only from too far away."""
@@ -54,7 +58,7 @@ def through_step(pipe: structure.Pipe) -> Indexed | None:
     step = pipe._step()
     source = None if step is None or step.kind != "map" else only_source(pipe)
     above = None if source is None else indexed(source)
-    return None if step is None or above is None else Indexed(above.length, partial(pipe._made_of, step.fn, above.at))
+    return None if step is None or above is None else above.giving(partial(pipe._made_of, step.fn, above.at))
 
 
 def only_source(pipe: structure.Pipe) -> structure.Pipe | None:

@@ -38,7 +38,7 @@ class Enumerator(IterDataPipe[tuple[int, T_co]]):
 
     def _indexed(self) -> Indexed | None:
         source = indexed(self.source_datapipe)
-        return None if source is None else Indexed(source.length, partial(self._pair, source.at))
+        return None if source is None else source.giving(partial(self._pair, source.at))
 
     def _pair(self, at: Callable[[int], T_co], i: int) -> tuple[int, T_co]:
         return i + self.starting_index, at(i)

@@ -9,10 +9,12 @@ import pickle
 from collections.abc import Callable
 from functools import partial
 from itertools import islice
+from zlib import crc32
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from datapipes.errors import BadArgumentType
 from datapipes.iter import IterableWrapper
 from datapipes.map import SequenceWrapper
 from datapipes.seeds import Run
@@ -24,6 +26,17 @@ from tests.specimen import Countable
 
 def pair(n: int, x: object) -> tuple[int, object]:
     return n, x
+
+
+def hash_of(x: object) -> int:
+    return crc32(repr(x).encode()) % 10
+
+
+def split_exactly(pipe: Pipe, n: int) -> Pipe:
+    try:
+        return pipe.random_split({"a": n, "b": 2}, seed=n, target="a")
+    except BadArgumentType:  # it has no length
+        return pipe
 
 
 SOURCES: dict[str, Callable[[int], Pipe]] = {
@@ -53,6 +66,9 @@ STAGES: dict[str, Callable[[Pipe, int], Pipe]] = {
     "batch": lambda s, n: s.batch(n),
     "forked": lambda s, n: (lambda a, b: a.zip(b))(*s.fork(2)),
     "forked shards": lambda s, n: (lambda a, b: a.map(tagged).sharding_filter().zip(b.sharding_filter()))(*s.fork(2)),
+    "split": lambda s, n: s.header(50).random_split({"a": n, "b": 2}, seed=n, total_length=50, target="a"),
+    "split exactly": lambda s, n: split_exactly(s, n),
+    "with keys": lambda s, n: s.zip_with_map(SequenceWrapper(range(10)), hash_of),
     "retried": lambda s, n: s.map(partial(pair, n), on_error="retry(1)"),
     "tolerant": lambda s, n: s.map(tagged, on_error="skip"),
     "a user's": lambda s, n: Own(s),
