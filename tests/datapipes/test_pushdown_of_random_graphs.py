@@ -11,6 +11,7 @@ from functools import partial
 from itertools import islice
 from zlib import crc32
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +27,9 @@ from tests.specimen import Countable
 
 def pair(n: int, x: object) -> tuple[int, object]:
     return n, x
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:random_split deals elements out by their number")
 
 
 def hash_of(x: object) -> int:
