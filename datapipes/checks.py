@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
+from collections.abc import Sized
 from contextvars import ContextVar
 from typing import Any, cast
 
 from datapipes.describe import stage
 from datapipes.errors import BadArgument, BadArgumentType
 from datapipes.on_error import may_leave_out
-from datapipes.pipe import IterDataPipe
 from datapipes.structure import Pipe, parents
 
 
@@ -66,11 +65,3 @@ def source_length(pipe: Pipe, source: object) -> int:
 def no_length(pipe: Pipe) -> TypeError:
     """The error of a stage whose length cannot be known beforehand."""
     return TypeError(f"{type(pipe).__name__} instance doesn't have valid length: {stage(pipe)}")
-
-
-def reread(pipe: Pipe, indices: Sequence[int]) -> list[Any] | None:
-    """The elements of a parent at these positions; None where it cannot be sought, or only from too far away."""
-    try:
-        return pipe._reread(indices) if isinstance(pipe, IterDataPipe) else None
-    except RecursionError:
-        return None

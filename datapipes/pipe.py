@@ -21,8 +21,9 @@ from datapipes.errors import GraphError
 from datapipes.fluent import IterMethods, MapMethods
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
+    from datapipes.indexed import Indexed
     from datapipes.on_error import OnError
     from datapipes.opening import Opening
     from datapipes.steps import Step
@@ -44,6 +45,7 @@ class Named:
     _data: ClassVar[frozenset[str]] = frozenset()  # attributes that hold elements: never searched for parents
     _hub: ClassVar[bool] = False  # whether several consumers share one position of this stage
     _opens_sources: ClassVar[bool] = True  # whether the session opens its parents, rather than the stage itself
+    _commutes: ClassVar[bool] = False  # whether it is one to one and in order, by means other than a step
 
     def __getattr__(self, name: str) -> Any:
         # Only reached for names that are neither methods nor attributes, or whose property raised an AttributeError.
@@ -187,9 +189,14 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
         """For a stage that a call gave in a list of several: what that call made, and the number in the list."""
         return None
 
-    def _reread(self, indices: Sequence[int]) -> list[Any] | None:
-        """The elements at these positions of the stream, out of order; None where the stream cannot be sought."""
-        return None
+    def _indexed(self) -> Indexed | None:
+        """How this stream is read by position; None where it cannot be. Ask ``datapipes.indexed`` rather than this."""
+        from datapipes.indexed import through_step
+
+        return through_step(self)
+
+    def _made_of(self, fn: Callable[[Any], T_co], at: Callable[[int], Any], i: int) -> T_co:
+        return fn(at(i))  # a method, because errors find their stage by the `self` of a frame
 
 
 class MapDataPipe(Named, MapMethods[T_co], Dataset[T_co]):

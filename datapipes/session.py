@@ -75,18 +75,24 @@ class Session:
 
     def _lay_out(self) -> None:
         """Take a private copy of the graph, and put its stages into the order in which they are opened."""
-        self._end = structure.unfold(self.description)
+        from datapipes.pushdown import push_down, readers  # which knows operators, and one of these opens sessions
+
+        self._end = self._whole = structure.unfold(self.description)
         self._order = structure.walk_by(self._sources, self._end)  # what is above a user's class belongs to it
+        self.stages = tuple(f"{structure.place_of(stage)} {type(stage).__name__}" for stage in self._order)
+        self._end = push_down(self._whole, self._order, self.run)
+        if self._end is not self._whole:
+            self._order = structure.walk_by(self._sources, self._end)
+        self._readers = readers(self._order)
         self._index = {id(stage): i for i, stage in enumerate(self._order)}
         self._has_hubs = any(structure.is_hub(stage) for stage in structure.walk(self._end))
-        self.stages = tuple(f"{structure.place_of(stage)} {type(stage).__name__}" for stage in self._order)
 
     def _open_all(self) -> None:
         self.opened = {}
         self._depth: dict[int, int] = {}
         self._first: dict[int, int] = {}  # where in the order that which is above a stage begins
         self._shards: dict[int, object] = {}
-        for stage in structure.walk(self._end):
+        for stage in structure.walk(self._whole, self._end):
             if not structure.is_stream(stage):  # the streams that a map-style pipe reads are part of this run
                 for source in filter(structure.is_stream, structure.parents(stage)):
                     source.__dict__["_run"] = self.run
@@ -243,9 +249,9 @@ class Session:
 
     def progress(self, stage: structure.Pipe) -> tuple[structure.Pipe, int] | None:
         """The nearest stage, at or above the given one, that knows how many elements it has given, and that number."""
-        start = stage
+        start = stage = self._readers.get(structure.place_of(stage), stage)
         while True:
-            cell = self.cells.get(stage.__dict__.get("_place", -1))
+            cell = self.cells.get(stage.__dict__.get("_place", structure.NO_CELL))
             number = cell.done() if cell is not None else None
             if number is not None:
                 return stage, number

@@ -26,6 +26,7 @@ from datapipes.held import (
 )
 
 __all__ = [
+    "NO_CELL",
     "Pipe",
     "attributes",
     "fill",
@@ -45,6 +46,9 @@ __all__ = [
     "walk_by",
     "with_parents",
 ]
+
+NO_CELL = -1
+"""The place of stages that keep no position, which sessions add to a graph and no state knows of."""
 
 MOST_POSITIONS = 200_000
 """How many stages one opening may have; a diamond of plain pipes doubles them at every level."""

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from zlib import crc32
 
 from datapipes.iter import IterableWrapper
+from datapipes.map import SequenceWrapper
 from datapipes.structure import Pipe
 from tests.specimen import Countable, shown
 
@@ -119,8 +120,13 @@ def in_turn(a: Elements, b: Elements) -> Elements:
 
 def sharded(source: Pipe, of: int) -> Pipe:
     shard = source.sharding_filter()
-    shard.apply_sharding(of, 1)
+    shard.apply_sharding(of, 1 % of)
     return shard
+
+
+def pushed_down(source: Pipe, of: int) -> Pipe:
+    """A shard of much that can be done for its own elements alone."""
+    return sharded(source.map(tagged).enumerate().map(tagged), of).map(tagged)
 
 
 UNARY: dict[str, Operator] = {
@@ -154,6 +160,16 @@ UNARY: dict[str, Operator] = {
     "enumerate": Operator(lambda s, n: s.enumerate(), lambda s, n: list(enumerate(s)), by_order),
     "header": Operator(lambda s, n: s.header(2 * n), lambda s, n: s[: 2 * n], by_order),
     "sharding": Operator(lambda s, n: sharded(s, n + 1), lambda s, n: s[1 :: n + 1], by_order),
+    "pushdown": Operator(
+        lambda s, n: pushed_down(s, n + 1),
+        lambda s, n: [tagged(tagged((i, tagged(x)))) for i, x in enumerate(s)][1 :: n + 1],
+        by_order,
+    ),
+    "shuffled shard": Operator(
+        lambda s, n: sharded(s.map(tagged).shuffle(buffer_size=n + 1).map(tagged), n),
+        lambda s, n: [tagged(tagged(x)) for x in s][1 % n :: n],
+        lambda known: by_order(shuffled(known)),
+    ),
     "with itself": Operator(lambda s, n: s.zip(s), lambda s, n: list(zip(s, s, strict=True)), by_order),
     "cycle": Operator(lambda s, n: s.cycle(n), lambda s, n: s * n, each),
     "no end": Operator(lambda s, n: s.cycle().header(4 * n), lambda s, n: without_end(s, 4 * n), by_order),
@@ -182,19 +198,27 @@ class Graph:
         raise NotImplementedError
 
 
+KINDS: dict[str, Callable[[Elements], Pipe]] = {
+    "list": IterableWrapper,
+    "map-style": lambda elements: SequenceWrapper(elements).to_iter_datapipe(),
+    "some keys": lambda elements: SequenceWrapper([None, *elements]).to_iter_datapipe(range(1, len(elements) + 1)),
+    "unseekable": lambda elements: IterableWrapper(Countable(*elements)),
+}
+
+
 @dataclass(frozen=True)
 class Source(Graph):
-    """Numbers, from a sequence or from what is none."""
+    """Numbers, from one of ``KINDS``."""
 
     first: int
     length: int
-    seekable: bool
+    kind: str
 
     def means(self) -> Elements:
         return list(range(self.first, self.first + self.length))
 
     def build(self) -> Pipe:
-        return IterableWrapper(self.means() if self.seekable else Countable(*self.means()))
+        return KINDS[self.kind](self.means())
 
     def known(self) -> Known:
         return Known.ORDER

@@ -10,6 +10,7 @@ import torch
 
 from datapipes.graph import apply_sharding
 from datapipes.iter import IterableWrapper
+from datapipes.map import SequenceWrapper
 from datapipes.structure import Pipe
 from reading_services import InProcessReadingService
 from tests.specimen import Countable, Specimen, Tap, numbers, shuffled, unseekable
@@ -68,6 +69,20 @@ def sharded_by_counting(tap: Tap) -> Pipe:
 
 def sharded_below_shuffle(tap: Tap) -> Pipe:
     return apply_sharding(tap(numbers(12)).filter(is_something).shuffle(buffer_size=4).sharding_filter(), 2, 1)
+
+
+def sharded_above_functions(tap: Tap) -> Pipe:
+    shuffle = tap(numbers(12)).map(tap.function(add_ten)).shuffle(buffer_size=4)
+    return apply_sharding(shuffle.prefetch(2).map(add_ten).sharding_filter().batch(2), 3, 1)
+
+
+def sharded_rows(tap: Tap) -> Pipe:
+    rows = tap(numbers(9)).map(tap.function(add_ten)).zip(tap.partner(numbers(9)).enumerate()).header(8)
+    return apply_sharding(rows.sharding_filter(), 3, 1)
+
+
+def sharded_collection(tap: Tap) -> Pipe:
+    return apply_sharding(SequenceWrapper(range(9)).map(add_ten).shuffle().map(add_ten).sharding_filter(), 2, 1)
 
 
 ELEMENTS: list[Any] = [None, 0, "", None, (), [1, [2]], {"a": None}, None]
@@ -177,6 +192,9 @@ ELEMENTWISE = [
     Specimen("iter.sharding_filter", "one of three, in batches", sharded, after_fault="otherwise"),
     Specimen("iter.sharding_filter", "one of three, not sought", sharded_by_counting, after_fault="otherwise"),
     shuffled("iter.sharding_filter", "below a shuffle", sharded_below_shuffle, after_fault="otherwise"),
+    shuffled("iter.sharding_filter", "below what goes below it", sharded_above_functions, after_fault="otherwise"),
+    Specimen("iter.sharding_filter", "below rows", sharded_rows, after_fault="otherwise"),
+    shuffled("iter.sharding_filter", "below a shuffled collection", sharded_collection),
     shuffled(
         "service.prefetch",
         "shuffled batches",

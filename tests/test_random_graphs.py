@@ -20,6 +20,7 @@ from loader2.adapters import Shuffle
 from tests.laws_of_position import taken
 from tests.naive_graphs import (
     JOINS,
+    KINDS,
     MOST_ELEMENTS,
     UNARY,
     Graph,
@@ -31,6 +32,7 @@ from tests.naive_graphs import (
     Steps,
     TooMany,
     as_text,
+    tagged,
 )
 
 GRAPHS = 200
@@ -42,7 +44,9 @@ def steps_of(names: list[str], most: int) -> st.SearchStrategy[Steps]:
 
 
 # The first one is what failures are reduced to; short streams end before anything interesting happens.
-SOURCES = st.builds(Source, st.sampled_from([0, 100, 200]), st.sampled_from([9, 12, 5, 2, 1, 0]), st.booleans())
+SOURCES = st.builds(
+    Source, st.sampled_from([0, 100, 200]), st.sampled_from([9, 12, 5, 2, 1, 0]), st.sampled_from(list(KINDS))
+)
 # A cycle on a branch would go back alone, without its sibling: that is refused.
 ALONE = {"cycle", "no end"}
 # What is known behind these, although the order is not.
@@ -117,6 +121,20 @@ def check_against_what_is_known(graph: Graph, seed: int) -> None:
     elif known is Known.LENGTH:
         assert len(found) == len(expected)
     assert as_texts(iter(loaded(graph.build(), seed))) == found, "the same seed gives another order"
+
+
+def shard_of(pipe: Pipe, seed: int, of: int, index: int) -> DataLoader2[Any]:
+    shard = pipe.sharding_filter()
+    shard.apply_sharding(of, index)
+    return loaded(shard.map(tagged), seed)
+
+
+@EXAMPLES
+@given(GRAPH, SEEDS, st.integers(2, 4))
+def test_the_shards_of_a_graph_are_its_elements_dealt_out_in_turn(graph: Graph, seed: int, of: int) -> None:
+    whole = as_texts(iter(shard_of(graph.build(), seed, 1, 0)))
+    for index in range(of):
+        assert as_texts(iter(shard_of(graph.build(), seed, of, index))) == whole[index::of]
 
 
 @EXAMPLES

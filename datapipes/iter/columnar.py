@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, ClassVar
 
-from datapipes.checks import reread, same_length
+from datapipes.checks import same_length
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 from datapipes.steps import Step
@@ -72,9 +72,5 @@ class Rows2Columnar(IterDataPipe[dict[Any, list[Any]]]):
                 f"{list(names)!s:.200}"
             )
         return names
-
-    def _reread(self, indices: Sequence[int]) -> list[Any] | None:
-        batches = reread(self.source_datapipe, indices) if self.on_error == "raise" else None
-        return None if batches is None else [self._columns(batch) for batch in batches]
 
     __len__ = same_length

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import accumulate
 from typing import Any, ClassVar, TypeVar
 
 from datapipes.cells import Cell, count
+from datapipes.indexed import Indexed, all_indexed
 from datapipes.iter.inputs import lengths, needs_streams
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
@@ -36,6 +40,17 @@ class Concater(IterDataPipe[T_co]):
         while which.index < len(sources):
             yield from sources[which.index]
             which.index += 1
+
+    def _indexed(self) -> Indexed | None:
+        parts = all_indexed(self.datapipes)
+        if parts is None:
+            return None
+        ends = list(accumulate(part.length for part in parts))
+        return Indexed(ends[-1], partial(self._at, ends, [part.at for part in parts]))
+
+    def _at(self, ends: list[int], parts: list[Callable[[int], T_co]], i: int) -> T_co:
+        which = bisect_right(ends, i)
+        return parts[which](i - (ends[which - 1] if which else 0))
 
     def __len__(self) -> int:
         return sum(lengths(self, self.datapipes))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 from datapipes.cells import Cell, Table, count, fields, table
 from datapipes.checks import needs, source_length
 from datapipes.describe import stage
 from datapipes.errors import GraphError, StateError
+from datapipes.indexed import Indexed, indexed
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from datapipes.session import Session, segment
@@ -66,6 +69,16 @@ class Cycler(IterDataPipe[T_co]):
             if lap.empty:
                 return
             lap.number, lap.session, lap.empty = lap.number + 1, None, True
+
+    def _indexed(self) -> Indexed | None:
+        lap = indexed(self.source_datapipe)
+        if lap is None or lap.length == 0:
+            return lap
+        length = sys.maxsize if self.count is None else self.count * lap.length
+        return Indexed(min(length, sys.maxsize), partial(self._at, lap.length, lap.at))
+
+    def _at(self, lap: int, at: Callable[[int], T_co], i: int) -> T_co:
+        return at(i % lap)
 
     def __len__(self) -> int:
         if self.count is None:

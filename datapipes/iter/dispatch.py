@@ -7,11 +7,12 @@ worker reading all of it. A reading service with worker processes finds the mark
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Iterator
+from typing import ClassVar, TypeVar
 
-from datapipes.checks import reread, same_length
+from datapipes.checks import same_length
 from datapipes.describe import stage
+from datapipes.indexed import Indexed, indexed
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from datapipes.sharding import SHARDING_PRIORITIES
@@ -47,7 +48,7 @@ class ShardingRoundRobinDispatcher(IterDataPipe[T_co]):
     def _open(self, at: Opening) -> Iterator[T_co]:
         return at.source(self.source_datapipe)
 
-    def _reread(self, indices: Sequence[int]) -> list[Any] | None:
-        return reread(self.source_datapipe, indices)
+    def _indexed(self) -> Indexed | None:
+        return indexed(self.source_datapipe)
 
     __len__ = same_length

@@ -10,6 +10,7 @@ from torch.utils.data import MapDataPipe as TorchMapDataPipe
 from datapipes.counting import Given
 from datapipes.describe import chain
 from datapipes.errors import BadArgumentType
+from datapipes.indexed import Indexed
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe, MapDataPipe
 
@@ -42,8 +43,11 @@ class MapToIterConverter(IterDataPipe[T_co]):
         for index in given.following(self.indices):
             yield self.datapipe[index]
 
-    def _reread(self, indices: Sequence[int]) -> list[Any] | None:
-        return [self.datapipe[self.indices[i]] for i in indices]
+    def _indexed(self) -> Indexed:
+        return Indexed(len(self.indices), self._at)
+
+    def _at(self, i: int) -> T_co:
+        return self.datapipe[self.indices[i]]
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -8,11 +8,11 @@ behind the reference element that is lost. What waits is nobody else's, so its s
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, ClassVar, TypeVar
 
 from datapipes.cells import Cell, fields
-from datapipes.checks import needs, needs_callable, reread, same_length
+from datapipes.checks import needs, needs_callable, same_length
 from datapipes.describe import stage
 from datapipes.errors import BadArgumentType, StateError
 from datapipes.on_error import OnError, check_policy
@@ -217,11 +217,5 @@ class MapKeyZipper(IterDataPipe[Any]):
             raise KeyError(f"{key!r:.80} is not a valid key of the collection in {stage(self)}") from error
         merged = (element, found) if self.merge_fn is None else self.merge_fn(element, found)
         return (key, merged) if self.keep_key else merged
-
-    def _reread(self, indices: Sequence[int]) -> list[Any] | None:
-        if self.on_error != "raise":
-            return None  # which elements there are is known only once they are made
-        elements = reread(self.source_iterdatapipe, indices)
-        return None if elements is None else [self._merged(element) for element in elements]
 
     __len__ = same_length

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, TypeVar
 
 from datapipes.checks import needs
+from datapipes.indexed import Indexed, indexed
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 
@@ -20,9 +21,8 @@ class LengthSetter(IterDataPipe[T_co]):
     5
     """
 
-    # It cannot be sought, even above a source that can: a buffer below would trust the length that is given here.
-
     _fluent: ClassVar[str | None] = "set_length"
+    _commutes: ClassVar[bool] = True
 
     def __init__(self, source_datapipe: IterDataPipe[T_co], length: int) -> None:
         self.source_datapipe = source_datapipe
@@ -31,6 +31,9 @@ class LengthSetter(IterDataPipe[T_co]):
 
     def _open(self, at: Opening) -> Iterator[Any]:
         return at.source(self.source_datapipe)
+
+    def _indexed(self) -> Indexed | None:
+        return indexed(self.source_datapipe)  # which is as long as it is
 
     def __len__(self) -> int:
         return self.length

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 from torch.utils.data import default_collate
 
-from datapipes.checks import needs_callable, reread, same_length
+from datapipes.checks import needs_callable, same_length
 from datapipes.columns import check_columns, on_columns, validate_input_col
 from datapipes.frames import collated
 from datapipes.on_error import OnError, check_policy
@@ -53,13 +53,6 @@ class Mapper(IterDataPipe[R_co]):
 
     def _step(self) -> Step:
         return Step("map", on_columns(self.fn, self.input_col, self.output_col))
-
-    def _reread(self, indices: Sequence[int]) -> list[Any] | None:
-        if self.on_error != "raise":
-            return None  # which elements there are is known only once they are made
-        elements = reread(self.datapipe, indices)
-        fn = on_columns(self.fn, self.input_col, self.output_col)
-        return None if elements is None else [fn(element) for element in elements]
 
     __len__ = same_length
 

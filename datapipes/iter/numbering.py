@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
 from datapipes.cells import Cell, count, fields
-from datapipes.checks import length_of, needs, reread, same_length, source_length
+from datapipes.checks import length_of, needs, same_length, source_length
 from datapipes.counting import Given
 from datapipes.describe import stage
+from datapipes.indexed import Indexed, indexed
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 
@@ -34,10 +36,12 @@ class Enumerator(IterDataPipe[tuple[int, T_co]]):
     def _open(self, at: Opening) -> Iterator[tuple[int, T_co]]:
         return at.cell(_Number).numbering(at.source(self.source_datapipe), self.starting_index)
 
-    def _reread(self, indices: Sequence[int]) -> list[Any] | None:
-        elements = reread(self.source_datapipe, indices)
-        numbers = [i + self.starting_index for i in indices]
-        return None if elements is None else list(zip(numbers, elements, strict=True))
+    def _indexed(self) -> Indexed | None:
+        source = indexed(self.source_datapipe)
+        return None if source is None else source.giving(partial(self._pair, source.at))
+
+    def _pair(self, at: Callable[[int], T_co], i: int) -> tuple[int, T_co]:
+        return i + self.starting_index, at(i)
 
     __len__ = same_length
 
@@ -62,9 +66,9 @@ class IndexAdder(IterDataPipe[dict[Any, Any]]):
 
     def _elements(self, numbered: Iterator[tuple[int, Any]]) -> Iterator[dict[Any, Any]]:
         for number, row in numbered:
-            yield self._indexed(number, row)
+            yield self._with_index(number, row)
 
-    def _indexed(self, number: int, row: Any) -> dict[Any, Any]:
+    def _with_index(self, number: int, row: Any) -> dict[Any, Any]:
         if not isinstance(row, dict):
             raise NotImplementedError(
                 f"We only support adding index to row or batch in dict type, got {type(row).__name__}: {row!r:.80}"
@@ -72,9 +76,12 @@ class IndexAdder(IterDataPipe[dict[Any, Any]]):
         row[self.index_name] = number
         return row
 
-    def _reread(self, indices: Sequence[int]) -> list[Any] | None:
-        rows = reread(self.source_datapipe, indices)
-        return None if rows is None else [self._indexed(i, row) for i, row in zip(indices, rows, strict=True)]
+    def _indexed(self) -> Indexed | None:
+        source = indexed(self.source_datapipe)
+        return None if source is None else source.giving(partial(self._at, source.at))
+
+    def _at(self, at: Callable[[int], Any], i: int) -> dict[Any, Any]:
+        return self._with_index(i, at(i))
 
     __len__ = same_length
 
@@ -101,8 +108,11 @@ class Header(IterDataPipe[T_co]):
         left = max(self.limit - given.save(), 0)
         return islice(given.counting(source), left)
 
-    def _reread(self, indices: Sequence[int]) -> list[Any] | None:
-        return reread(self.source_datapipe, indices)
+    def _indexed(self) -> Indexed | None:
+        source = indexed(self.source_datapipe)
+        if source is None or self.limit is None:
+            return source
+        return Indexed(max(min(source.length, self.limit), 0), source.at)
 
     def __len__(self) -> int:
         try:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 import torch
 
 from datapipes import pinning
 from datapipes.ahead import Ahead
-from datapipes.checks import reread
 from datapipes.describe import stage
 from datapipes.errors import GraphError
+from datapipes.indexed import Indexed, indexed
 from datapipes.iter.prefetch import Prefetcher
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
@@ -59,9 +60,12 @@ class PinMemory(Prefetcher[T_co]):
         for element in source:
             yield self.pin_memory_fn(element, self.device)
 
-    def _reread(self, indices: Sequence[int]) -> list[Any] | None:
-        elements = reread(self.source_datapipe, indices)
-        return None if elements is None else [self.pin_memory_fn(element, self.device) for element in elements]
+    def _indexed(self) -> Indexed | None:
+        source = indexed(self.source_datapipe)
+        return None if source is None else source.giving(partial(self._pinned_at, source.at))
+
+    def _pinned_at(self, at: Callable[[int], Any], i: int) -> Any:
+        return self.pin_memory_fn(at(i), self.device)
 
 
 def _device_in_use() -> int | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import chain, compress
 from math import fsum, inf
 from operator import length_hint
@@ -19,9 +20,10 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import torch
 
 from datapipes.cells import Cell, count
-from datapipes.checks import length_of, needs, reread
+from datapipes.checks import length_of, needs
 from datapipes.describe import stage
 from datapipes.errors import BadArgument, BadArgumentType
+from datapipes.indexed import Indexed, indexed
 from datapipes.legacy import has_method
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
@@ -170,13 +172,19 @@ class SplitterIterator(IterDataPipe[T_co]):
     def _given_as(self) -> tuple[_RandomSplit[T_co], int]:
         return self.main_datapipe, list(self.main_datapipe.weights).index(self.target)
 
-    def _reread(self, indices: Sequence[int]) -> list[Any] | None:
-        source = self.main_datapipe.source_datapipe
-        if not indices or reread(source, ()) is None:
-            return reread(source, ())
-        goes = chain.from_iterable(block.goes for block in self.main_datapipe.dealt(self.target))
-        numbers = list(compress(range(self.main_datapipe.total_length), goes))
-        return reread(source, [numbers[i] for i in indices]) if max(indices) < len(numbers) else None
+    def _indexed(self) -> Indexed | None:
+        main = self.main_datapipe
+        source = indexed(main.source_datapipe)
+        if source is None or source.length > main.total_length:
+            return None  # to read the latter to its end is an error
+        length, at = source.length, source.at
+
+        @cache
+        def numbers() -> list[int]:
+            goes = chain.from_iterable(block.goes for block in main.dealt(self.target))
+            return list(compress(range(length), goes))
+
+        return Indexed(lambda: len(numbers()), lambda i: at(numbers()[i]))
 
     def __len__(self) -> int:
         main = self.main_datapipe

@@ -8,10 +8,10 @@ far as it goes. torchdata 0.9 raised for some of these elements after it had war
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar
 
-from datapipes.checks import reread, same_length
+from datapipes.checks import same_length
 from datapipes.describe import stage
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
@@ -40,10 +40,6 @@ class _Selecting(IterDataPipe[Any]):
 
     def _step(self) -> Step:
         return Step("map", self._selecting())
-
-    def _reread(self, indices: Sequence[int]) -> list[Any] | None:
-        elements = reread(self.datapipe, indices) if self.on_error == "raise" else None
-        return None if elements is None else list(map(self._selecting(), elements))
 
     def _by_position(self, plan_for: Callable[[int], Plan]) -> Select:
         """Take the positions of a tuple or list that are planned for its length."""

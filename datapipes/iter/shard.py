@@ -1,17 +1,19 @@
 """sharding_filter: every n-th element, where n shards share a stream.
 
 An element belongs to a shard by its number in the source, and one that could not be made keeps its number: so a failure
-that only one shard meets does not shift what the others take.
+that only one shard meets does not shift what the others take. What is said here is the definition; a session moves the
+filter up to where it spares work (``datapipes.pushdown``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
-from datapipes.checks import reread, source_length
+from datapipes.checks import source_length
 from datapipes.counting import Given
+from datapipes.indexed import Indexed, indexed
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from datapipes.seeds import Run
@@ -72,9 +74,13 @@ class ShardingFilter(IterDataPipe[T_co]):
         source = at.source(self.source_datapipe)
         return source if of == 1 else at.cell(_Taken).every(of, index, source)
 
-    def _reread(self, indices: Sequence[int]) -> list[Any] | None:
+    def _indexed(self) -> Indexed | None:
         of, index = self._opened_as or (self.num_of_instances, self.instance_id)
-        return reread(self.source_datapipe, [i * of + index for i in indices])
+        source = indexed(self.source_datapipe)
+        if source is None:
+            return None
+        at = source.at
+        return Indexed(shard_length(source.length, of, index), lambda i: at(i * of + index))
 
     def __len__(self) -> int:
         return shard_length(source_length(self, self.source_datapipe), self.num_of_instances, self.instance_id)

@@ -17,10 +17,10 @@ from typing import Any, ClassVar, TypeVar
 
 import torch
 
-from datapipes import structure
 from datapipes.cells import Cell, count, fields
-from datapipes.checks import needs, reread, same_length
+from datapipes.checks import needs, same_length
 from datapipes.errors import StateError
+from datapipes.indexed import Indexed, indexed, reread
 from datapipes.iter.unbatch import UnBatcher
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
@@ -84,6 +84,9 @@ class Shuffler(IterDataPipe[T_co]):
         while buffer:
             yield take()
 
+    def _indexed(self) -> Indexed | None:
+        return None if self._enabled else indexed(self.datapipe)
+
     __len__ = same_length
 
 
@@ -97,7 +100,7 @@ class _Buffer(Cell):
         self._block: Iterator[int] | None = None  # the slots that are left of the block at hand
         self._block_number = 0
         self._draws_before = 0  # where a loaded position begins
-        self._by_position = reread(pipe.datapipe, ()) is not None
+        self._by_position = indexed(pipe.datapipe) is not None
         self._taken_in_all = 0
         self._loaded: dict[str, Any] | None = None  # a position whose elements are still to be read again
         self.emptying = False
@@ -199,17 +202,9 @@ class _Buffer(Cell):
         elif not self._by_position:
             raise StateError("elements: there are none, and the source of this stage cannot be sought")
         else:
-            count(taken, "taken", most=_elements_in(self._pipe.datapipe))
+            source = indexed(self._pipe.datapipe)
+            count(taken, "taken", most=None if source is None else source.length)
             self._loaded = saved
 
     def close(self) -> None:
         self._elements.clear()
-
-
-def _elements_in(pipe: Any) -> int:
-    """How many elements a pipe has that can be sought: as many as the first above it that knows."""
-    while True:
-        try:
-            return len(pipe)
-        except TypeError:
-            (pipe,) = structure.parents(pipe)

@@ -13,7 +13,7 @@ waits for those that have, and saves elements for the former and results for the
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -21,9 +21,10 @@ from time import perf_counter
 from typing import Any, ClassVar, TypeVar
 
 from datapipes.cells import Cell, Table, count, fields
-from datapipes.checks import needs, needs_callable, reread, same_length
+from datapipes.checks import needs, needs_callable, same_length
 from datapipes.columns import check_columns, on_columns, validate_input_col
 from datapipes.errors import GraphError, StateError, UnsavableElement
+from datapipes.indexed import Indexed, indexed
 from datapipes.on_error import SKIP, Faults, OnError, check_policy
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
@@ -47,6 +48,7 @@ class ThreadPoolMapper(IterDataPipe[R_co]):
     """
 
     _fluent: ClassVar[str | None] = "threadpool_map"
+    _commutes: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -101,12 +103,9 @@ class ThreadPoolMapper(IterDataPipe[R_co]):
         """What is called with an element."""
         return on_columns(self.fn, self.input_col, self.output_col)
 
-    def _reread(self, indices: Sequence[int]) -> list[Any] | None:
-        elements = reread(self.datapipe, indices) if self.on_error == "raise" else None
-        if elements is None:
-            return None
-        with self.pool() as pool:
-            return list(pool.map(self.call(), elements))
+    def _indexed(self) -> Indexed | None:
+        source = indexed(self.datapipe)
+        return None if source is None else source.giving(partial(self._made_of, self.call(), source.at))
 
     __len__ = same_length
 

@@ -16,6 +16,7 @@ from weakref import WeakSet
 from datapipes.cells import Cell, count
 from datapipes.counting import Counted, skip
 from datapipes.errors import BadArgumentType, StateError
+from datapipes.indexed import Indexed
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 
@@ -46,11 +47,20 @@ class IterableWrapper(IterDataPipe[T_co]):
     def _is_sequence(self) -> bool:
         return type(self.iterable) in (list, tuple, range)
 
-    def _reread(self, indices: Sequence[int]) -> list[Any] | None:
+    def _copies(self) -> bool:
+        """Whether the elements of a sequence are copied: not if none of them can change."""
+        data = cast("Sequence[T_co]", self.iterable)
+        return self.deepcopy and not (isinstance(data, range) or set(map(type, data)) <= _NEVER_CHANGE)
+
+    def _indexed(self) -> Indexed | None:
         if not self._is_sequence():
             return None
         data = cast("Sequence[T_co]", self.iterable)
-        return [_copied(data[i]) for i in indices] if self.deepcopy else [data[i] for i in indices]
+        return Indexed(len(data), self._copy_of if self.deepcopy else data.__getitem__)
+
+    def _copy_of(self, i: int) -> Any:
+        element = cast("Sequence[T_co]", self.iterable)[i]
+        return element if type(element) in _NEVER_CHANGE else _copied(element)
 
     def __len__(self) -> int:
         try:
@@ -83,7 +93,7 @@ class _Index(Cell):
             iterator: Any = iter(data)
             iterator.__setstate__(self._behind)
             self._sequence, self._iterator, self._elements = data, iterator, iterator
-            if pipe.deepcopy and not (isinstance(data, range) or set(map(type, data)) <= _NEVER_CHANGE):
+            if pipe._copies():
                 self._elements = map(_copied, iterator)
             return
         self._iterator = iter(_copied(data) if pipe.deepcopy else data)

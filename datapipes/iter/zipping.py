@@ -6,15 +6,15 @@ meets the partner of another. The inputs that the row had not reached yet give t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, zip_longest
 from typing import Any, ClassVar, TypeAlias
 
 from datapipes.cells import Cell, count
-from datapipes.checks import reread
 from datapipes.counting import Counted
 from datapipes.errors import StateError
+from datapipes.indexed import Indexed, all_indexed
 from datapipes.iter.inputs import lengths, needs_streams
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
@@ -39,14 +39,14 @@ class Zipper(IterDataPipe[Row]):
     def _open(self, at: Opening) -> Iterator[Row]:
         return _rows(self.datapipes, at, zip)
 
-    def _reread(self, indices: Sequence[int]) -> list[Any] | None:
-        columns = []
-        for pipe in self.datapipes:
-            column = reread(pipe, indices)
-            if column is None:
-                return None
-            columns.append(column)
-        return list(zip(*columns, strict=True))
+    def _indexed(self) -> Indexed | None:
+        columns = all_indexed(self.datapipes)
+        if columns is None:
+            return None
+        return Indexed(min(column.length for column in columns), partial(self._row, [column.at for column in columns]))
+
+    def _row(self, columns: list[Callable[[int], Any]], i: int) -> Row:
+        return tuple([at(i) for at in columns])
 
     def __len__(self) -> int:
         return min(lengths(self, self.datapipes))

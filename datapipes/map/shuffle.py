@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 
 from datapipes.counting import Given
+from datapipes.indexed import Indexed
 from datapipes.iter.from_map import keys_of
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe, MapDataPipe
@@ -46,12 +47,22 @@ class Shuffler(IterDataPipe[T_co]):
     def _open(self, at: Opening) -> Iterator[T_co]:
         return self._elements(at.seed(self._seed), at.cell(Given))
 
-    def _elements(self, seed: int, given: Given) -> Iterator[T_co]:
+    def _order(self, seed: int) -> Sequence[int]:
+        """The positions in ``indices``, in the order in which they are read."""
         order: Sequence[int] = range(len(self.indices))
         if self._enabled:
             order = torch.randperm(len(order), generator=torch.Generator().manual_seed(seed)).tolist()
-        for position in given.following(order):
+        return order
+
+    def _elements(self, seed: int, given: Given) -> Iterator[T_co]:
+        for position in given.following(self._order(seed)):
             yield self.datapipe[self.indices[position]]
+
+    def _at(self, position: int) -> T_co:
+        return self.datapipe[self.indices[position]]
+
+    def _indexed(self) -> Indexed | None:
+        return None if self._enabled else Indexed(len(self.indices), self._at)
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from datapipes.checks import needs, no_length, reread
+from datapipes.checks import needs, no_length
 from datapipes.errors import BadArgumentType
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
@@ -57,13 +56,6 @@ class FileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
             return path, StreamWrapper(open(path, mode, encoding=encoding), name=path)
 
         return Step("map", opened)
-
-    def _reread(self, indices: Sequence[int]) -> list[Any] | None:
-        if self.on_error != "raise":
-            return None  # which streams there are is known only once they are open
-        paths = reread(self.datapipe, indices)
-        opened = self._step().fn
-        return None if paths is None else [opened(path) for path in paths]
 
     def __len__(self) -> int:
         if self.length == -1:
