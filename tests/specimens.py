@@ -39,8 +39,13 @@ SPECIMENS: list[Specimen] = [
     *FRAMES,
 ]
 
-WRAPPERS = {"iter.IterableWrapper", "iter.SampleMultiplexer", "iter.Sampler", "map.SequenceWrapper"}
-WRAPPERS = {"iter.HuggingFaceHubReader", "iter.IterableWrapper", "iter.SampleMultiplexer", "map.SequenceWrapper"}
+WRAPPERS = {
+    "iter.HuggingFaceHubReader",
+    "iter.IterableWrapper",
+    "iter.SampleMultiplexer",
+    "iter.Sampler",
+    "map.SequenceWrapper",
+}
 """Operators without a method of their own, which the catalogues do not list."""
 
 BEYOND_THE_CATALOGUE = {"service.prefetch", "users.generator", "users.iterator", "users.torch", "users.stateful"}

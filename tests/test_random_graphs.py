@@ -18,22 +18,8 @@ from datapipes.structure import Pipe
 from loader2 import DataLoader2
 from loader2.adapters import Shuffle
 from tests.laws_of_position import taken
-from tests.naive_graphs import (
-    JOINS,
-    KINDS,
-    MOST_ELEMENTS,
-    UNARY,
-    Graph,
-    Joined,
-    Known,
-    Source,
-    Split,
-    Stepped,
-    Steps,
-    TooMany,
-    as_text,
-    tagged,
-)
+from tests.naive_graphs import KINDS, MOST_ELEMENTS, Graph, Joined, Source, Split, Stepped, Steps, TooMany
+from tests.naive_operators import JOINS, UNARY, Known, as_text, tagged
 
 GRAPHS = 200
 

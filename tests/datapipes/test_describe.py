@@ -84,7 +84,7 @@ IterableWrapper(['a']).open_files(mode='rb').load_from_tar(mode='r|', max_ratio=
 IterableWrapper(['a']).open_files(mode='rb').load_from_zip(max_bytes=9).load_from_rar(length=3)
 IterableWrapper(['a']).open_files(mode='rb').load_from_xz(on_error='skip', max_errors=3).load_from_bz2(length=1)
 IterableWrapper(['a']).open_files(mode='rb').decompress(file_type=CompressionType.GZIP).read_from_stream(chunk=4)
-IterableWrapper(['a']).open_files(mode='rb').routed_decode(key_fn=str)
+IterableWrapper(['a']).open_files(mode='rb').routed_decode(str, key_fn=str)
 IterableWrapper(['a']).open_files(mode='rb').load_from_tfrecord(spec={'x': ((3,), None)})
 IterableWrapper(['a']).open_files(mode='rb').parse_json_files(parse_float=str)
 IterableWrapper(['a']).open_files(mode='rb').parse_jsonl(return_path=False)

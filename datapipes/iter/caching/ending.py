@@ -110,7 +110,7 @@ class EndOnDiskCacheHolder(Flattening[str]):
         for stage in between(self):
             if id(stage) not in cut:
                 cut[id(stage)] = structure.with_parents(stage, lambda parent: cut[id(parent)])
-        self._making = at.cell(partial(Making, self))
+        self._making = at.cell(partial(Making, self, self._let_go))
         self._making.by(
             Production(
                 holder,
