@@ -14,7 +14,7 @@ from typing import Any
 
 from datapipes import structure
 from tests.laws_of_position import SEED, must, must_equal, taken
-from tests.specimen import Specimen, folder
+from tests.specimen import Specimen, everything
 
 
 def quiet_close(specimen: Specimen) -> None:
@@ -99,5 +99,5 @@ def _open_files() -> Counter[str]:
             target = os.readlink(f"/proc/self/fd/{descriptor}")
         except FileNotFoundError:
             continue  # the one that listed the others
-        found[target] += target.startswith(str(folder()))
+        found[target] += target.startswith(str(everything()))
     return +found

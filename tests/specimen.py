@@ -152,10 +152,26 @@ def in_memory() -> str | None:
 
 
 @cache
-def folder() -> Path:
-    """The folder of the specimens' files; it goes when the process ends."""
+def everything() -> Path:
+    """The folder of all that specimens read and write; it goes when the process ends."""
     path = Path(tempfile.mkdtemp(prefix="specimens-", dir=in_memory()))
     atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+@cache
+def scratch() -> Path:
+    """A folder for what specimens write."""
+    path = everything() / "scratch"
+    path.mkdir()
+    return path
+
+
+@cache
+def folder() -> Path:
+    """The folder of the specimens' files, in which nobody writes."""
+    path = everything() / "files"
+    path.mkdir()
     (path / "a.csv").write_text('x,y\n1,one\n2,"two\nlines"\n3,three\n')
     (path / "b.csv").write_text("x,y\n4,four\n")
     (path / "empty.csv").write_text("")

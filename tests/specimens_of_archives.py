@@ -12,7 +12,7 @@ from typing import Any
 from datapipes.iter import IterableWrapper
 from datapipes.structure import Pipe
 from tests.archive_makers import COMPRESSIONS, SAMPLES, header, rar, tar, tar_of, zipped
-from tests.specimen import Specimen, Tap, folder, shuffled
+from tests.specimen import Specimen, Tap, scratch, shuffled
 
 MORE = {"5.txt": b"five\nfive\n", "6.txt": b"six\n"}
 MADE: dict[str, Callable[[], bytes]] = {
@@ -39,7 +39,7 @@ MADE: dict[str, Callable[[], bytes]] = {
 @cache
 def archives() -> Path:
     """The folder of the archives."""
-    path = folder() / "archives"
+    path = scratch() / "archives"
     path.mkdir()
     for name, make in MADE.items():
         (path / name).write_bytes(make())

@@ -14,13 +14,13 @@ from functools import partial
 from typing import Any
 
 from datapipes.structure import Pipe
-from tests.specimen import Specimen, Tap, folder, numbers, paths, shuffled, unseekable
+from tests.specimen import Specimen, Tap, folder, numbers, paths, scratch, shuffled, unseekable
 
 CSV = ("a.csv", "empty.csv", "b.csv", "c.csv")
 
 
 def fresh() -> str:
-    return tempfile.mkdtemp(dir=folder())
+    return tempfile.mkdtemp(dir=scratch())
 
 
 def below(root: str, name: object) -> str:
