@@ -116,8 +116,11 @@ class StreamWrapper:
         >>> stream.closed
         True
         """
+        if isinstance(obj, StreamWrapper):
+            obj.close()
+            return
         # Most elements hold no stream at all, and each one that is thrown away comes through here.
-        if isinstance(obj, (StreamWrapper, dict, list, tuple)) and (streams := _streams_in(obj)):
+        if isinstance(obj, (dict, list, tuple)) and (streams := _streams_in(obj)):
             with ExitStack() as closing:
                 # What is pushed last is closed first.
                 for stream in reversed(streams):
