@@ -28,9 +28,12 @@ from time import perf_counter
 start = perf_counter()
 import torch
 torch_is_there = perf_counter()
+import gc
+gc.collect()
+begin = perf_counter()
 import loader2, datapipes, reading_services
 all_are_there = perf_counter()
-print([torch_is_there - start, all_are_there - torch_is_there])
+print([torch_is_there - start, all_are_there - begin])
 """
 
 

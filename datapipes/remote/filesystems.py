@@ -12,9 +12,6 @@ import asyncio
 from functools import partial
 from typing import Any
 
-import fsspec
-from fsspec.asyn import get_loop
-
 from datapipes.errors import TransferError
 from datapipes.remote.transfer import Clock, Transfer, running_clock
 from datapipes.remote.web import HARMLESS, MOST_REDIRECTS
@@ -23,11 +20,17 @@ from datapipes.shortened import hide
 _EXTRAS = {"http": "http", "https": "http", "s3": "s3", "s3a": "s3"}
 
 
+def _fsspec_loop() -> Any:
+    from fsspec.asyn import get_loop
+
+    return get_loop()
+
+
 class _BoundedLoop:
     """fsspec's loop; what is started in it ends when the deadline of the file that asked for it has passed."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(get_loop(), name)
+        return getattr(_fsspec_loop(), name)
 
     def __repr__(self) -> str:
         return "bounded loop"  # part of the key under which fsspec keeps file systems
@@ -35,7 +38,7 @@ class _BoundedLoop:
     def create_task(self, work: Any, **options: Any) -> asyncio.Task[Any]:
         clock = running_clock()
         bounded = work if clock is None else _in_time(work, clock)
-        task: asyncio.Task[Any] = get_loop().create_task(bounded, **options)
+        task: asyncio.Task[Any] = _fsspec_loop().create_task(bounded, **options)
         return task
 
 
@@ -53,6 +56,8 @@ _LOOP = _BoundedLoop()
 
 def filesystem_of(url: str, options: dict[str, Any], transfer: Transfer) -> tuple[Any, str]:
     """The file system that a URL belongs to, and the file's path in it."""
+    from fsspec.core import url_to_fs
+
     protocols = {part.partition("://")[0] for part in url.split("::") if "://" in part}
     chosen = dict(options)
     for protocol in sorted(protocols - {"file", "local", "memory"}):
@@ -63,7 +68,7 @@ def filesystem_of(url: str, options: dict[str, Any], transfer: Transfer) -> tupl
         chosen[protocol] = {**bounds, **_merged(bounds, options.get(protocol) or {})}
         if len(protocols) == 1:
             chosen = {**chosen.pop(protocol), **_merged(bounds, {k: v for k, v in chosen.items() if k != protocol})}
-    filesystem, path = fsspec.core.url_to_fs(url, **chosen)
+    filesystem, path = url_to_fs(url, **chosen)
     if "s3" in protocols and hasattr(filesystem, "retries"):
         filesystem.retries = 1
     return filesystem, path
@@ -77,6 +82,8 @@ def is_near(filesystem: Any) -> bool:
 
 def _bounds(protocol: str, transfer: Transfer) -> dict[str, Any]:
     """The options that hold a file system to the policy."""
+    import fsspec
+
     bounds: dict[str, Any] = {}
     kind = fsspec.get_filesystem_class(protocol)
     if kind.async_impl:

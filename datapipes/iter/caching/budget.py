@@ -13,14 +13,17 @@ than all that is allowed stays until the next one, and what is being written com
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from time import time_ns
+from typing import TYPE_CHECKING
 
 from datapipes.iter.caching.listfile import list_of
 from datapipes.iter.files import locks
 from datapipes.iter.files.atomic import remove_leftovers
+
+if TYPE_CHECKING:
+    import sqlite3
 
 _PATIENCE = 300.0  # seconds to wait for others who use the index
 _TABLE = "CREATE TABLE IF NOT EXISTS files (path BLOB PRIMARY KEY, element BLOB NOT NULL, bytes INTEGER)"
@@ -65,6 +68,8 @@ class Budget:
     @contextmanager
     def _index(self, path: str) -> Iterator[sqlite3.Connection]:
         """The index, for this process alone; what was changed counts when the block ends without an exception."""
+        import sqlite3
+
         folder = self._folder or os.path.dirname(path) or os.curdir
         os.makedirs(folder, exist_ok=True)
         name = os.path.join(folder, ".loader2-cache-index")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 from email.message import Message
-from html.parser import HTMLParser
 from pathlib import PurePosixPath
 from typing import Any, ClassVar
 from urllib.parse import urlencode, urljoin, urlsplit
@@ -98,7 +97,9 @@ class _Asked:
             text += data
             self._visit.clock.check()
         answer.close()
-        page = _Page(text.decode("utf-8", "replace"))
+        from datapipes.remote.drive_page import Page
+
+        page = Page(text.decode("utf-8", "replace"))
         if "quota exceeded" in page.title.lower() or "too many users have viewed" in page.text.lower():
             raise RuntimeError(
                 f"{self._visit.clock.label}: Google Drive - Quota exceeded: too many have read this file lately; "
@@ -116,38 +117,6 @@ class _Asked:
         if urlsplit(address).scheme not in ("https", urlsplit(self._address).scheme):
             raise TransferError(f"{self._visit.clock.label}: refused to follow a page to {hide(address)!r:.200}")
         return address
-
-
-class _Page(HTMLParser):
-    """What matters of a page: its title, and where its confirmation leads."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.title = ""
-        self.text = text
-        self.action: str | None = None
-        self.fields: dict[str, str] = {}
-        self.link: str | None = None
-        self._inside: set[str] = set()
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
-        if tag in ("title", "form"):
-            self._inside.add(tag)
-        if tag == "form" and given.get("id") in ("download-form", "downloadForm"):
-            self.action = given.get("action", "")
-        elif tag == "input" and self.action is not None and given.get("type") == "hidden" and "form" in self._inside:
-            self.fields[given.get("name", "")] = given.get("value", "")
-        elif tag == "a" and "confirm=" in given.get("href", ""):
-            self.link = given["href"]
-
-    def handle_endtag(self, tag: str) -> None:
-        self._inside.discard(tag)
-
-    def handle_data(self, data: str) -> None:
-        if "title" in self._inside:
-            self.title += data
 
 
 def _is_file(answer: Any) -> bool:

@@ -1,0 +1,37 @@
+"""What a page of Google Drive says in place of a file: why there is none, or how to confirm that it is wanted."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+
+class Page(HTMLParser):
+    """What matters of a page: its title, and where its confirmation leads."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.title = ""
+        self.text = text
+        self.action: str | None = None
+        self.fields: dict[str, str] = {}
+        self.link: str | None = None
+        self._inside: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if tag in ("title", "form"):
+            self._inside.add(tag)
+        if tag == "form" and given.get("id") in ("download-form", "downloadForm"):
+            self.action = given.get("action", "")
+        elif tag == "input" and self.action is not None and given.get("type") == "hidden" and "form" in self._inside:
+            self.fields[given.get("name", "")] = given.get("value", "")
+        elif tag == "a" and "confirm=" in given.get("href", ""):
+            self.link = given["href"]
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside.discard(tag)
+
+    def handle_data(self, data: str) -> None:
+        if "title" in self._inside:
+            self.title += data
