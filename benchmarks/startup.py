@@ -1,8 +1,9 @@
 """What it costs to begin: the first element of a graph of 1,000 stages, and importing the library.
 
 Imports are timed in fresh interpreters, each of which imports torch first and then the packages of this library: what
-the second import takes is what the library adds. Both are timed from inside, one right after the other, because the
-start of an interpreter varies by more than the library is allowed to take.
+the second import takes is what the library adds, without the garbage collection that torch's objects leave due. Both
+are timed from inside, one right after the other, because the start of an interpreter varies by more than the library is
+allowed to take.
 """
 
 import gc
