@@ -33,6 +33,12 @@ def test_damage_is_noticed(form: Format, damage: str) -> None:
     assert [f"{damage}/{number}: {v.outcome}" for number, v in verdicts.items() if v.is_bug] == []
 
 
+def test_a_row_group_whose_columns_have_lost_their_rows_is_noticed() -> None:
+    form = next(form for form in FORMATS if form.name == "plain.parquet")
+    with bench(form) as tries:
+        assert tries.tried(tries.damaged("flip", 8169, seed=0)).outcome == "declared"
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damage_follows_from_the_seed_and_is_damage(damage: str) -> None:
     data = bytes(range(256))

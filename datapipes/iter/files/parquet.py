@@ -240,9 +240,9 @@ class _Batches(Parts[Any]):
         else:
             batches = _even(self._file.file.iter_batches(size, [group], **options), size)
         for batch in batches:
-            left -= batch.num_rows
-            if left < 0:
+            if batch.num_rows != min(left, size or left):
                 break
+            left -= batch.num_rows
             yield batch
         if left:
             raise ValueError("it has not as many rows as the footer says")
