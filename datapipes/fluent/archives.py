@@ -97,8 +97,8 @@ class ArchiveMethods(Generic[T_co]):
         """``(path, stream)`` for each file in each RAR archive.
 
         >>> from datapipes.iter import IterableWrapper
-        >>> IterableWrapper([]).load_from_rar()
-        IterableWrapper([]).load_from_rar()
+        >>> IterableWrapper(["a.rar"]).open_files("rb").load_from_rar(max_bytes=1000)
+        IterableWrapper(['a.rar']).open_files(mode='rb').load_from_rar(max_bytes=1000)
         """
         from datapipes.iter.files.rar import RarArchiveLoader
 

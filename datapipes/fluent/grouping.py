@@ -183,8 +183,10 @@ class GroupingMethods(Generic[T_co]):
         """The same elements, made in the first whole pass and remembered for later ones; ``size`` is in megabytes.
 
         >>> from datapipes.iter import IterableWrapper
-        >>> list(IterableWrapper(range(3)).in_memory_cache(size=100))
-        [0, 1, 2]
+        >>> dp = IterableWrapper("a").map(lambda x: print("making", x) or x.upper()).in_memory_cache(size=100)
+        >>> list(dp), list(dp)
+        making a
+        (['A'], ['A'])
         """
         from datapipes.iter.cache import InMemoryCacheHolder
 

@@ -96,8 +96,9 @@ class MapMethods(Generic[T_co]):
         """The same elements, each made once.
 
         >>> from datapipes.map import SequenceWrapper
-        >>> SequenceWrapper("ab").map(str.upper).in_memory_cache()[0]
-        'A'
+        >>> dp = SequenceWrapper("ab").map(str.upper).in_memory_cache()
+        >>> dp[0] is dp[0]
+        True
         """
         from datapipes.map.cache import InMemoryCacheHolder
 

@@ -21,6 +21,10 @@ R_co = TypeVar("R_co", covariant=True)
 class Mapper(IterDataPipe[R_co]):
     """``fn`` of each element, or of some of its columns.
 
+    With an ``input_col``, ``fn`` is given that column, or those of a list. What it returns goes into ``output_col``
+    (-1: behind the last), or takes the place of the first of them, and the others are left out. What becomes of an
+    element for which ``fn`` raises is for ``on_error`` and ``max_errors`` to say (see ``datapipes.on_error``).
+
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper([(1, 2), (3, 4)]).map(lambda a, b: a + b, input_col=[0, 1], output_col=-1))
     [(1, 2, 3), (3, 4, 7)]

@@ -149,7 +149,13 @@ def _deal(left: list[float], drawn: float, remaining: int) -> int:
 
 
 class SplitterIterator(IterDataPipe[T_co]):
-    """One of the streams that ``random_split`` gives. Iterated by themselves or side by side, each reads the source."""
+    """One of the streams that ``random_split`` gives. Iterated by themselves or side by side, each reads the source.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> train, _ = IterableWrapper(range(10)).random_split(weights={"train": 8, "valid": 2}, seed=0)
+    >>> train.target, len(train)
+    ('train', 8)
+    """
 
     def __init__(self, main_datapipe: _RandomSplit[T_co], target: Hashable) -> None:
         self.main_datapipe = main_datapipe

@@ -35,6 +35,9 @@ _BLOCK = 4096
 class Shuffler(IterDataPipe[T_co]):
     """The elements in a random order, drawn from a buffer of ``buffer_size``.
 
+    A buffer as large as the stream shuffles all of it. ``unbatch_level`` takes batches apart first, and
+    ``set_shuffle(False)`` keeps the order. Each epoch has an order of its own, which follows from the loader's seed.
+
     >>> from datapipes.iter import IterableWrapper
     >>> dp = IterableWrapper(range(5)).shuffle().set_seed(1)
     >>> sorted(dp), list(dp) == list(dp)

@@ -35,9 +35,15 @@ class ArrowReader(Flattening[Any]):
     The source gives paths, URLs or ``(path, stream)``. ``as_`` says what is handed on: ``"batch"`` (pyarrow's
     RecordBatch), ``"dict"`` (lists by column) or ``"tensors"`` (tensors by column).
 
+    >>> import io
     >>> from datapipes.iter import IterableWrapper
-    >>> list(IterableWrapper([]).read_arrow(["x"]))
-    []
+    >>> import pyarrow
+    >>> file, batch = io.BytesIO(), pyarrow.record_batch({"x": [1, 2], "y": ["a", "b"]})
+    >>> with pyarrow.ipc.new_stream(file, batch.schema) as writer:
+    ...     writer.write_batch(batch)
+    >>> files = IterableWrapper([("a.arrows", io.BytesIO(file.getvalue()))], deepcopy=False)
+    >>> list(files.read_arrow(["x"], as_="dict"))
+    [{'x': [1, 2]}]
     """
 
     _fluent: ClassVar[str | None] = "read_arrow"

@@ -37,6 +37,7 @@ class Decompressor(IterDataPipe[tuple[str, StreamWrapper]]):
     The content of an archive is a ``tarfile.TarFile`` or a ``zipfile.ZipFile``, of anything else a file of bytes (a
     buffered reader, which torchdata had as many kinds of as there are compressions). It ends when its checksum has been
     read and held. Endings are known in any case, with `.tgz` and its kin (torchdata took `v1.0.tar.gz` for plain gzip).
+    What may come out of one file is limited: ``max_ratio`` times its size (the first 16 MiB are free), ``max_bytes``.
 
     >>> import gzip, io
     >>> from datapipes.iter import IterableWrapper

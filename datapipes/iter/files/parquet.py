@@ -39,9 +39,18 @@ from datapipes.pipe import IterDataPipe
 class RowGroupLister(Flattening[tuple[str, int]]):
     """``(path, number)`` for each row group of each Parquet file; of a file only the footer is read.
 
+    ``read_parquet`` and ``load_parquet_as_df`` read such pairs, so row groups can be shuffled and shared before.
+
+    >>> import tempfile
     >>> from datapipes.iter import IterableWrapper
-    >>> list(IterableWrapper([]).list_row_groups())
-    []
+    >>> import pyarrow, pyarrow.parquet
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "a.parquet")
+    ...     pyarrow.parquet.write_table(pyarrow.table({"x": range(6)}), path, row_group_size=2)
+    ...     groups = IterableWrapper([path]).list_row_groups().sharding_filter()
+    ...     groups.apply_sharding(2, 1)
+    ...     list(groups.read_parquet(as_="dict"))
+    [{'x': [2, 3]}]
     """
 
     _fluent: ClassVar[str | None] = "list_row_groups"
@@ -73,9 +82,14 @@ class ParquetReader(Flattening[Any]):
     group, or, with a ``batch_size``, so many rows of one. ``as_`` says what is handed on: ``"batch"`` (pyarrow's
     RecordBatch), ``"dict"`` (lists by column) or ``"tensors"`` (tensors by column).
 
+    >>> import io
     >>> from datapipes.iter import IterableWrapper
-    >>> list(IterableWrapper([]).read_parquet(["x"], batch_size=1000))
-    []
+    >>> import pyarrow, pyarrow.parquet
+    >>> file, table = io.BytesIO(), pyarrow.table({"x": range(5), "y": list("abcde")})
+    >>> pyarrow.parquet.write_table(table, file, row_group_size=3)
+    >>> files = IterableWrapper([("a.parquet", io.BytesIO(file.getvalue()))], deepcopy=False)
+    >>> list(files.read_parquet(["x"], as_="tensors"))
+    [{'x': tensor([0, 1, 2])}, {'x': tensor([3, 4])}]
     """
 
     _fluent: ClassVar[str | None] = "read_parquet"
@@ -119,9 +133,14 @@ class ParquetDataFrameLoader(Flattening[Any]):
     The source gives what that of ``read_parquet`` may give. ``dtype`` is what ``DataFrame.astype`` takes. torchdata
     made torcharrow's frames, which are no longer maintained; they had a ``device``, of which "cpu" is left.
 
+    >>> import io
     >>> from datapipes.iter import IterableWrapper
-    >>> list(IterableWrapper([]).load_parquet_as_df(columns=["x"]))
-    []
+    >>> import pyarrow, pyarrow.parquet
+    >>> file = io.BytesIO()
+    >>> pyarrow.parquet.write_table(pyarrow.table({"x": [1, 2], "y": ["a", "b"]}), file)
+    >>> files = IterableWrapper([("a.parquet", io.BytesIO(file.getvalue()))], deepcopy=False)
+    >>> [frame.to_dict("list") for frame in files.load_parquet_as_df(dtype="float32", columns=["x"])]
+    [{'x': [1.0, 2.0]}]
     """
 
     _fluent: ClassVar[str | None] = "load_parquet_as_df"

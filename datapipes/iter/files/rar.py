@@ -18,14 +18,17 @@ from datapipes.streams import StreamWrapper
 
 
 class RarArchiveLoader(ArchiveStage):
-    """``(path, stream)`` for each file in each archive, in order; folders are passed over.
+    """``(path, stream)`` for each file in each RAR archive, in order; folders are passed over.
 
     Stored members are read directly. Others need a program, one of `unrar`, `unar`, `7z` and `bsdtar`; where there is
     none, reading such a member is an error (torchdata refused to build the pipe). Otherwise as `load_from_zip`.
 
+    >>> import io
     >>> from datapipes.iter import IterableWrapper
-    >>> IterableWrapper([]).load_from_rar()
-    IterableWrapper([]).load_from_rar()
+    >>> data = "526172211a070100c51a3332030100008f6ddf1e130202020402a403ac2a93d8000105612e747874686919b23a3503050000"
+    >>> pipe = IterableWrapper([("a.rar", io.BytesIO(bytes.fromhex(data)))], deepcopy=False).load_from_rar()
+    >>> [(path, stream.read()) for path, stream in pipe]
+    [('a.rar/a.txt', b'hi')]
     """
 
     _fluent: ClassVar[str | None] = "load_from_rar"

@@ -23,14 +23,15 @@ _MODES = {"r": "r:*", **{f"r{how}{codec}": f"r{how}{codec}" for how in ":|" for 
 
 
 class TarArchiveLoader(ArchiveStage):
-    """``(path, stream)`` for each regular file in each archive, in order; folders are passed over.
+    """``(path, stream)`` for each regular file in each tar archive, in order; folders are passed over.
 
     The path is that of the archive and then that of the member. Where the archive is a file that can be sought, and the
     mode has no ``|``, streams may be read in any order, also after the last; otherwise one by one as they come.
     A member that is a link or a device, or whose name leads outside the archive, is an error, and the next element is
     the member after it. Archives must end with their marker: one that was written without it gives all its members,
     and then an error, which ``on_error="skip"`` passes over. A damaged header is an error too (torchdata ended there
-    without a word). Of plain tar no reader can notice changed data, because it has no checksum.
+    without a word). Of plain tar no reader can notice changed data, because it has no checksum. What may come out of a
+    compressed one is limited: ``max_ratio`` times its size (the first 16 MiB are free), and ``max_bytes``.
 
     >>> import io, tarfile
     >>> from datapipes.iter import IterableWrapper

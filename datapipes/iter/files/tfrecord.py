@@ -37,9 +37,11 @@ class TFRecordLoader(Flattening[dict[str, Any]]):
     ``spec`` names the features to keep, each with a shape and a dtype (None: bytes); a record without one of them is an
     error. Both checksums of a record are verified (torchdata looked at neither).
 
+    >>> import io
     >>> from datapipes.iter import IterableWrapper
-    >>> list(IterableWrapper([]).load_from_tfrecord({"label": ((), torch.int64)}))
-    []
+    >>> file = io.BytesIO(bytes.fromhex("0e00000000000000 c5e5693f 0a0c0a0a0a017812051a030a0107 98993925"))
+    >>> list(IterableWrapper([("a.tfrecord", file)], deepcopy=False).load_from_tfrecord({"x": ((), torch.int64)}))
+    [{'x': tensor(7)}]
     """
 
     _fluent: ClassVar[str | None] = "load_from_tfrecord"

@@ -19,12 +19,13 @@ from datapipes.streams import StreamWrapper
 
 
 class ZipArchiveLoader(ArchiveStage):
-    """``(path, stream)`` for each file in each archive, in the order of its directory; folders are passed over.
+    """``(path, stream)`` for each file in each zip archive, in the order of its directory; folders are passed over.
 
     The path is that of the archive and then that of the member. Streams may be read in any order, also after the last.
     The last bytes of a member are given when its checksum held. A member that is a link or a device, or whose name
     leads outside the archive, is an error, and the next element is the member after it. A stream that cannot be
-    sought is copied first.
+    sought is copied first. What may come out of one archive is limited: ``max_ratio`` times its size (the first 16 MiB
+    are free), and ``max_bytes``.
 
     >>> import io, zipfile
     >>> from datapipes.iter import IterableWrapper
