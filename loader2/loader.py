@@ -59,6 +59,8 @@ class DataLoader2(Generic[T_co]):
         self.datapipe_adapter_fns = listed(datapipe_adapter_fn)
         self.datapipe: Any = adapted(_numbered(datapipe), self.datapipe_adapter_fns)
         self.reading_service = own_copy(reading_service)
+        if isinstance(self.reading_service, ReadingServiceInterface):
+            self.reading_service.check(self.datapipe)
         self._stages = stages_of(self.datapipe)
         self._epochs = Epochs()
         self._session: Session | None = None  # the position in the epoch under way, or in the last one

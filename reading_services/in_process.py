@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from datapipes import legacy, structure
-from datapipes.errors import BadArgument, BadArgumentType
+from datapipes.errors import BadArgument
 from datapipes.iter import Prefetcher
 from datapipes.sharding import SHARDING_PRIORITIES
-from datapipes.where import where
-from reading_services.service import ReadingServiceInterface, ResetFn
+from reading_services.service import ReadingServiceInterface, ResetFn, graph_from
 from reading_services.worker_info import WorkerInfo
 
 InitFn = Callable[[Any, WorkerInfo], Any]
@@ -44,7 +43,7 @@ class InProcessReadingService(ReadingServiceInterface):
             if legacy.is_sharding(stage) and not structure.is_native(stage):
                 legacy.shard(stage, _ONLY_ONE.num_workers, _ONLY_ONE.worker_id, SHARDING_PRIORITIES.MULTIPROCESSING)
         if self.init_fn is not None:
-            datapipe = _graph_from(self.init_fn, self.init_fn(datapipe, _ONLY_ONE))
+            datapipe = graph_from(self.init_fn, self.init_fn(datapipe, _ONLY_ONE))
         return Prefetcher(datapipe, self.prefetch_cnt) if self.prefetch_cnt else datapipe
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
@@ -55,15 +54,6 @@ class InProcessReadingService(ReadingServiceInterface):
         def prepare(datapipe: Any) -> Any:
             if iter_reset_fn is not None:
                 datapipe = iter_reset_fn(datapipe)
-            return _graph_from(reset_fn, reset_fn(datapipe, _ONLY_ONE, seed_generator))
+            return graph_from(reset_fn, reset_fn(datapipe, _ONLY_ONE, seed_generator))
 
         return prepare
-
-
-def _graph_from(fn: Callable[..., Any], returned: Any) -> Any:
-    if not structure.is_pipe(returned):
-        raise BadArgumentType(
-            f"InProcessReadingService: {where(fn)} returned {type(returned).__name__}: {returned!r:.80}; "
-            "it must return the graph to use"
-        )
-    return returned

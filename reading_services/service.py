@@ -12,7 +12,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from datapipes import structure
 from datapipes.errors import BadArgumentType
+from datapipes.where import where
 
 ResetFn: TypeAlias = Callable[[Any], Any]
 """Takes the graph at the start of an epoch and returns the one to iterate."""
@@ -29,6 +31,9 @@ class ReadingServiceInterface(ABC):
     >>> len(list(DataLoader2(IterableWrapper(range(99)), reading_service=FirstTen())))
     10
     """
+
+    def check(self, datapipe: Any) -> None:  # noqa: B027 - optional: most services can run any graph
+        """Refuse a graph that this service cannot run, when the loader is made."""
 
     @abstractmethod
     def initialize(self, datapipe: Any) -> Any:
@@ -70,3 +75,12 @@ def own_copy(service: ReadingServiceInterface | None) -> ReadingServiceInterface
             f"the reading service {type(service).__name__} cannot be copied ({error}); "
             "open what cannot be copied in initialize()"
         ) from error
+
+
+def graph_from(fn: Callable[..., Any], returned: Any) -> Any:
+    """What a function of the user's has made of a graph: a graph, or an error that names the function."""
+    if not structure.is_pipe(returned):
+        raise BadArgumentType(
+            f"{where(fn)} returned {type(returned).__name__}: {returned!r:.80}; it must return the graph to use"
+        )
+    return returned

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 
 
@@ -11,3 +12,24 @@ class WorkerInfo:
 
     num_workers: int
     worker_id: int
+
+
+class _Here(threading.local):
+    info: WorkerInfo | None = None
+
+
+_here = _Here()
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """Inside a worker of a reading service, which one this is; None anywhere else.
+
+    >>> get_worker_info() is None
+    True
+    """
+    return _here.info
+
+
+def set_worker_info(info: WorkerInfo) -> None:
+    """Say that this thread is a worker's."""
+    _here.info = info

@@ -1,0 +1,148 @@
+"""MultiProcessingReadingService: copies of the graph run in worker processes, each on its part of the elements."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from datapipes.errors import BadArgument
+from datapipes.structure import Pipe
+from reading_services.in_process import InProcessReadingService
+from reading_services.service import ReadingServiceInterface, ResetFn
+from reading_services.worker_info import WorkerInfo
+from reading_services.workers.crew import Crew, Plan
+from reading_services.workers.cut import dispatched_end, replicable_end, with_end_replaced
+from reading_services.workers.dispatched import Dispatched
+from reading_services.workers.gather import Gathered
+from reading_services.workers.portable import needs_many_readers, needs_pickling
+from reading_services.workers.protocol import Window
+
+InitFn = Callable[[Any, WorkerInfo], Any]
+EpochFn = Callable[[Any, WorkerInfo, Any], Any]
+
+_ARENA = 1 << 28
+"""Bytes of shared memory for a worker, unless the machine has little."""
+
+
+class MultiProcessingReadingService(ReadingServiceInterface):
+    """Runs a graph in ``num_workers`` processes, and hands on their elements in turn.
+
+    Each worker takes its part at the graph's ``sharding_filter``. ``worker_prefetch_cnt`` and ``main_prefetch_cnt`` say
+    how many elements may be made ahead, in each worker and for all together; of small ones there may be more.
+    ``worker_init_fn(datapipe, worker_info)`` may change a worker's graph once, ``worker_reset_fn(datapipe, worker_info,
+    seed_generator)`` at the start of each epoch.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> from loader2 import DataLoader2
+    >>> graph = IterableWrapper(range(6)).sharding_filter().map(str)
+    >>> with DataLoader2(graph, reading_service=MultiProcessingReadingService(num_workers=2)) as dl:
+    ...     list(dl)
+    ['0', '1', '2', '3', '4', '5']
+    """
+
+    def __init__(
+        self,
+        num_workers: int = 0,
+        multiprocessing_context: str | None = None,
+        worker_prefetch_cnt: int = 10,
+        main_prefetch_cnt: int = 10,
+        worker_init_fn: InitFn | None = None,
+        worker_reset_fn: EpochFn | None = None,
+        *,
+        in_order: bool = True,
+        timeout: float | None = None,
+        arena_bytes: int | None = None,
+    ) -> None:
+        self.num_workers = num_workers
+        self.multiprocessing_context = multiprocessing_context
+        self.worker_prefetch_cnt = worker_prefetch_cnt
+        self.main_prefetch_cnt = main_prefetch_cnt
+        self.worker_init_fn = worker_init_fn
+        self.worker_reset_fn = worker_reset_fn
+        self.in_order = in_order
+        self.timeout = timeout
+        self.arena_bytes = arena_bytes
+        self._crew: Crew | None = None
+        self._gathered: Gathered[Any] | None = None
+        self._check()
+
+    def _check(self) -> None:
+        for name in ("num_workers", "worker_prefetch_cnt", "main_prefetch_cnt"):
+            if getattr(self, name) < 0:
+                raise BadArgument(f"MultiProcessingReadingService({name}={getattr(self, name)}): not a negative number")
+        methods = multiprocessing.get_all_start_methods()
+        if self.multiprocessing_context not in (None, *methods):
+            raise BadArgument(
+                f"Please choose one available multiprocessing context from {methods}, "
+                f"got {self.multiprocessing_context!r}"
+            )
+        if self.timeout is not None and self.timeout <= 0:
+            raise BadArgument(f"MultiProcessingReadingService(timeout={self.timeout}): seconds, more than 0, or None")
+        if self.num_workers == 0:
+            warnings.warn(
+                "MultiProcessingReadingService(num_workers=0) runs the graph in this process; "
+                "InProcessReadingService says so by its name",
+                stacklevel=3,
+            )
+
+    def check(self, datapipe: Pipe) -> None:
+        end = replicable_end(datapipe)
+        if end is not None and self.num_workers:
+            needs_many_readers(end, self.num_workers)
+            if self._context.get_start_method() != "fork":
+                needs_pickling(end, worker_init_fn=self.worker_init_fn, worker_reset_fn=self.worker_reset_fn)
+
+    @property
+    def _context(self) -> Any:
+        return multiprocessing.get_context(self.multiprocessing_context)
+
+    def initialize(self, datapipe: Pipe) -> Pipe:
+        if self.num_workers == 0:
+            self._at_home = InProcessReadingService(0, self.worker_init_fn, self.worker_reset_fn)
+            return self._at_home.initialize(datapipe)
+        end = replicable_end(datapipe)
+        if end is None:
+            return datapipe
+        dealt = dispatched_end(end)
+        if dealt is not None:
+            part = Dispatched(dealt)
+            worker_end = with_end_replaced(end, dealt, lambda _: part)
+        plan = Plan(
+            end if dealt is None else worker_end,
+            self.num_workers,
+            self._context,
+            Window(items=max(1, self.worker_prefetch_cnt + -(-self.main_prefetch_cnt // self.num_workers))),
+            self.arena_bytes or _room(self.num_workers),
+            self.worker_init_fn,
+            self.worker_reset_fn,
+            self.timeout,
+            dealt,
+        )
+        crew = Crew(plan)
+        self._crew = crew
+        weakref.finalize(self, crew.close)
+        self._gathered = Gathered(end, crew, self.in_order)
+        crew.start()
+        return with_end_replaced(datapipe, end, lambda _: self._gathered)
+
+    def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
+        if self.num_workers == 0:
+            return self._at_home.initialize_iteration(seed_generator, iter_reset_fn)
+        if self._gathered is not None and self.worker_reset_fn is not None:
+            self._gathered.resets = [seed_generator.spawn(number) for number in range(self.num_workers)]
+        return iter_reset_fn
+
+    def finalize(self) -> None:
+        crew, self._crew = self._crew, None
+        if crew is not None:
+            crew.close()
+
+
+def _room(workers: int) -> int:
+    """The bytes of a worker's arena: a share of the memory that the machine has left."""
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(1 << 22, min(_ARENA, free // 4 // workers))

@@ -1,0 +1,82 @@
+"""ThreadingReadingService: the graph runs in threads of this process, each on its part of the elements."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from datapipes.errors import BadArgument
+from datapipes.structure import Pipe
+from reading_services.multi_process import EpochFn, InitFn
+from reading_services.service import ReadingServiceInterface, ResetFn
+from reading_services.workers.cut import replicable_end, with_end_replaced
+from reading_services.workers.gather import Gathered
+from reading_services.workers.portable import needs_many_readers
+from reading_services.workers.protocol import Window
+from reading_services.workers.thread_crew import ThreadCrew
+
+
+class ThreadingReadingService(ReadingServiceInterface):
+    """Runs a graph in ``num_workers`` threads, and hands on their elements in turn.
+
+    For graphs that wait (for files, for a network), and for functions that release Python's lock. Elements are handed
+    over as they are: nothing is pickled or copied. What the graph refers to is shared by all threads, generators of
+    random numbers that belong to nobody among it.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> from loader2 import DataLoader2
+    >>> graph = IterableWrapper(range(6)).sharding_filter().map(str)
+    >>> with DataLoader2(graph, reading_service=ThreadingReadingService(num_workers=2)) as dl:
+    ...     list(dl)
+    ['0', '1', '2', '3', '4', '5']
+    """
+
+    def __init__(
+        self,
+        num_workers: int,
+        prefetch_cnt: int = 10,
+        worker_init_fn: InitFn | None = None,
+        worker_reset_fn: EpochFn | None = None,
+        *,
+        in_order: bool = True,
+        timeout: float | None = None,
+    ) -> None:
+        if num_workers < 1 or prefetch_cnt < 0:
+            raise BadArgument(
+                f"ThreadingReadingService(num_workers={num_workers}, prefetch_cnt={prefetch_cnt}): at least one "
+                "worker, and no negative number of elements ahead"
+            )
+        self.num_workers = num_workers
+        self.prefetch_cnt = prefetch_cnt
+        self.worker_init_fn = worker_init_fn
+        self.worker_reset_fn = worker_reset_fn
+        self.in_order = in_order
+        self.timeout = timeout
+        self._crew: ThreadCrew | None = None
+        self._gathered: Gathered[Any] | None = None
+
+    def check(self, datapipe: Pipe) -> None:
+        end = replicable_end(datapipe)
+        if end is not None:
+            needs_many_readers(end, self.num_workers)
+
+    def initialize(self, datapipe: Pipe) -> Pipe:
+        end = replicable_end(datapipe)
+        if end is None:
+            return datapipe
+        window = Window(items=max(1, self.prefetch_cnt), small=0)
+        crew = ThreadCrew(end, self.num_workers, window, self.worker_init_fn, self.worker_reset_fn, self.timeout)
+        self._crew = crew
+        weakref.finalize(self, crew.close)
+        self._gathered = Gathered(end, crew, self.in_order)
+        return with_end_replaced(datapipe, end, lambda _: self._gathered)
+
+    def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
+        if self._gathered is not None and self.worker_reset_fn is not None:
+            self._gathered.resets = [seed_generator.spawn(number) for number in range(self.num_workers)]
+        return iter_reset_fn
+
+    def finalize(self) -> None:
+        crew, self._crew = self._crew, None
+        if crew is not None:
+            crew.close()

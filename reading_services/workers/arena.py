@@ -1,0 +1,134 @@
+"""Memory that two processes share, and the leases on it.
+
+One process writes and one reads. The writer takes a *slot*, fills it and tells the reader where it is; the reader's
+arrays lie in it. When the last of them is gone the slot's *flag* is set, a byte in the same memory, and the writer may
+take the room again: no message is sent for it, and nothing is written over while somebody can see it. A reader that
+keeps everything keeps the slots; the writer then finds no room and sends its elements another way.
+
+The memory has a file descriptor and no name, so nothing can be left behind, however the processes end.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from bisect import insort
+from collections.abc import Iterable
+
+_FLAGS = 4096
+"""At most so many slots are taken at a time. Their flags come first, a byte each."""
+_ALIGNED = 64
+_FREE = 1
+
+
+def create(size: int) -> int:
+    """The descriptor of a new arena with room for ``size`` bytes. Memory is used as it is written to."""
+    fd = os.memfd_create("loader2-arena", os.MFD_CLOEXEC)
+    os.truncate(fd, _FLAGS + aligned(size))
+    return fd
+
+
+class Writer:
+    """The side that takes slots and fills them."""
+
+    def __init__(self, fd: int) -> None:
+        self._memory = mmap.mmap(fd, 0)
+        self._view = memoryview(self._memory)
+        self._free = [(_FLAGS, len(self._memory) - _FLAGS)]  # (offset, size) of what is free, by offset
+        self._taken: dict[int, tuple[int, int]] = {}  # flag: (offset, size)
+        self._flags = list(range(_FLAGS))
+
+    def put(self, buffers: Iterable[memoryview]) -> tuple[int, int, int] | None:
+        """Copy buffers into one slot, each aligned; (flag, offset, size), or None if there is no room."""
+        parts = list(buffers)
+        size = sum(aligned(part.nbytes) for part in parts)
+        slot = self._take(size)
+        if slot is None:
+            return None
+        flag, offset = slot
+        at = offset
+        for part in parts:
+            self._view[at : at + part.nbytes] = part
+            at += aligned(part.nbytes)
+        return flag, offset, size
+
+    def _take(self, size: int) -> tuple[int, int] | None:
+        """Room at the lowest offset there is, so that no more memory is touched than is in use at a time."""
+        self._reclaim()
+        for i, (offset, room) in enumerate(self._free):
+            if room >= size and self._flags:
+                if room == size:
+                    del self._free[i]
+                else:
+                    self._free[i] = (offset + size, room - size)
+                flag = self._flags.pop()
+                self._memory[flag] = 0
+                self._taken[flag] = (offset, size)
+                return flag, offset
+        return None
+
+    def _reclaim(self) -> None:
+        """Take back the slots that the reader has let go of, and join what lies side by side."""
+        flags = self._memory[:_FLAGS]
+        back = [flag for flag in self._taken if flags[flag] == _FREE]
+        if not back:
+            return
+        for flag in back:
+            insort(self._free, self._taken.pop(flag))
+            self._flags.append(flag)
+        joined: list[tuple[int, int]] = []
+        for offset, size in self._free:
+            if joined and sum(joined[-1]) == offset:
+                joined[-1] = (joined[-1][0], joined[-1][1] + size)
+            else:
+                joined.append((offset, size))
+        self._free = joined
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        self._view.release()
+        self._memory.close()
+
+
+class Reader:
+    """The side that finds arrays in slots."""
+
+    def __init__(self, fd: int) -> None:
+        self._memory = mmap.mmap(fd, 0)
+
+    def lease(self, flag: int, offset: int, size: int) -> memoryview:
+        """The bytes of a slot; it is free again when nobody refers to them any more."""
+        slot = _slot_type(size).from_buffer(self._memory, offset)
+        slot.flag = (self._memory, flag)  # type: ignore[attr-defined]  # a _Slot as well
+        return memoryview(slot).cast("B")[:size]
+
+    # There is no close(): the memory goes with the last array that lies in it.
+
+
+class _Slot:
+    """A slot as an object whose end can be noticed. The arrays in it refer to it as the owner of their memory."""
+
+    flag: tuple[mmap.mmap, int]
+
+    def __del__(self) -> None:
+        memory, flag = self.flag
+        memory[flag] = _FREE
+
+
+_slot_types: dict[int, type[ctypes.Array[ctypes.c_ubyte]]] = {}
+
+
+def _slot_type(size: int) -> type[ctypes.Array[ctypes.c_ubyte]]:
+    """A type for each size; few, because a memory's sizes are those of a graph's few kinds of batch."""
+    found = _slot_types.get(size)
+    if found is None:
+        if len(_slot_types) >= 1024:
+            _slot_types.clear()
+        found = _slot_types[size] = type("Slot", (_Slot, ctypes.c_ubyte * size), {})
+    return found
+
+
+def aligned(size: int) -> int:
+    """The room that so many bytes take in a slot."""
+    return -(-size // _ALIGNED) * _ALIGNED

@@ -1,0 +1,69 @@
+"""Which part of a graph runs in the workers, and which at home. Pure functions: no pipe is changed.
+
+A stage that says ``is_replicable() is False`` runs at home, and so does everything below it; what is left above runs in
+the workers, as one graph with one end. Of that, what is dispatched runs in one process for all workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from datapipes import structure
+from datapipes.errors import GraphError
+from datapipes.iter import ShardingRoundRobinDispatcher
+from datapipes.structure import Pipe
+
+
+def replicable_end(graph: Pipe) -> Pipe | None:
+    """The end of the part that runs in the workers; None if there is no such part."""
+    at_home: set[int] = set()
+    for stage in structure.walk(graph):
+        if not _is_replicable(stage) or any(id(parent) in at_home for parent in structure.parents(stage)):
+            at_home.add(id(stage))
+    if id(graph) not in at_home:
+        return graph
+    ends = {
+        id(parent): parent
+        for stage in structure.walk(graph)
+        if id(stage) in at_home
+        for parent in structure.parents(stage)
+        if id(parent) not in at_home
+    }
+    if len(ends) > 1:
+        raise GraphError(
+            "only a single replicable branch can run in workers, and the stages that have to stay at home have "
+            f"{len(ends)} above them: {', '.join(f'{end!r:.100}' for end in ends.values())}"
+        )
+    return next(iter(ends.values()), None)
+
+
+def dispatched_end(graph: Pipe) -> Pipe | None:
+    """The end of the part that one process runs for all workers; None if nothing is dispatched.
+
+    It is the lowest stage that all ``sharding_round_robin_dispatch`` marks are above, or at, and through which alone
+    what is above it is read.
+    """
+    stages = structure.walk(graph)
+    marks = {id(stage) for stage in stages if isinstance(stage, ShardingRoundRobinDispatcher)}
+    if not marks:
+        return None
+    for stage in stages:
+        above = {id(each) for each in structure.walk(stage)}
+        if marks <= above and not any(
+            id(parent) in above and parent is not stage
+            for reader in stages
+            if id(reader) not in above
+            for parent in structure.parents(reader)
+        ):
+            return stage
+    return graph
+
+
+def with_end_replaced(graph: Pipe, end: Pipe, make: Callable[[Pipe], Pipe]) -> Pipe:
+    """The graph with what is above and at ``end`` replaced by one stage."""
+    return structure.rewrite(graph, lambda stage: make(stage) if stage is end else stage)
+
+
+def _is_replicable(stage: Pipe) -> bool:
+    asked = getattr(type(stage), "is_replicable", None)
+    return asked is None or bool(asked(stage))

@@ -1,0 +1,90 @@
+"""Exceptions that cross from one process to another.
+
+An exception arrives as what it was: its type, its arguments, its attributes and its notes. It is put together without a
+call of its constructor, which may want other arguments than the exception keeps. The traceback it had over there comes
+along as text, as its cause. One that cannot be sent arrives as a ``WorkerError`` that shows it.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import traceback
+from dataclasses import dataclass
+from typing import Any
+
+import cloudpickle
+
+from datapipes.errors import Loader2Error
+
+
+class WorkerError(Loader2Error, RuntimeError):
+    """An exception in a worker that could not be sent home as it was."""
+
+
+class WorkerDied(Loader2Error, RuntimeError):
+    """A worker ended without a word: it was killed, it crashed, or something in it called ``os._exit``."""
+
+
+class WorkerTimeout(Loader2Error, TimeoutError):
+    """A worker has sent nothing for longer than it may take; the message shows where it stands."""
+
+
+class RemoteTraceback(Exception):
+    """The traceback that an exception had where it was raised."""
+
+    def __str__(self) -> str:
+        return f"\n\n{self.args[0]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An exception on its way: pickled if that is possible, and as text in any case."""
+
+    pickled: bytes | None
+    text: str
+    trace: str
+
+    @classmethod
+    def of(cls, error: BaseException, where: str) -> Failure:
+        """Take an exception apart; ``where`` says in which process it was raised."""
+        error.add_note(f"  in {where}")
+        trace = "".join(traceback.format_exception(error))
+        text = "".join(traceback.format_exception_only(error)).strip()
+        try:
+            file = io.BytesIO()
+            _Pickler(file, 5).dump(error)
+            put_together = pickle.loads(file.getvalue())
+            pickled = file.getvalue() if type(put_together) is type(error) else None
+        except Exception as problem:
+            pickled = None
+            text += f"\n(it could not be sent as it was: {problem!r:.200})"
+        return cls(pickled, text, f'"""\n{trace}"""')
+
+    def error(self) -> BaseException:
+        """The exception, to be raised here."""
+        error: BaseException
+        try:
+            error = WorkerError(self.text) if self.pickled is None else pickle.loads(self.pickled)
+        except Exception as unloadable:
+            error = WorkerError(f"{self.text}\n(it could not be made again here: {unloadable!r})")
+        error.__cause__ = RemoteTraceback(self.trace)
+        return error
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, BaseException):
+            kind = type(obj)
+            builtin: Any = next(base for base in kind.__mro__ if base.__module__ == "builtins")
+            _, arguments, *state = builtin.__reduce__(obj)
+            return _put_together, (kind, builtin, arguments, state[0] if state else None)
+        return super().reducer_override(obj)
+
+
+def _put_together(kind: Any, builtin: Any, arguments: tuple[Any, ...], state: Any) -> BaseException:
+    error: BaseException = builtin.__new__(kind, *arguments)
+    builtin.__init__(error, *arguments)
+    if state:
+        builtin.__setstate__(error, state)
+    return error

@@ -1,0 +1,204 @@
+"""The stage at home that stands in place of what runs in workers: their elements, in one fixed order.
+
+The order is one element of each worker in turn, whatever their speeds; a worker that has no more is passed over. What
+is there of all of them is laid out as one *block*, and handed on at the speed of C.
+
+The position is the position of every worker after the last of its elements that was handed on. Workers send positions
+along with their elements, but not with each: in between, elements are counted, and resuming has the worker make those
+again, unseen. So saving asks nobody and is quick.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import chain, islice, takewhile
+from operator import length_hint
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from datapipes.cells import Cell, Table, count, fields, table
+from datapipes.errors import StateError
+from datapipes.opening import Opening
+from datapipes.pipe import IterDataPipe
+from datapipes.seeds import Run
+from reading_services.workers.protocol import Failed, Items, ToConsumer
+from reading_services.workers.worker import Order
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Makers(Protocol):
+    """Those who make the elements: processes or threads."""
+
+    count: int
+
+    def open(self, orders: list[Order | None]) -> None:
+        """Begin an opening on those that are given an order."""
+
+    def next_frame(self, numbers: Any) -> tuple[int, ToConsumer]:
+        """The next frame of one of these, whichever comes first."""
+
+    def used_up(self, number: int, frame: Any) -> None:
+        """Give one of them credit for a frame."""
+
+    def stop(self) -> None:
+        """Say that nobody wants the rest of the opening."""
+
+
+class Gathered(IterDataPipe[T_co]):
+    """What the workers make of a graph."""
+
+    _data: ClassVar[frozenset[str]] = frozenset({"graph", "makers"})
+
+    def __init__(self, graph: IterDataPipe[T_co], makers: Makers, in_order: bool = True) -> None:
+        self.graph = graph
+        self.makers = makers
+        self.in_order = in_order
+        self.resets: list[Any] | None = None
+
+    def _open(self, at: Opening) -> Iterator[T_co]:
+        turns = at.cell(lambda: Turns(self.makers))
+        return self._elements(turns, at.run)
+
+    def _elements(self, turns: Turns, run: Run) -> Iterator[T_co]:
+        makers = self.makers
+        resets = self.resets or [None] * makers.count
+        makers.open([turns.order(number, run, resets[number]) for number in range(makers.count)])
+        while turns.waiting:
+            wanted = turns.lacking(self.in_order)
+            if wanted:
+                number, frame = makers.next_frame(wanted)
+                if isinstance(frame, Failed):
+                    turns.failed(number, frame)
+                    raise frame.error.error()
+                if isinstance(frame, Items):
+                    turns.take(number, frame)
+                else:
+                    turns.ended(number)
+                    continue
+            yield from turns.block(self.in_order)
+            for number, frame in turns.commit():
+                makers.used_up(number, frame)
+
+    def __len__(self) -> int:
+        return len(self.graph)
+
+
+class _Share:
+    """What is known of one worker."""
+
+    __slots__ = ("above", "frame", "left", "since")
+
+    def __init__(self) -> None:
+        self.above: Table | None = None  # a position that the worker has told; None for the start
+        self.since = 0  # how many of its elements were handed on after that
+        self.frame: Items | None = None
+        self.left: Iterator[Any] = iter(())  # what was not yet laid out of that frame
+
+
+class Turns(Cell):
+    """Whose turn it is, and where each worker is."""
+
+    def __init__(self, makers: Makers) -> None:
+        self._makers = makers
+        self.waiting = deque(range(makers.count))  # those who have more, the next one first
+        self._shares = [_Share() for _ in range(makers.count)]
+        self._members: list[int] = []  # who has a part in the block, in order
+        self._length = 0
+        self._block: Iterator[Any] = iter(())
+
+    def order(self, number: int, run: Run, reset: Any) -> Order | None:
+        """What to have a worker open; None if it has nothing more to give. What was laid out is forgotten."""
+        share = self._shares[number]
+        share.frame, share.left = None, iter(())
+        return Order(run, share.above, share.since, reset) if number in self.waiting else None
+
+    def lacking(self, in_order: bool) -> list[int]:
+        """Of whom a frame is needed before anything can be handed on."""
+        if in_order:
+            return [] if self._shares[self.waiting[0]].frame is not None else [self.waiting[0]]
+        lacking = [number for number in self.waiting if self._shares[number].frame is None]
+        return lacking if len(lacking) == len(self.waiting) else []
+
+    def take(self, number: int, frame: Items) -> None:
+        """A frame of elements has come."""
+        share = self._shares[number]
+        share.frame, share.left = frame, iter(frame.body.unpack())
+
+    def ended(self, number: int) -> None:
+        """A worker has no more elements."""
+        self.waiting.remove(number)
+
+    def failed(self, number: int, frame: Failed) -> None:
+        """A worker could not make the element whose turn it is."""
+        share = self._shares[number]
+        if frame.above is None:
+            share.since += 1
+        else:
+            share.above, share.since = frame.above, 0
+        while self.waiting[0] != number:
+            self.waiting.rotate(-1)
+        self.waiting.rotate(-1)
+
+    def block(self, in_order: bool) -> Iterator[Any]:
+        """As many elements as are there, in order."""
+        there = [number for number in self.waiting if self._shares[number].frame is not None]
+        if in_order:
+            members = list(takewhile(there.__contains__, self.waiting))
+            rounds = min(length_hint(self._shares[number].left) for number in members)
+            rounds = rounds if len(members) == len(self.waiting) else 1
+        else:
+            members, rounds = there[:1], length_hint(self._shares[there[0]].left)
+            while self.waiting[0] != members[0]:
+                self.waiting.rotate(-1)
+        parts = [islice(self._shares[number].left, rounds) for number in members]
+        elements = list(chain.from_iterable(zip(*parts, strict=True)))
+        self._members, self._length, self._block = members, len(elements), iter(elements)
+        return self._block
+
+    def commit(self) -> list[tuple[int, Items]]:
+        """The block was handed on; the frames that are used up with it."""
+        members, rounds = self._members, self._length // len(self._members)
+        self.waiting.rotate(-self._length)
+        self._members, self._length = [], 0
+        done = []
+        for number in members:
+            share = self._shares[number]
+            share.since += rounds
+            frame = share.frame
+            if frame is not None and not length_hint(share.left):
+                if frame.above is not None:
+                    share.above, share.since = frame.above, 0
+                share.frame = None
+                done.append((number, frame))
+        return done
+
+    def save(self) -> dict[str, Any]:
+        handed_on = self._length - length_hint(self._block)
+        turn = deque(self.waiting)
+        turn.rotate(-handed_on)
+        workers: list[list[Any]] = [[share.above, share.since] for share in self._shares]
+        for i, number in enumerate(self._members):
+            rounds, more = divmod(handed_on, len(self._members))
+            workers[number][1] += rounds + (i < more)
+        return {"turn": list(turn), "workers": workers}
+
+    def load(self, saved: Any) -> None:
+        turn, workers = fields(saved, "turn", "workers")
+        if type(workers) is not list or len(workers) != len(self._shares):
+            found = len(workers) if type(workers) is list else type(workers).__name__
+            raise StateError(f"workers: saved with {found}, and there are {len(self._shares)}; use as many")
+        numbers = range(len(workers))
+        if type(turn) is not list or sorted(set(turn)) != sorted(turn) or not all(n in numbers for n in turn):
+            raise StateError(f"turn: expected the numbers of workers, found {turn!r:.80}")
+        self.waiting = deque(turn)
+        for share, entry in zip(self._shares, workers, strict=True):
+            if type(entry) is not list or len(entry) != 2:
+                raise StateError(f"workers: expected [position, count], found {entry!r:.80}")
+            share.above, share.since = table(entry[0]), count(entry[1], "workers")
+
+    def close(self) -> None:
+        for share in self._shares:
+            share.frame, share.left = None, iter(())
+        self._block = iter(())
+        self._makers.stop()

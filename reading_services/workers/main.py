@@ -1,0 +1,144 @@
+"""The process of a worker: what happens in it before and around the worker's loop.
+
+A worker leaves when it is told to, when its link breaks, and when the process that started it is gone, which a thread
+waits for. Ctrl-C at a terminal reaches all processes; what it means is decided in the parent, and workers ignore it.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import pickle
+import random
+import select
+import signal
+import sys
+import threading
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from datapipes import structure
+from datapipes.seeds import derive
+from datapipes.structure import Pipe
+from reading_services.worker_info import WorkerInfo, set_worker_info
+from reading_services.workers.dispatched import Dispatched, Share
+from reading_services.workers.dispatcher import Dispatcher
+from reading_services.workers.failures import Failure
+from reading_services.workers.links.process import ConsumerEnd, ProducerEnd, ProducerEnds, SharedFd
+from reading_services.workers.packing import pack
+from reading_services.workers.protocol import START, Failed, Window
+from reading_services.workers.worker import Epochs, Order, Server, part_of
+
+
+@dataclass
+class Job:
+    """All that a worker is started with."""
+
+    link: ProducerEnd
+    info: WorkerInfo
+    graph: Any
+    """``(graph, init_fn, reset_fn)``, or the pickle of it where nothing is inherited."""
+    window: Window
+    stacks: SharedFd
+    """A file for the stacks of all threads, written when the parent asks for them."""
+    parent: int
+    dispatch: ConsumerEnd | None = None
+    """The link with the dispatcher, if there is one."""
+
+
+def work(job: Job) -> None:
+    """The main function of a worker's process."""
+    _settle(job.parent, job.stacks)
+    set_worker_info(job.info)
+    where = f"worker {job.info.worker_id} (process {os.getpid()})"
+    try:
+        graph, init_fn, reset_fn = job.graph if isinstance(job.graph, tuple) else pickle.loads(job.graph)
+        graph = part_of(graph, job.info, init_fn)
+        dealt = [stage for stage in structure.walk(graph) if isinstance(stage, Dispatched)]
+        for stage in dealt:
+            stage.link = job.dispatch
+    except BaseException as error:
+        job.link.send(Failed(START, Failure.of(error, f"{where}, while it was starting")))
+        return
+    epochs = Epochs(graph, reset_fn, job.info)
+
+    def of_epoch(order: Order) -> Pipe:
+        _seed_globals(derive("worker", order.run.seed, order.run.epoch, job.info.worker_id))
+        for stage in dealt:
+            stage.key, stage.crowd, stage.reset = order.key, order.crowd, order.reset
+        return epochs.graph_of(order.reset)
+
+    Server(job.link, of_epoch, job.window, _packed, partial(Failure.of, where=where)).run()
+
+
+@dataclass
+class DispatcherJob:
+    """All that the dispatcher is started with."""
+
+    links: list[ProducerEnd]
+    graph: Any
+    """``(graph, reset_fn)``, or the pickle of it."""
+    window: Window
+    stacks: SharedFd
+    parent: int
+
+
+def dispatch(job: DispatcherJob) -> None:
+    """The main function of the dispatcher's process."""
+    _settle(job.parent, job.stacks)
+    where = f"the dispatcher (process {os.getpid()})"
+    try:
+        graph, reset_fn = job.graph if isinstance(job.graph, tuple) else pickle.loads(job.graph)
+    except BaseException as error:
+        for link in job.links:
+            link.send(Failed(START, Failure.of(error, f"{where}, while it was starting")))
+        return
+    epochs = Epochs(graph, reset_fn, WorkerInfo(len(job.links), 0))
+
+    def of_epoch(share: Share) -> Pipe:
+        _seed_globals(derive("dispatcher", share.run.seed, share.run.epoch))
+        return epochs.graph_of(share.reset)
+
+    links = ProducerEnds(job.links)
+    Dispatcher(links, len(job.links), of_epoch, job.window, _packed, partial(Failure.of, where=where)).run()
+
+
+def _settle(parent: int, stacks: SharedFd) -> None:
+    """What every process of a service does first."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    faulthandler.register(signal.SIGUSR1, file=stacks.fd, all_threads=True)
+    _leave_with(parent)
+    torch.set_num_threads(1)
+
+
+def _seed_globals(seed: int) -> None:
+    """Seed the generators of random numbers that belong to nobody."""
+    random.seed(seed)
+    torch.manual_seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed % 2**32)
+
+
+def _packed(elements: list[Any]) -> tuple[Any, int]:
+    data, buffers = pack(elements)
+    return (data, buffers), len(data) + sum(buffer.nbytes for buffer in buffers)
+
+
+def _leave_with(parent: int) -> None:
+    """End this process when the one that started it has ended."""
+    try:
+        pidfd = os.pidfd_open(parent)
+    except ProcessLookupError:
+        os._exit(1)
+
+    def wait() -> None:
+        gone = select.poll()
+        gone.register(pidfd, select.POLLIN)
+        gone.poll()
+        os._exit(1)
+
+    threading.Thread(target=wait, name="parent watch", daemon=True).start()

@@ -1,0 +1,97 @@
+"""The processes of a crew, one by one: begun deaf to Ctrl-C, asked where they stand, and ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import resource_tracker
+from time import monotonic
+from typing import Any
+
+from reading_services.workers.links import process
+from reading_services.workers.protocol import Consumer, ToConsumer
+
+_ASKED, _TERMINATED, _KILLED = 1.0, 1.0, 2.0  # seconds that a process has to leave, after each step
+_TO_WRITE = 0.5  # seconds for a worker to write its stacks
+
+
+@dataclass
+class Member:
+    """One process of the crew."""
+
+    named: str
+    process: Any
+    stacks: int
+
+    @property
+    def has_ended(self) -> bool:
+        return self.process.exitcode is not None
+
+    def __str__(self) -> str:
+        return f"{self.named} (process {self.process.pid})"
+
+
+@dataclass
+class Worker(Member):
+    """A worker, its link, and where the protocol with it is."""
+
+    number: int
+    link: process.ConsumerEnd
+    consumer: Consumer = field(default_factory=Consumer)
+    frames: deque[ToConsumer] = field(default_factory=deque)
+    """What has come and was not asked for yet."""
+
+
+def begin(context: Any, main: Any, job: Any, name: str) -> Any:
+    """Start a process.
+
+    One that is still importing would die of Ctrl-C with a traceback of its own; it starts deaf to it. The tracker,
+    which spawn and forkserver need, is started first, because its start lets Ctrl-C in again.
+    """
+    if context.get_start_method() != "fork":
+        resource_tracker.ensure_running()
+    heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        begun = context.Process(target=main, args=(job,), name=f"loader2 {name}", daemon=True)
+        begun.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+    return begun
+
+
+def end(members: Sequence[Member]) -> None:
+    """Wait for processes that were told to leave; those that do not are ended."""
+    for step, seconds in ((None, _ASKED), ("terminate", _TERMINATED), ("kill", _KILLED)):
+        until = monotonic() + seconds
+        for member in members:
+            if step is not None and not member.has_ended:
+                getattr(member.process, step)()
+        for member in members:
+            member.process.join(max(0.0, until - monotonic()))
+    for member in members:
+        os.close(member.stacks)
+        if member.has_ended:
+            member.process.close()
+
+
+def file_for_stacks() -> int:
+    """A file for the stacks of a process: it has no name, and goes with those who have it open."""
+    return os.memfd_create("stacks", os.MFD_CLOEXEC)
+
+
+def stacks_of(member: Member) -> str:
+    """Where all threads of a process are."""
+    written = partial(os.fstat, member.stacks)
+    before = size = written().st_size
+    os.kill(member.process.pid, signal.SIGUSR1)
+    until = monotonic() + _TO_WRITE
+    pause = threading.Event()
+    while monotonic() < until and (size == before or size != written().st_size):
+        size = written().st_size
+        pause.wait(0.02)
+    return os.pread(member.stacks, 1 << 16, before).decode(errors="replace") or "(it did not answer)"

@@ -1,0 +1,95 @@
+"""Elements as bytes and buffers, and back: what travels between processes that trust each other.
+
+Pickle does the work. With its protocol 5 the memory of arrays stays out of the pickle, in buffers of its own, which are
+copied once, into shared memory, and are read there in place. Tensors are taken apart here, because torch's own way of
+pickling them opens a file for each. What pickle cannot do (lambdas, classes of a script) cloudpickle can.
+
+This is not for what comes from a file: a state is read by ``datapipes.elements``, which runs no code.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import cloudpickle
+import torch
+
+_IN_BAND = 1024
+"""Smaller buffers stay in the pickle."""
+
+
+def pack(obj: object) -> tuple[bytes, list[memoryview]]:
+    """A pickle, and the buffers that were left out of it.
+
+    >>> data, buffers = pack({"rows": torch.zeros(1000), "name": "a"})
+    >>> len(buffers), unpack(data, buffers)["rows"].shape
+    (1, torch.Size([1000]))
+    """
+    try:
+        return _pickled(obj, _Pickler)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return _pickled(obj, _CloudPickler)
+
+
+def unpack(data: bytes | memoryview, buffers: Sequence[Any]) -> Any:
+    """What was packed; its arrays lie in the buffers."""
+    return pickle.loads(data, buffers=buffers)
+
+
+def _pickled(obj: object, pickler: Callable[..., Any]) -> tuple[bytes, list[memoryview]]:
+    buffers: list[memoryview] = []
+
+    def stays_in(buffer: pickle.PickleBuffer) -> bool:
+        raw = buffer.raw()
+        if raw.nbytes < _IN_BAND:
+            return True
+        buffers.append(raw)
+        return False
+
+    file = io.BytesIO()
+    pickler(file, 5, buffer_callback=stays_in).dump(obj)
+    return file.getvalue(), buffers
+
+
+def _apart(tensor: torch.Tensor) -> Any:
+    """A tensor as its memory and what is needed to make it again, if it is an ordinary one."""
+    ordinary = (
+        tensor.layout is torch.strided
+        and tensor.device.type == "cpu"
+        and not (tensor.is_quantized or tensor.requires_grad or tensor.is_conj() or tensor.is_neg())
+        and not vars(tensor)
+    )
+    if not ordinary:
+        return tensor.__reduce_ex__(5)  # type: ignore[no-untyped-call]  # torch has not typed it
+    if tensor.numel() == 0:
+        return _empty, (tuple(tensor.shape), tensor.dtype)
+    flat = tensor.contiguous().view(-1).view(torch.uint8)
+    return _whole, (pickle.PickleBuffer(_memory(flat)), tensor.dtype, tuple(tensor.shape))
+
+
+def _whole(buffer: Any, dtype: torch.dtype, shape: tuple[int, ...]) -> torch.Tensor:
+    return torch.frombuffer(buffer, dtype=dtype).view(shape)
+
+
+def _empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    return torch.empty(shape, dtype=dtype)
+
+
+def _memory(flat: torch.Tensor) -> memoryview:
+    size = flat.numel()
+    array = (ctypes.c_ubyte * size).from_address(flat.data_ptr())
+    array.owner = flat  # type: ignore[attr-defined]  # keeps the memory alive
+    return memoryview(array).cast("B")
+
+
+class _Pickler(pickle.Pickler):
+    dispatch_table: ClassVar[dict[Any, Any]] = {torch.Tensor: _apart}  # type: ignore[misc]  # looked up in the class
+
+
+class _CloudPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+    def reducer_override(self, obj: Any) -> Any:
+        return _apart(obj) if type(obj) is torch.Tensor else super().reducer_override(obj)

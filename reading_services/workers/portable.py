@@ -1,0 +1,73 @@
+"""Whether a graph can run in workers, asked when the loader is made: what cannot is named there, not found later."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import cloudpickle
+
+from datapipes import structure
+from datapipes.describe import stage as printed
+from datapipes.errors import BadArgumentType, GraphError
+from datapipes.iter import IterableWrapper, ShardingRoundRobinDispatcher
+from datapipes.legacy import is_sharding
+from datapipes.structure import Pipe
+from datapipes.where import where
+
+
+def needs_many_readers(graph: Pipe, workers: int) -> None:
+    """Refuse sources that only one can read; warn of a graph whose elements everybody would give."""
+    if workers < 2:
+        return
+    stages = structure.walk(graph)
+    for stage in stages:
+        if isinstance(stage, IterableWrapper) and _can_be_read_once(stage.iterable):
+            raise GraphError(
+                f"{printed(stage)} reads a {type(stage.iterable).__name__}, which can only be read once, and {workers} "
+                "workers would each read it: wrap a list, or an object whose __iter__ starts anew"
+            )
+    if not any(is_sharding(stage) or isinstance(stage, ShardingRoundRobinDispatcher) for stage in stages):
+        warnings.warn(
+            f"{printed(stages[-1])} has no sharding_filter(): each of the {workers} workers gives all of them, "
+            f"so every element comes {workers} times; put .sharding_filter() behind the shuffle, before the expensive "
+            "stages (a class that takes its worker's part by itself says so by having a method apply_sharding)",
+            stacklevel=4,
+        )
+
+
+def _can_be_read_once(data: object) -> bool:
+    return isinstance(data, Iterator) and _problem(data, copy.deepcopy) is not None
+
+
+def needs_pickling(graph: Pipe, **functions: Any) -> None:
+    """Refuse what cannot be sent to a worker that is not a fork, naming the stage and the attribute."""
+    try:
+        cloudpickle.dumps((graph, functions))
+        return
+    except Exception as error:
+        reason = error
+    for stage in structure.walk(graph):
+        for name, value in structure.attributes(stage).items():
+            if not next(structure.pipes_in(value), None) and (problem := _problem(value)) is not None:
+                raise BadArgumentType(
+                    f"{printed(stage)} cannot be sent to a worker, because of its {name}, {_named(value)}: {problem}"
+                ) from problem
+    for name, function in functions.items():
+        if (problem := _problem(function)) is not None:
+            raise BadArgumentType(f"{name} cannot be sent to a worker, {_named(function)}: {problem}") from problem
+    raise BadArgumentType(f"{graph!r:.200} cannot be sent to a worker: {reason}") from reason
+
+
+def _problem(value: object, use: Callable[[Any], Any] = cloudpickle.dumps) -> Exception | None:
+    try:
+        use(value)
+    except Exception as error:
+        return error
+    return None
+
+
+def _named(value: object) -> str:
+    return where(value) if callable(value) else f"a {type(value).__name__}"

@@ -1,0 +1,238 @@
+"""What a producer of elements and its consumer say to each other: frames, and who may send which of them when.
+
+No input, no output, no time: two state machines and a table. A link carries the frames (``workers.links``).
+
+    consumer -> producer                          producer -> consumer
+    Open     make the elements of an opening      Items    some elements, in order, and the position after them
+    Credit   a frame of yours was used up         Failed   an error in place of an element, and the position after it
+    Stop     nobody wants the rest of an opening  End      the opening has no more elements
+    Close    leave
+
+    producer is   it may send    and becomes      it may get    and becomes
+    new           Failed(start)  gone             Open          open
+                                                  Close         gone
+    open          Items          open             Open          open, with the new opening
+                  Failed, End    idle             Credit        open
+                                                  Stop          idle
+                                                  Close         gone
+    idle          (nothing)                       Open          open
+                                                  Credit, Stop  idle
+                                                  Close         gone
+
+Every frame names its opening. Those of an earlier opening may still be under way when the next one begins; the consumer
+drops them on sight, and the producer ignores credit for them. A producer runs ahead of its consumer by its window: a
+number of elements, more of them while they are small, never more than so many bytes, and always at least one frame.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from datapipes.errors import Loader2Error
+
+START = 0
+"""The opening that a failure before the first ``Open`` belongs to."""
+
+
+class ProtocolError(Loader2Error, RuntimeError):
+    """A frame that nobody may send at that moment: a mistake in this library."""
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Make the elements of an opening, as ``order`` says."""
+
+    opening: int
+    order: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """The oldest frame of an opening that was not yet used up is used up."""
+
+    opening: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Nobody wants the rest of an opening."""
+
+    opening: int
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Leave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """``count`` elements, and the position after them, if it was looked at."""
+
+    opening: int
+    count: int
+    size: int
+    body: Any
+    above: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An error in place of an element; the opening ends with it. ``above`` is the position after that element."""
+
+    opening: int
+    error: Any
+    above: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """There are no more elements."""
+
+    opening: int
+
+
+ToProducer: TypeAlias = Open | Credit | Stop | Close
+ToConsumer: TypeAlias = Items | Failed | End
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How far a producer may run ahead."""
+
+    items: int
+    """So many elements,"""
+    small: int = 1 << 16
+    """or so many bytes of smaller ones, if that is more,"""
+    most: int = 1 << 26
+    """but not more than so many bytes."""
+
+
+class Producer:
+    """The producer's half: what it may send, given what it got and sent."""
+
+    def __init__(self, window: Window) -> None:
+        self.window = window
+        self.opening: int | None = None
+        self.gone = False
+        self._under_way: deque[tuple[int, int]] = deque()  # (elements, bytes) of the frames that are not used up
+        self._items = self._bytes = 0
+        self._latest = START
+
+    def receive(self, frame: ToProducer) -> None:
+        """Take note of a frame from the consumer."""
+        if self.gone:
+            raise ProtocolError(f"{frame} after Close")
+        if isinstance(frame, Close):
+            self.gone, self.opening = True, None
+        elif isinstance(frame, Open):
+            if frame.opening <= self._latest:
+                raise ProtocolError(f"{frame} after opening {self._latest}")
+            self._latest = self.opening = frame.opening
+            self._under_way.clear()
+            self._items = self._bytes = 0
+        elif isinstance(frame, Stop):
+            if frame.opening == self.opening:
+                self.opening = None
+        elif frame.opening == self._latest:
+            if not self._under_way:
+                raise ProtocolError(f"{frame}, and no frame is under way")
+            items, size = self._under_way.popleft()
+            self._items -= items
+            self._bytes -= size
+        elif frame.opening > self._latest:
+            raise ProtocolError(f"{frame} before it was opened")
+
+    @property
+    def may_send(self) -> bool:
+        """Whether a frame of elements may be sent now."""
+        return self.opening is not None and (not self._under_way or self.room(0) > 0)
+
+    def room(self, size: int) -> int:
+        """How many elements of about ``size`` bytes the next frame may hold; at least one while it may be sent."""
+        if self._bytes >= self.window.most:
+            return 0
+        fits = (self.window.most - self._bytes) // max(size, 1)
+        small = (self.window.small - self._bytes) // max(size, 1)
+        return min(max(self.window.items - self._items, small), max(fits, 1))
+
+    def items(self, count: int, size: int, body: Any, above: Any = None) -> Items:
+        """The frame for some elements."""
+        frame = Items(self._open_one(), count, size, body, above)
+        self._under_way.append((count, size))
+        self._items += count
+        self._bytes += size
+        return frame
+
+    def failed(self, error: Any, above: Any = None) -> Failed:
+        """The frame for an error; before the first opening, one that keeps the producer from starting."""
+        if self._latest == START:
+            self.gone = True
+            return Failed(START, error)
+        frame = Failed(self._open_one(), error, above)
+        self.opening = None
+        return frame
+
+    def end(self) -> End:
+        """The frame for the end of the stream."""
+        frame = End(self._open_one())
+        self.opening = None
+        return frame
+
+    def _open_one(self) -> int:
+        if self.opening is None:
+            raise ProtocolError("nothing is open")
+        return self.opening
+
+
+class Consumer:
+    """The consumer's half, for one producer."""
+
+    def __init__(self) -> None:
+        self.opening = START
+        self.ended = True
+        self.stopped = False
+        self.closed = False
+
+    def open(self, order: Any) -> Open:
+        """Begin an opening; the one before it, if it is still under way, is dropped."""
+        self._not_closed()
+        self.opening += 1
+        self.ended = self.stopped = False
+        return Open(self.opening, order)
+
+    def receive(self, frame: ToConsumer) -> ToConsumer | None:
+        """A frame from the producer, or None if it is of an earlier opening and has to be dropped."""
+        if frame.opening == START and isinstance(frame, Failed):
+            self.ended = True
+            return frame
+        if frame.opening < self.opening or self.stopped:
+            return None
+        if frame.opening > self.opening or self.ended:
+            raise ProtocolError(f"{type(frame).__name__} of opening {frame.opening}, which has ended or not begun")
+        if not isinstance(frame, Items):
+            self.ended = True
+        return frame
+
+    def used_up(self, frame: Items) -> Credit | None:
+        """Tell the producer that it may go on; None if there is nothing to go on with."""
+        return None if self.closed or self.ended or frame.opening != self.opening else Credit(frame.opening)
+
+    def stop(self) -> Stop | None:
+        """Tell the producer that nobody wants the rest; None if there is no rest."""
+        if self.closed or self.ended:
+            return None
+        self.ended = self.stopped = True
+        return Stop(self.opening)
+
+    def close(self) -> Close:
+        """Have the producer leave."""
+        self._not_closed()
+        self.closed = True
+        return Close()
+
+    def _not_closed(self) -> None:
+        if self.closed:
+            raise ProtocolError("the producer was told to leave")

@@ -1,0 +1,217 @@
+"""A worker: makes the elements of a graph for somebody else, as far ahead as its window lets it.
+
+The loop waits only when it has nothing to do: for a frame that opens something, or for credit. Elements travel in
+chunks, as many as are made in about a millisecond, so a slow element is on its way at once and quick ones share the
+price of a frame. With a chunk goes the position after it, as long as looking at positions takes a small share of the
+time; whoever saves in between counts the elements since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from time import perf_counter
+from typing import Any, Protocol
+
+from datapipes import structure
+from datapipes.cells import Table
+from datapipes.errors import UnsavableElement
+from datapipes.legacy import is_sharding, shard
+from datapipes.seeds import Run
+from datapipes.session import Session, segment
+from datapipes.sharding import SHARDING_PRIORITIES
+from datapipes.structure import Pipe
+from reading_services.service import graph_from
+from reading_services.worker_info import WorkerInfo
+from reading_services.workers.links import ProducerLink
+from reading_services.workers.protocol import Open, Producer, ToProducer, Window
+
+_SHORT, _LONG = 0.0005, 0.002  # seconds that a chunk should take
+_LARGEST = 4096  # elements in a chunk
+_CHEAP = 0.05  # the share of the time that may go into looking at positions
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to open: a run, from its start or from a position, and how many elements behind that."""
+
+    run: Run
+    above: Table | None = None
+    behind: int = 0
+    reset: Any = None
+    """What this epoch's reset function is given, if there is one."""
+    key: int = 0
+    """The number of the opening, the same for all workers,"""
+    crowd: tuple[int, ...] = ()
+    """and which of them take part in it."""
+
+
+def part_of(graph: Pipe, info: WorkerInfo, init_fn: Callable[[Any, WorkerInfo], Any] | None) -> Pipe:
+    """A worker's own copy of a graph: sharded, and changed by its user's function if there is one.
+
+    What is dealt out to the workers is not sharded once more.
+    """
+    graph = structure.unfold(graph)
+    stages = structure.walk(graph)
+    dealt = {id(stage) for stage in stages if getattr(stage, "is_dealt", False)}
+    for stage in stages:
+        if any(id(parent) in dealt for parent in structure.parents(stage)):
+            dealt.add(id(stage))
+        elif is_sharding(stage):
+            shard(stage, info.num_workers, info.worker_id, SHARDING_PRIORITIES.MULTIPROCESSING)
+    return graph if init_fn is None else graph_from(init_fn, init_fn(graph, info))
+
+
+class Epochs:
+    """A worker's graph, which a function of its user's may replace at the start of each epoch."""
+
+    def __init__(self, graph: Pipe, reset_fn: Callable[[Any, WorkerInfo, Any], Any] | None, info: WorkerInfo) -> None:
+        self._graph = graph
+        self._reset_fn = reset_fn
+        self._info = info
+
+    def graph_of(self, seeds: Any) -> Pipe:
+        """The graph for an epoch; ``seeds`` is what the function is given."""
+        if self._reset_fn is not None:
+            self._graph = graph_from(self._reset_fn, self._reset_fn(self._graph, self._info, seeds))
+        return self._graph
+
+
+class Packing(Protocol):
+    """How a chunk of elements is made ready for the link; with its size in bytes."""
+
+    def __call__(self, elements: list[Any]) -> tuple[Any, int]: ...
+
+
+class Pace:
+    """How many elements are made at a time, so that making them takes about a millisecond."""
+
+    def __init__(self) -> None:
+        self.at_once = 1
+
+    def took(self, seconds: float, full: bool) -> None:
+        """Learn from a chunk; ``full``: it had as many elements as one may have."""
+        if seconds < _SHORT and full:
+            self.at_once = min(2 * self.at_once, _LARGEST)
+        elif seconds > _LONG:
+            self.at_once = max(self.at_once // 2, 1)
+
+
+class Server:
+    """One worker's loop. ``open_graph`` gives the graph of an epoch, ``failure`` makes an error ready for the link."""
+
+    def __init__(
+        self,
+        link: ProducerLink,
+        open_graph: Callable[[Order], Pipe],
+        window: Window,
+        pack: Packing,
+        failure: Callable[[BaseException], Any],
+    ) -> None:
+        self._link = link
+        self._open_graph = open_graph
+        self._producer = Producer(window)
+        self._pack = pack
+        self._failure = failure
+        self._session: Session | None = None
+        self._elements: Iterator[Any] = iter(())
+        self._pace = Pace()
+        self._average = 64  # bytes of an element, as far as is known
+        self._making = self._looking = 0.0
+
+    def run(self) -> None:
+        """Serve until the consumer says that it is enough, or is gone."""
+        try:
+            while not self._producer.gone:
+                frame = self._link.receive(wait=not self._producer.may_send)
+                if frame is not None:
+                    self._receive(frame)
+                elif self._producer.may_send:
+                    self._make()
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            pass  # nobody is interested any more
+        finally:
+            self._leave_session()
+
+    def _receive(self, frame: ToProducer) -> None:
+        self._producer.receive(frame)
+        if isinstance(frame, Open):
+            try:
+                self._leave_session()
+                self._begin(frame.order)
+            except BaseException as error:
+                self._fail(error)
+        elif self._producer.opening is None:
+            self._leave_session()
+
+    def _begin(self, order: Order) -> None:
+        self._session = Session(self._open_graph(order), order.run, order.above)
+        self._pace = Pace()
+        self._making = self._looking = 0.0
+        self._elements = segment(self._session)
+        for _ in range(order.behind):
+            try:
+                next(self._elements, None)
+            except Exception as error:
+                error.__traceback__ = None  # it was told when it was met
+                self._elements = segment(self._session)
+
+    def _make(self) -> None:
+        """Make a chunk, and send it with what ended it, if something did."""
+        chunk: list[Any] = []
+        wanted = max(1, min(self._pace.at_once, self._producer.room(self._average)))
+        error = None
+        started = perf_counter()
+        try:
+            chunk.extend(islice(self._elements, wanted))
+        except BaseException as raised:
+            error = raised
+        took = perf_counter() - started
+        self._making += took
+        self._pace.took(took, full=len(chunk) == self._pace.at_once)
+        if chunk:
+            self._send(chunk, look=error is None)
+        if error is not None:
+            self._fail(error)
+        elif len(chunk) < wanted:
+            self._link.send(self._producer.end())
+
+    def _send(self, chunk: list[Any], look: bool) -> None:
+        try:
+            body, size = self._pack(chunk)
+        except Exception as error:
+            if len(chunk) == 1:
+                raise
+            error.__traceback__ = None
+            for element in chunk:  # to find the one, and to let those before it through
+                self._send([element], look=False)
+            return
+        self._average = max(size // len(chunk), 1)
+        self._link.send(self._producer.items(len(chunk), size, body, self._position() if look else None))
+
+    def _position(self, in_any_case: bool = False) -> Table | None:
+        session = self._session
+        if session is None or not (in_any_case or self._looking <= _CHEAP * self._making):
+            return None
+        started = perf_counter()
+        try:
+            return session.table()
+        except UnsavableElement:
+            return None
+        finally:
+            self._looking += perf_counter() - started
+
+    def _fail(self, error: BaseException) -> None:
+        above = None
+        if self._session is not None and self._session.failed:
+            try:
+                above = self._position(in_any_case=True)
+            except Exception as another:
+                error.add_note(f"  and its position could not be saved: {another!r}")
+        self._link.send(self._producer.failed(self._failure(error), above))
+
+    def _leave_session(self) -> None:
+        session, self._session, self._elements = self._session, None, iter(())
+        if session is not None:
+            session.close()

@@ -1,0 +1,131 @@
+"""Cases of ``tests.fault_cases``: epochs and loaders that end in every way, and what must not grow or be left."""
+
+from __future__ import annotations
+
+import os
+import resource
+import threading
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import torch
+
+from reading_services import get_worker_info
+from tests import fault_tools
+from tests.fault_tools import SECOND, gone, loader, pids, same, within
+
+# -- ends -----------------------------------------------------------------------------------------------------------
+
+
+def abandoned() -> None:
+    with loader(same, 10_000_000) as dl:
+        for epoch in range(50):
+            it = iter(dl)
+            assert [next(it) for _ in range(3)] == [0, 1, 2], epoch
+        workers = pids(dl)
+        assert len(set(workers)) == 2
+    assert all(map(gone, workers))
+    dl.shutdown()
+
+
+def forgotten() -> None:
+    dl = loader(same, 10_000_000)
+    next(iter(dl))
+    workers = pids(dl)
+    started = monotonic()
+    del dl
+    within(2 * SECOND, started)
+    assert all(map(gone, workers))
+
+
+def never_shut_down() -> None:
+    """The program ends with a loader in the middle of an epoch."""
+    global _kept
+    _kept = loader(same, 10_000_000)
+    next(iter(_kept))
+
+
+_kept: Any = None
+
+
+def interrupted() -> None:
+    """Ctrl-C at a terminal reaches the workers as well."""
+    dl = loader(same, 10_000_000)
+    print("ready", flush=True)
+    for _ in dl:
+        pass
+
+
+def parent_killed() -> None:
+    dl = loader(_waits if fault_tools.method == "fork" else same, 10_000_000)
+    it = iter(dl)
+    next(it)
+    print(*pids(dl), flush=True)
+    threading.Event().wait(60)
+
+
+# -- leaks ----------------------------------------------------------------------------------------------------------
+
+
+def rows(x: int) -> torch.Tensor:
+    return torch.full((16_384,), float(x))
+
+
+def footprint() -> tuple[int, int, int]:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return len(os.listdir("/proc/self/fd")), threading.active_count(), pages * resource.getpagesize()
+
+
+def many_epochs() -> None:
+    with loader(rows, 64) as dl:
+        for _ in range(20):
+            assert len(list(dl)) == 64
+        files, threads, memory = footprint()
+        for _ in range(200):
+            assert sum(1 for _ in dl) == 64
+        after = footprint()
+        assert after[:2] == (files, threads), f"{after[:2]} files and threads, {files, threads} before"
+        assert after[2] < memory + (32 << 20), f"{(after[2] - memory) >> 20} MiB more after 200 epochs"
+
+
+def few_descriptors() -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    with loader(rows, 2000) as dl:
+        kept = list(dl)
+    assert [int(x[0]) for x in kept] == list(range(2000))
+
+
+def everything_kept() -> None:
+    """More batches than the arena holds, all kept, each the consumer's own."""
+    with loader(rows, 1000, arena_bytes=1 << 22) as dl:
+        kept = list(dl)
+        kept[3].fill_(-1)
+        assert all(int(x[0]) == i for i, x in enumerate(kept) if i != 3)
+        assert int(kept[3][-1]) == -1
+
+
+def large(x: int) -> torch.Tensor:
+    return torch.full((1 << 22,), x, dtype=torch.uint8)
+
+
+def larger_than_the_arena() -> None:
+    with loader(large, 6, arena_bytes=1 << 20) as dl:
+        assert [int(x[-1]) for x in dl] == list(range(6))
+
+
+def knows_itself(x: int) -> tuple[int, int]:
+    info = get_worker_info()
+    assert info is not None
+    return info.num_workers, info.worker_id
+
+
+def told() -> None:
+    with loader(knows_itself, 4) as dl:
+        assert list(dl) == [(2, 0), (2, 1), (2, 0), (2, 1)]
+
+
+def _waits(x: int) -> int:
+    if x == 500:
+        threading.Event().wait(60)
+    return x
