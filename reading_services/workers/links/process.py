@@ -116,7 +116,7 @@ class ProducerEnds:
             number = self._numbers[fd]
             try:
                 frame = self._ends[number].receive()
-            except (EOFError, ConnectionResetError):
+            except (EOFError, OSError):
                 frame = Close()
             if isinstance(frame, Close):
                 self._ready.unregister(fd)
