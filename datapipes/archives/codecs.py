@@ -11,7 +11,9 @@ import lzma
 import os
 import zlib
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
+
+from datapipes.needed import needed
 
 MEMORY = 256 * 2**20
 """Bytes that a header of xz or zstd may ask for; the strongest setting of the programs needs a quarter of it."""
@@ -206,15 +208,3 @@ def extension(path: str) -> str:
     ('jpg', '')
     """
     return os.path.splitext(path)[1][1:]
-
-
-def needed(module: str, extra: str) -> Any:
-    """Import an optional package, or name the extra that has it."""
-    from importlib import import_module
-
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"this needs the package {module!r}: pip install 'loader2[{extra}]'", name=module
-        ) from error

@@ -9,11 +9,11 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from datapipes.archives.codecs import needed
 from datapipes.archives.inflating import Expected, Inflating
 from datapipes.archives.limits import Meter, Metered
 from datapipes.archives.ranges import Range, Shared
 from datapipes.errors import CorruptData, Loader2Error
+from datapipes.needed import needed
 
 _STORED = 0x30
 _BLOCK_OF_END = 0x7B

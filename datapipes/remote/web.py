@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 
 from datapipes.errors import TransferError
-from datapipes.remote.needed import needed
+from datapipes.needed import needed
 from datapipes.remote.transfer import Clock, Transfer
 from datapipes.shortened import hide
 

@@ -189,7 +189,7 @@ def test_a_missing_package_is_named_with_its_extra(
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ModuleNotFoundError, match=rf"`{package}` is required here: pip install 'loader2\[{extra}\]'"):
+    with pytest.raises(ModuleNotFoundError, match=rf"needs the package `{package}`: pip install 'loader2\[{extra}\]'"):
         make(IterableWrapper(["x"]))
 
 

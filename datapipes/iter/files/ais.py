@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 from datapipes.checks import no_length, same_length
 from datapipes.flattening import Flattening
 from datapipes.iter.files.fsspec_files import url_of
+from datapipes.needed import needed
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 from datapipes.remote.body import opened_body
-from datapipes.remote.needed import needed
 from datapipes.remote.transfer import DEFAULT, Clock, Transfer
 from datapipes.shortened import hide
 from datapipes.steps import Step
@@ -37,7 +37,7 @@ class AISFileLister(Flattening[str]):
         on_error: OnError = "raise",
         max_errors: int | float | None = None,
     ) -> None:
-        needed("aistore", "ais")
+        needed("aistore", "ais", "list_files_by_ais")
         self.source_datapipe = source_datapipe
         self.url = url
         self.length = length
@@ -87,7 +87,7 @@ class AISFileLoader(IterDataPipe[tuple[str, StreamWrapper]]):
         on_error: OnError = "raise",
         max_errors: int | float | None = None,
     ) -> None:
-        needed("aistore", "ais")
+        needed("aistore", "ais", "load_files_by_ais")
         self.source_datapipe = source_datapipe
         self.url = url
         self.length = length

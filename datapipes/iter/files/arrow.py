@@ -17,7 +17,8 @@ from datapipes.checks import needs
 from datapipes.errors import CorruptData
 from datapipes.flatbuffer import Table
 from datapipes.flattening import Flattening
-from datapipes.iter.files.tables import FORMS, As, damage_is_named, has_columns, needs_package, opened, shaped
+from datapipes.iter.files.tables import FORMS, As, damage_is_named, has_columns, opened, shaped
+from datapipes.needed import needed
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 
@@ -64,7 +65,7 @@ class ArrowReader(Flattening[Any]):
         self.max_errors = max_errors
         check_policy(self)
         needs(as_ in FORMS, self, f"as_ must be one of {', '.join(FORMS)}, got {as_!r:.60}")
-        needs_package("read_arrow", "pyarrow.ipc", "parquet")
+        needed("pyarrow.ipc", "parquet", "read_arrow")
 
     def _sources(self) -> tuple[IterDataPipe[Any]]:
         return (self.source_datapipe,)

@@ -23,10 +23,10 @@ from datapipes.iter.files.tables import (
     as_one_batch,
     damage_is_named,
     has_columns,
-    needs_package,
     opened,
     shaped,
 )
+from datapipes.needed import needed
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 
@@ -79,7 +79,7 @@ class CSVColumnReader(Flattening[Any]):
         check_policy(self)
         needs(block_size > 0, self, "block_size must be at least 1")
         needs(as_ in FORMS, self, f"as_ must be one of {', '.join(FORMS)}, got {as_!r:.60}")
-        needs_package("read_csv_columns", "pyarrow.csv", "parquet")
+        needed("pyarrow.csv", "parquet", "read_csv_columns")
 
     def _sources(self) -> tuple[IterDataPipe[Any]]:
         return (self.source_datapipe,)

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 from datapipes.checks import needs, no_length, source_length
 from datapipes.errors import BadArgumentType
+from datapipes.needed import needed
 from datapipes.on_error import OnError, check_policy, may_leave_out
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from datapipes.remote.body import opened_body
-from datapipes.remote.needed import needed
 from datapipes.remote.transfer import DEFAULT, Transfer
 from datapipes.remote.web import Web
 from datapipes.shortened import hide
@@ -35,7 +35,7 @@ class WebReader(IterDataPipe[tuple[str, StreamWrapper]]):
     kwargs: dict[str, Any]
 
     def _checked(self) -> None:
-        needed("requests", "http")
+        needed("requests", "http", str(self._fluent))
         check_policy(self)
         self._patience()
         needs(not self.skip_on_error or self.on_error == "raise", self, "skip_on_error and on_error exclude each other")

@@ -9,9 +9,9 @@ from typing import Any
 from datapipes.cells import Cell, count
 from datapipes.checks import no_length
 from datapipes.errors import BadArgument, StateError
+from datapipes.needed import needed
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
-from datapipes.remote.needed import needed
 
 
 class HuggingFaceHubReader(IterDataPipe[Any]):
@@ -26,7 +26,7 @@ class HuggingFaceHubReader(IterDataPipe[Any]):
     """
 
     def __init__(self, dataset: str, **config_kwargs: Any) -> None:
-        needed("datasets", "huggingface")
+        needed("datasets", "huggingface", "HuggingFaceHubReader")
         self.dataset = dataset
         self.config_kwargs = config_kwargs
 

@@ -18,9 +18,9 @@ from datapipes.flattening import Flattening
 from datapipes.iter.files.fsspec_files import roots, url_of
 from datapipes.iter.files.listing import matches
 from datapipes.iter.wrapper import IterableWrapper
+from datapipes.needed import needed
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
-from datapipes.remote.needed import needed
 from datapipes.remote.transfer import DEFAULT, Clock, Transfer
 from datapipes.shortened import hide
 from datapipes.steps import Step
@@ -31,13 +31,14 @@ from datapipes.structure import is_stream
 class WithHandlers:
     """The path manager of a stage: its user's, or one of its own, and the handlers that were added."""
 
+    _fluent: ClassVar[str | None]
     pathmgr: Any
     handler: Any
     transfer: Transfer | None
     _added: tuple[tuple[Any, bool], ...] = ()
 
     def _prepare(self) -> None:
-        needed("iopath.common.file_io", "iopath")
+        needed("iopath.common.file_io", "iopath", str(self._fluent))
         if self.handler is not None:
             self.register_handler(self.handler, allow_override=True)
 

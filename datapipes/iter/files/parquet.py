@@ -28,10 +28,10 @@ from datapipes.iter.files.tables import (
     as_one_batch,
     damage_is_named,
     has_columns,
-    needs_package,
     opened,
     shaped,
 )
+from datapipes.needed import needed
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 
@@ -66,7 +66,7 @@ class RowGroupLister(Flattening[tuple[str, int]]):
         self.on_error = on_error
         self.max_errors = max_errors
         check_policy(self)
-        needs_package("list_row_groups", "pyarrow.parquet", "parquet")
+        needed("pyarrow.parquet", "parquet", "list_row_groups")
 
     def _sources(self) -> tuple[IterDataPipe[Any]]:
         return (self.source_datapipe,)
@@ -115,7 +115,7 @@ class ParquetReader(Flattening[Any]):
         check_policy(self)
         needs(batch_size is None or batch_size > 0, self, "batch_size must be at least 1, or None")
         needs(as_ in FORMS, self, f"as_ must be one of {', '.join(FORMS)}, got {as_!r:.60}")
-        needs_package("read_parquet", "pyarrow.parquet", "parquet")
+        needed("pyarrow.parquet", "parquet", "read_parquet")
 
     def _sources(self) -> tuple[IterDataPipe[Any]]:
         return (self.source_datapipe,)
@@ -166,8 +166,8 @@ class ParquetDataFrameLoader(Flattening[Any]):
         self.max_errors = max_errors
         check_policy(self)
         needs(device in ("", "cpu"), self, f"pandas has no device but 'cpu', got {device!r:.60}")
-        needs_package("load_parquet_as_df", "pyarrow.parquet", "dataframes")
-        needs_package("load_parquet_as_df", "pandas", "dataframes")
+        needed("pyarrow.parquet", "dataframes", "load_parquet_as_df")
+        needed("pandas", "dataframes", "load_parquet_as_df")
 
     def _sources(self) -> tuple[IterDataPipe[Any]]:
         return (self.source_dp,)

@@ -6,12 +6,12 @@ import io
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from datapipes.archives.codecs import needed
 from datapipes.archives.limits import MAX_RATIO, Limits, Meter, meter_of, unwrapped
 from datapipes.archives.members import ArchiveStage, Members, irregular, opened, placed, warn_of
 from datapipes.archives.rar_entries import RarData, content, rar_entries
 from datapipes.archives.spool import seekable
 from datapipes.checks import no_length
+from datapipes.needed import needed
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 from datapipes.streams import StreamWrapper
@@ -43,7 +43,7 @@ class RarArchiveLoader(ArchiveStage):
         on_error: OnError = "raise",
         max_errors: int | float | None = None,
     ) -> None:
-        needed("rarfile", "rar")
+        needed("rarfile", "rar", "load_from_rar")
         self.datapipe = datapipe
         self.length = length
         self.max_ratio = max_ratio

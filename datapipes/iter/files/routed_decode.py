@@ -9,9 +9,10 @@ import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn, TypeAlias
 
-from datapipes.archives.codecs import extension, needed
+from datapipes.archives.codecs import extension
 from datapipes.checks import needs_callable, same_length
 from datapipes.errors import UnsafeState
+from datapipes.needed import needed
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 from datapipes.steps import Step
@@ -116,7 +117,7 @@ def rgb_images(key: str, data: bytes) -> Any:
         return None
     import torch
 
-    numpy, image = needed("numpy", "images"), needed("PIL.Image", "images")
+    numpy, image = needed("numpy", "images", "routed_decode"), needed("PIL.Image", "images", "routed_decode")
     with image.open(io.BytesIO(data)) as opened:
         pixels = numpy.asarray(opened.convert("RGB"), dtype=numpy.float32) / 255
     return torch.from_numpy(pixels.transpose(2, 0, 1).copy())

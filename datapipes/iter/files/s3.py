@@ -16,10 +16,10 @@ from datapipes.errors import CutShort
 from datapipes.flattening import Flattening
 from datapipes.iter.files.fsspec_files import url_of
 from datapipes.iter.files.listing import matches
+from datapipes.needed import needed
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 from datapipes.remote.filesystems import filesystem_of
-from datapipes.remote.needed import needed
 from datapipes.remote.transfer import DEFAULT, Clock, Transfer
 from datapipes.shortened import hide
 from datapipes.steps import Step
@@ -50,7 +50,7 @@ class S3FileLister(Flattening[str]):
         on_error: OnError = "raise",
         max_errors: int | float | None = None,
     ) -> None:
-        needed("s3fs", "s3")
+        needed("s3fs", "s3", "list_files_by_s3")
         self.source_datapipe = source_datapipe
         self.length = length
         self.request_timeout_ms = request_timeout_ms
@@ -108,7 +108,7 @@ class S3FileLoader(IterDataPipe[tuple[str, StreamWrapper]]):
         on_error: OnError = "raise",
         max_errors: int | float | None = None,
     ) -> None:
-        needed("s3fs", "s3")
+        needed("s3fs", "s3", "load_files_by_s3")
         self.source_datapipe = source_datapipe
         self.request_timeout_ms = request_timeout_ms
         self.region = region

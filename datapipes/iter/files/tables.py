@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any, Literal
 
 import torch
@@ -22,15 +21,6 @@ from datapipes.streams import StreamWrapper
 
 As = Literal["batch", "dict", "tensors"]
 FORMS = ("batch", "dict", "tensors")
-
-
-def needs_package(method: str, name: str, extra: str) -> Any:
-    """A module of an optional package."""
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        package = name.partition(".")[0]
-        raise ModuleNotFoundError(f"{method}() needs the package {package}: pip install loader2[{extra}]") from error
 
 
 def opened(element: Any, method: str) -> tuple[str, Any]:

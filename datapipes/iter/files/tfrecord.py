@@ -21,6 +21,7 @@ from datapipes.errors import CorruptRecord
 from datapipes.flattening import Flattening
 from datapipes.iter.files.tf_examples import parse
 from datapipes.located import located, named
+from datapipes.needed import needed
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 
@@ -61,7 +62,7 @@ class TFRecordLoader(Flattening[dict[str, Any]]):
         self.on_error = on_error
         self.max_errors = max_errors
         check_policy(self)
-        _checksum()
+        needed("google_crc32c", "tfrecord", "load_from_tfrecord")
 
     def _inner(self, element: Any) -> Parts[dict[str, Any]]:
         path, stream = element
@@ -73,17 +74,6 @@ class TFRecordLoader(Flattening[dict[str, Any]]):
         return self.length
 
 
-def _checksum() -> Callable[[bytes], int]:
-    try:
-        from google_crc32c import value
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "load_from_tfrecord() verifies checksums with the package google-crc32c: pip install loader2[tfrecord]"
-        ) from error
-    crc: Callable[[bytes], int] = value
-    return crc
-
-
 class _Records(Parts[dict[str, Any]]):
     """The records of one file; it goes on after one that is damaged."""
 
@@ -91,7 +81,7 @@ class _Records(Parts[dict[str, Any]]):
         self._file = named(path)
         self._read = stream.read
         self._spec = spec
-        self._crc = _checksum()
+        self._crc: Callable[[bytes], int] = needed("google_crc32c", "tfrecord").value
         self._number = -1  # of the record at hand
         self._at = 0  # where it begins
         self._next = 0

@@ -194,7 +194,7 @@ def test_a_package_that_is_missing_is_named(
     method: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ModuleNotFoundError, match=rf"{method}\(\) needs .*: pip install loader2\[{extra}\]"):
+    with pytest.raises(ModuleNotFoundError, match=rf"{method}\(\) needs .*: pip install 'loader2\[{extra}\]'"):
         getattr(of(), method)()
 
 

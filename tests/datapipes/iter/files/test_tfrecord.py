@@ -201,5 +201,5 @@ def test_its_length_is_what_it_is_told() -> None:
 
 def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "google_crc32c", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install loader2\[tfrecord\]"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'loader2\[tfrecord\]'"):
         loaded(b"")
