@@ -1,8 +1,8 @@
 """Stages that turn one element into many: what one becomes, and what happens to errors on the way.
 
-A subclass says in ``_inner`` what an element becomes; where it is in that is kept by ``datapipes.at_hand``. With an
-``on_error`` other than ``"raise"``, an error of ``_inner`` costs the whole element, and one of the iterable that it
-returned costs one element of it, if the iterable can go on; a broken stream cannot.
+A subclass says in ``_inner`` what an element becomes; where it is in that is kept by ``datapipes.at_hand``. An error of
+``_inner`` costs the whole element, and one of the iterable that it returned costs one element of it, if the iterable
+can go on; a broken stream cannot, and would raise the same error for ever.
 """
 
 from __future__ import annotations
@@ -52,12 +52,18 @@ class Flattening(IterDataPipe[T_co]):
                 yield from self._tolerant(element, held, held.faults)
                 continue
             if held.rest is None:
-                held.begin(element, self._inner(element))
+                try:
+                    held.begin(element, self._inner(element))
+                except Exception:
+                    self._let_go(element)
+                    raise
             try:
                 yield from held.rest or ()
             except Exception as error:
                 held.lost += 1
                 held.locate(error)
+                if isinstance(error, _BROKEN_STREAM):
+                    held.finish()
                 raise
             held.finish()
         if held.faults is not None:

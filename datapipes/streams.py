@@ -200,6 +200,19 @@ def streams_of(element: Any) -> list[Any]:
     return [value for value in row if isinstance(value, (StreamWrapper, IOBase))]
 
 
+def unwrapped(stream: Any) -> Any:
+    """The file in a ``StreamWrapper``, or in several."""
+    while isinstance(stream, StreamWrapper):
+        stream = stream.file_obj
+    return stream
+
+
+def can_seek(file: Any) -> bool:
+    """Whether a file says that it can be sought."""
+    seekable = getattr(file, "seekable", None)
+    return callable(seekable) and bool(seekable())
+
+
 def janitor(obj: object) -> None:
     """Close every stream in an element that is about to be thrown away; see ``StreamWrapper.close_streams``.
 

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from datapipes.archives.codecs import CODECS, LONGEST_BEGINNING, MARKED, UNMARKED, Codec, codec_of
-from datapipes.archives.limits import Limits, Meter, Metered, can_seek, meter_of
+from datapipes.archives.limits import Limits, Meter, Metered, meter_of
 from datapipes.errors import CorruptData, CorruptStream, Loader2Error
+from datapipes.streams import can_seek
 
 CHUNK = 64 * 1024
 _LARGE = 256 * 1024

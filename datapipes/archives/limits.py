@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from datapipes.errors import TooLarge
-from datapipes.streams import StreamWrapper
+from datapipes.streams import unwrapped
 
 FREE = 16 * 2**20
 """Bytes that may come out of a file whatever its size."""
@@ -72,19 +72,6 @@ class Metered(io.RawIOBase):
 
     def readable(self) -> bool:
         return True
-
-
-def unwrapped(stream: Any) -> Any:
-    """The file in a ``StreamWrapper``, or in several."""
-    while isinstance(stream, StreamWrapper):
-        stream = stream.file_obj
-    return stream
-
-
-def can_seek(file: Any) -> bool:
-    """Whether a file says that it can be sought."""
-    seekable = getattr(file, "seekable", None)
-    return callable(seekable) and bool(seekable())
 
 
 def meter_of(stream: Any) -> Meter | None:

@@ -14,11 +14,10 @@ from contextlib import suppress
 from os.path import join, normpath
 from typing import Any, NoReturn
 
-from datapipes.archives.limits import unwrapped
 from datapipes.errors import BadArgumentType, Loader2Error, UnsafeMember
 from datapipes.flattening import Flattening
 from datapipes.pipe import IterDataPipe
-from datapipes.streams import StreamWrapper
+from datapipes.streams import StreamWrapper, streams_of, unwrapped
 
 _REMEDY = "on_error='skip' passes over it"
 
@@ -29,9 +28,9 @@ class ArchiveStage(Flattening[tuple[str, StreamWrapper]]):
     datapipe: IterDataPipe[tuple[str, Any]]
 
     def _let_go(self, element: Any) -> None:
-        _, stream = element
-        if isinstance(stream, StreamWrapper):
-            stream.autoclose()
+        for stream in streams_of(element):
+            if isinstance(stream, StreamWrapper):
+                stream.autoclose()
 
 
 def opened(element: Any, method: str) -> tuple[str, StreamWrapper]:

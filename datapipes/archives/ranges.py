@@ -10,8 +10,9 @@ import io
 from threading import Lock
 from typing import Any
 
-from datapipes.archives.limits import Metered, can_seek, meter_of
+from datapipes.archives.limits import Metered, meter_of
 from datapipes.errors import CorruptData, ReadTooLate
+from datapipes.streams import can_seek
 
 MOST = 2**20
 """Bytes that are asked for at once."""

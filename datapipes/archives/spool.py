@@ -6,9 +6,9 @@ import tempfile
 from typing import Any
 
 from datapipes.archives.inflating import CHUNK
-from datapipes.archives.limits import FREE, can_seek, meter_of
+from datapipes.archives.limits import FREE, meter_of
 from datapipes.archives.ranges import Shared
-from datapipes.streams import StreamWrapper
+from datapipes.streams import StreamWrapper, can_seek
 
 
 def seekable(file: Any, label: str) -> tuple[Any, Shared]:

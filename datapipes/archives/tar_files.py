@@ -8,8 +8,9 @@ from typing import Any
 
 from datapipes.archives.codecs import LONGEST_BEGINNING, codec_of
 from datapipes.archives.inflating import inflated
-from datapipes.archives.limits import Limits, can_seek
+from datapipes.archives.limits import Limits
 from datapipes.errors import BadArgumentType
+from datapipes.streams import can_seek
 
 
 def plain_tar(file: Any, path: str, limits: Limits, codec: str | None) -> Any:

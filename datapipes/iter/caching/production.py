@@ -21,7 +21,8 @@ from datapipes.iter.caching.budget import Budget, in_use
 from datapipes.iter.caching.listfile import list_of, needs_listable, read_list, write_list
 from datapipes.iter.files.hashed import Hashed
 from datapipes.iter.files.locks import let_go, lock_of, locked, sweep
-from datapipes.iter.files.pieces import pair_of, pieces_of, put
+from datapipes.iter.files.pairs import pair_of
+from datapipes.iter.files.pieces import pieces_of, put
 from datapipes.on_error import Faults
 from datapipes.opening import Opening
 from datapipes.seeds import derive

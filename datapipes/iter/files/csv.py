@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal
 from datapipes.at_hand import Parts
 from datapipes.checks import needs
 from datapipes.flattening import Flattening
+from datapipes.iter.files.pairs import lines_of
 from datapipes.iter.files.text_lines import Source, source_of
 from datapipes.located import located, named
 from datapipes.on_error import OnError, check_policy
@@ -77,7 +78,7 @@ class CSVParser(Flattening[Any]):
         return (self.source_datapipe,)
 
     def _inner(self, element: Any) -> Parts[Any]:
-        path, stream = element
+        path, stream = lines_of(element, str(self._fluent))
         source = source_of(stream, self.skip_lines, self.encoding if self.decode else None, self.errors)
         rows = _Rows(named(path), source, self.skip_lines, self._format())
         try:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NoReturn
 
 from datapipes.archives.codecs import kind_of
 from datapipes.archives.inflating import inflated
-from datapipes.archives.limits import MAX_RATIO, Limits, unwrapped
+from datapipes.archives.limits import MAX_RATIO, Limits
 from datapipes.archives.members import opened
 from datapipes.archives.spool import seekable
 from datapipes.archives.tar_files import LazyTar, plain_tar
@@ -17,7 +17,7 @@ from datapipes.errors import BadArgument
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 from datapipes.steps import Step
-from datapipes.streams import StreamWrapper
+from datapipes.streams import StreamWrapper, unwrapped
 
 
 class CompressionType(Enum):

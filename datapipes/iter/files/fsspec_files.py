@@ -16,6 +16,8 @@ from datapipes.errors import BadArgumentType
 from datapipes.flattening import Flattening
 from datapipes.iter.files.atomic import replacing
 from datapipes.iter.files.listing import matches
+from datapipes.iter.files.pairs import pair_of
+from datapipes.iter.files.pieces import whole
 from datapipes.iter.wrapper import IterableWrapper
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
@@ -65,7 +67,8 @@ class FSSpecFileLister(Flattening[str]):
 
     def _inner(self, root: str) -> list[str]:
         transfer = self.transfer or DEFAULT
-        return Clock(transfer, hide(root)).tried(lambda: listed(root, self.masks, self.kwargs, transfer))
+        label = hide(url_of(root, "list_files_by_fsspec"))
+        return Clock(transfer, label).tried(lambda: listed(root, self.masks, self.kwargs, transfer))
 
 
 def listed(root: str, masks: str | Sequence[str], options: dict[str, Any], transfer: Transfer) -> list[str]:
@@ -135,7 +138,7 @@ class FSSpecFileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
 
 
 class FSSpecSaver(IterDataPipe[str]):
-    """Write each ``(meta, data)`` to the URL ``filepath_fn(meta)``, and hand on that URL.
+    """Write each ``(meta, data)`` to the URL ``filepath_fn(meta)``, and hand on that URL; data as ``save_to_disk``.
 
     A file is there as a whole or not at all, also where an older one is replaced; except with mode ``"a"`` in places
     that are not of this machine.
@@ -179,11 +182,13 @@ class FSSpecSaver(IterDataPipe[str]):
         mode, name_of, transfer = self.mode, self.filepath_fn, self.transfer or DEFAULT
         options, for_open = self.kwargs, dict(self.kwargs_for_open or {})
 
-        def saved(element: tuple[Any, str | bytes]) -> str:
-            meta, data = element
+        def saved(element: Any) -> str:
+            meta, data = pair_of(element, "save_by_fsspec")
             url = url_of(meta if name_of is None else name_of(meta), "save_by_fsspec")
+            content, left = _encoded(url, whole(url, mode, data), for_open)
             clock = Clock(transfer, hide(url))
-            clock.tried(lambda: _save(url, mode, data, for_open, *filesystem_of(url, options, transfer)))
+            clock.tried(lambda: _save(mode, content, left, *filesystem_of(url, options, transfer)))
+            StreamWrapper.close_streams(data)
             return url
 
         return Step("map", saved)
@@ -191,8 +196,7 @@ class FSSpecSaver(IterDataPipe[str]):
     __len__ = same_length
 
 
-def _save(url: str, mode: str, data: Any, options: dict[str, Any], filesystem: Any, path: str) -> None:
-    content, left = _encoded(url, mode, data, options)
+def _save(mode: str, content: bytes, left: dict[str, Any], filesystem: Any, path: str) -> None:
     if "file" in filesystem.protocol:
         with replacing(path, "ab" if "a" in mode else "wb") as file:
             file.write(content)
@@ -215,7 +219,7 @@ def _save(url: str, mode: str, data: Any, options: dict[str, Any], filesystem: A
         raise
 
 
-def _encoded(url: str, mode: str, data: Any, options: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
+def _encoded(url: str, data: str | bytes, options: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
     """The bytes of the file, and the options that have not been used up in making them."""
     from fsspec.compression import compr
     from fsspec.utils import infer_compression
@@ -223,15 +227,13 @@ def _encoded(url: str, mode: str, data: Any, options: dict[str, Any]) -> tuple[b
     left = dict(options)
     encoding, errors = left.pop("encoding", "utf-8"), left.pop("errors", "strict")
     newline, compression = left.pop("newline", None), left.pop("compression", None)
-    if "b" not in mode:
-        if not isinstance(data, str):
-            raise TypeError(f"save_by_fsspec(mode={mode!r}) writes str, got {type(data).__name__}; use mode='wb'")
+    if isinstance(data, str):
         text = data if newline in (None, "", "\n") else data.replace("\n", newline)
         data = text.encode(encoding, errors)
     if compression == "infer":
         compression = infer_compression(url)
     if compression is None:
-        return bytes(data), left
+        return data, left
     packed = io.BytesIO()
     packed.close = lambda: None  # type: ignore[method-assign]  # what compresses closes what it writes to
     with compr[compression](packed, mode="wb") as file:

@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 from datapipes.checks import needs, same_length
 from datapipes.errors import BadArgumentType
 from datapipes.iter.files.hashed import HASH_TYPES, Hashed
-from datapipes.iter.files.pieces import can_go_back, pair_of, pieces_of
+from datapipes.iter.files.pairs import pair_of
+from datapipes.iter.files.pieces import pieces_of
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 from datapipes.shortened import shortened
 from datapipes.steps import Step
-from datapipes.streams import StreamWrapper
+from datapipes.streams import StreamWrapper, can_seek
 
 _IN_MEMORY = 8 << 20  # bytes of a stream that cannot go back; more of it goes to a temporary file
 
@@ -70,7 +71,7 @@ class HashChecker(IterDataPipe[tuple[str, Any]]):
 
     def _checked_stream(self, name: str, stream: Any) -> StreamWrapper:
         hashed = Hashed(name, self.hash_dict, self.hash_type)
-        again = self.rewind and can_go_back(stream)
+        again = self.rewind and can_seek(stream)
         start = stream.tell() if again else 0
         kept = None if again or not self.rewind else tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - goes on
         try:

@@ -17,6 +17,8 @@ from datapipes.checks import needs, needs_callable, same_length
 from datapipes.flattening import Flattening
 from datapipes.iter.files.fsspec_files import roots, url_of
 from datapipes.iter.files.listing import matches
+from datapipes.iter.files.pairs import pair_of
+from datapipes.iter.files.pieces import whole
 from datapipes.iter.wrapper import IterableWrapper
 from datapipes.needed import needed
 from datapipes.on_error import OnError, check_policy
@@ -204,11 +206,13 @@ class IoPathSaver(WithHandlers, IterDataPipe[str]):
     def _step(self) -> Step:
         manager, mode, name_of, transfer = self._manager(), self.mode, self.filepath_fn, self._patience()
 
-        def saved(element: tuple[Any, str | bytes]) -> str:
-            meta, data = element
+        def saved(element: Any) -> str:
+            meta, data = pair_of(element, "save_by_iopath")
             path = url_of(meta if name_of is None else name_of(meta), "save_by_iopath")
+            content = whole(path, mode, data)
             with _lock(path, transfer):
-                Clock(transfer, hide(path)).tried(lambda: _save(manager, path, mode, data))
+                Clock(transfer, hide(path)).tried(lambda: _save(manager, path, mode, content))
+            StreamWrapper.close_streams(data)
             return path
 
         return Step("map", saved)

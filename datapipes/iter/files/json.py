@@ -17,6 +17,7 @@ from datapipes.checks import same_length
 from datapipes.counting import Counted
 from datapipes.errors import CorruptData
 from datapipes.flattening import Flattening
+from datapipes.iter.files.pairs import lines_of, stream_of
 from datapipes.iter.files.text_lines import Lines
 from datapipes.located import located, named
 from datapipes.on_error import OnError, check_policy
@@ -59,7 +60,7 @@ class JsonParser(IterDataPipe[tuple[str, Any]]):
         return Step("map", self._parsed)
 
     def _parsed(self, element: tuple[str, Any]) -> tuple[str, Any]:
-        path, stream = element
+        path, stream = stream_of(element, "parse_json_files")
         try:
             return path, loads(stream.read(), self.kwargs)
         except Exception as error:
@@ -105,7 +106,7 @@ class JsonLinesParser(Flattening[Any]):
         return (self.source_datapipe,)
 
     def _inner(self, element: Any) -> Parts[Any]:
-        path, stream = element
+        path, stream = lines_of(element, "parse_jsonl")
         return _Documents(path, stream, self.return_path, self.kwargs)
 
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from datapipes.at_hand import Parts
 from datapipes.checks import needs
 from datapipes.flattening import Flattening
+from datapipes.iter.files.pairs import lines_of
 from datapipes.iter.files.text_lines import Lines
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
@@ -56,7 +57,7 @@ class LineReader(Flattening[Any]):
         return (self.source_datapipe,)
 
     def _inner(self, element: Any) -> Parts[Any]:
-        path, stream = element
+        path, stream = lines_of(element, "readlines")
         lines = Lines(path, stream, self.skip_lines, self.encoding if self.decode else None, self.errors)
         if self.strip_newline:
             lines.elements = map(_stripped, lines.elements)

@@ -240,7 +240,8 @@ class _Batches(Parts[Any]):
         """The next batch of a row group; after one that could not be made, those behind it fail alike."""
         try:
             if group != self._group:
-                self._group, self._failure, self._rest = group, "", self._batches_of(group)
+                self._group, self._failure = group, ""
+                self._rest = _batches_of(self._file, group, self._columns, self._pipe)
                 for _ in range(number):
                     next(self._rest)
             return next(self._rest)
@@ -250,21 +251,27 @@ class _Batches(Parts[Any]):
             self._failure = str(error)
             raise
 
-    def _batches_of(self, group: int) -> Iterator[Any]:
-        """The batches of one row group, each full but the last; they have as many rows as the footer says."""
-        size, options = self._pipe.batch_size, {"columns": self._columns, "use_threads": self._pipe.use_threads}
-        left = self._file.rows[group]
-        if size is None:
-            batches = iter([as_one_batch(self._file.file.read_row_group(group, **options))])
-        else:
-            batches = _even(self._file.file.iter_batches(size, [group], **options), size)
-        for batch in batches:
-            if batch.num_rows != min(left, size or left):
-                break
-            left -= batch.num_rows
-            yield batch
-        if left:
-            raise ValueError("it has not as many rows as the footer says")
+
+def _batches_of(
+    file: _File, group: int, columns: list[str] | None, pipe: ParquetReader | ParquetDataFrameLoader
+) -> Iterator[Any]:
+    """The batches of one row group, each full but the last; they have as many rows as the footer says.
+
+    It knows nothing of whoever keeps it, for that would be a cycle, and keep the file open.
+    """
+    size, options = pipe.batch_size, {"columns": columns, "use_threads": pipe.use_threads}
+    left = file.rows[group]
+    if size is None:
+        batches = iter([as_one_batch(file.file.read_row_group(group, **options))])
+    else:
+        batches = _even(file.file.iter_batches(size, [group], **options), size)
+    for batch in batches:
+        if batch.num_rows != min(left, size or left):
+            break
+        left -= batch.num_rows
+        yield batch
+    if left:
+        raise ValueError("it has not as many rows as the footer says")
 
 
 def _even(batches: Iterable[Any], size: int) -> Iterator[Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import GeneratorType
 from typing import Any
@@ -18,16 +18,9 @@ from datapipes.errors import BadArgumentType
 from datapipes.iter.files.atomic import replacing
 from datapipes.iter.files.hashed import Hashed
 from datapipes.shortened import shortened
+from datapipes.streams import can_seek
 
 _SIZE = 1 << 20  # bytes or characters
-
-
-def pair_of(element: Any, method: str) -> tuple[Any, Any]:
-    """The name and the data of an element."""
-    if not isinstance(element, tuple | list) or len(element) != 2:
-        raise BadArgumentType(f"{method}() needs pairs of a name and its data, got {shortened(element)}")
-    name, data = element
-    return name, data
 
 
 @contextmanager
@@ -40,20 +33,16 @@ def pieces_of(data: Any) -> Iterator[Iterator[Any]]:
     if not callable(read):
         if isinstance(data, GeneratorType) and inspect.getgeneratorstate(data) == inspect.GEN_CLOSED:
             raise ValueError("these pieces come from a generator that was read before, or has failed; make a new one")
+        if not isinstance(data, Iterable):
+            raise BadArgumentType(f"no file can be made of {type(data).__name__}: give bytes, text, a stream or pieces")
         yield iter(data)
         return
-    start = data.tell() if can_go_back(data) else None
+    start = data.tell() if can_seek(data) else None
     try:
         yield _read(read)
     except BaseException:
         _take_back(data, start)
         raise
-
-
-def can_go_back(stream: Any) -> bool:
-    """Whether a stream can be read again from where it is."""
-    seekable = getattr(stream, "seekable", None)
-    return callable(seekable) and bool(seekable())
 
 
 def _take_back(stream: Any, start: int | None) -> None:
@@ -73,16 +62,29 @@ def _read(read: Callable[[int], Any]) -> Iterator[Any]:
 
 def put(path: str, mode: str, data: Any, hashed: Hashed | None = None) -> None:
     """Make a file of data, completely or not at all; a text in UTF-8. It must have the expected hash, if any."""
-    is_text = "b" not in mode
-    with replacing(path, mode, "utf-8" if is_text else None) as file, pieces_of(data) as pieces:
-        for piece in pieces:
-            if isinstance(piece, str) is not is_text:
-                raise BadArgumentType(
-                    f"mode {mode!r} writes {'text' if is_text else 'bytes'}, and the data for {shortened(path)} is or "
-                    f"has {type(piece).__name__}: use mode {'wb' if is_text else 'w'!r}"
-                )
+    with replacing(path, mode, None if "b" in mode else "utf-8") as file, pieces_of(data) as pieces:
+        for piece in _fitting(pieces, path, mode):
             if hashed is not None:
                 hashed.update(piece)
             file.write(piece)
         if hashed is not None:
             hashed.must_match()
+
+
+def whole(path: str, mode: str, data: Any) -> Any:
+    """All of the data at once, as bytes or as text, for those who take no pieces."""
+    with pieces_of(data) as pieces:
+        found = list(_fitting(pieces, path, mode))
+    return b"".join(found) if "b" in mode else "".join(found)
+
+
+def _fitting(pieces: Iterator[Any], path: str, mode: str) -> Iterator[Any]:
+    """The pieces, which must be what a mode writes."""
+    is_text = "b" not in mode
+    for piece in pieces:
+        if isinstance(piece, str) is not is_text:
+            raise BadArgumentType(
+                f"mode {mode!r} writes {'text' if is_text else 'bytes'}, and the data for {shortened(path)} is or "
+                f"has {type(piece).__name__}: use mode {'wb' if is_text else 'w'!r}"
+            )
+        yield piece

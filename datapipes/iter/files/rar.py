@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from datapipes.archives.limits import MAX_RATIO, Limits, Meter, meter_of, unwrapped
+from datapipes.archives.limits import MAX_RATIO, Limits, Meter, meter_of
 from datapipes.archives.members import ArchiveStage, Members, irregular, opened, placed, warn_of
 from datapipes.archives.rar_entries import RarData, content, rar_entries
 from datapipes.archives.spool import seekable
@@ -14,7 +14,7 @@ from datapipes.checks import no_length
 from datapipes.needed import needed
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
-from datapipes.streams import StreamWrapper
+from datapipes.streams import StreamWrapper, unwrapped
 
 
 class RarArchiveLoader(ArchiveStage):

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from datapipes.checks import needs
 from datapipes.flattening import Flattening
+from datapipes.iter.files.pairs import stream_of
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 
@@ -40,7 +41,7 @@ class StreamReader(Flattening[tuple[Any, Any]]):
         needs(chunk is None or chunk == -1 or chunk > 0, self, "'chunk' is required to be a positive integer")
 
     def _inner(self, element: Any) -> Iterator[tuple[Any, Any]]:
-        label, stream = element
+        label, stream = stream_of(element, "read_from_stream")
         size = -1 if self.chunk is None else self.chunk
         while piece := stream.read(size):
             yield label, piece

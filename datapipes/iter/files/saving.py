@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 from datapipes.checks import needs, needs_callable, same_length
 from datapipes.errors import BadArgumentType
-from datapipes.iter.files.pieces import pair_of, put
+from datapipes.iter.files.pairs import pair_of
+from datapipes.iter.files.pieces import put
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 from datapipes.shortened import shortened

@@ -7,7 +7,7 @@ import tarfile
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from datapipes.archives.limits import MAX_RATIO, Limits, unwrapped
+from datapipes.archives.limits import MAX_RATIO, Limits
 from datapipes.archives.members import ArchiveStage, Members, irregular, opened, placed, warn_of
 from datapipes.archives.ranges import Range, Shared
 from datapipes.archives.tar_files import content_of, plain_tar
@@ -16,7 +16,7 @@ from datapipes.checks import needs, no_length
 from datapipes.errors import CorruptTar
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
-from datapipes.streams import StreamWrapper
+from datapipes.streams import StreamWrapper, unwrapped
 
 _CODECS = {"*": None, "": "", "gz": "gzip", "bz2": "bz2", "xz": "lzma", "zst": "zstd"}
 _MODES = {"r": "r:*", **{f"r{how}{codec}": f"r{how}{codec}" for how in ":|" for codec in _CODECS}}

@@ -19,6 +19,7 @@ from datapipes.at_hand import Parts
 from datapipes.checks import no_length
 from datapipes.errors import CorruptRecord
 from datapipes.flattening import Flattening
+from datapipes.iter.files.pairs import stream_of
 from datapipes.iter.files.tf_examples import parse
 from datapipes.located import located, named
 from datapipes.needed import needed
@@ -65,7 +66,7 @@ class TFRecordLoader(Flattening[dict[str, Any]]):
         needed("google_crc32c", "tfrecord", "load_from_tfrecord")
 
     def _inner(self, element: Any) -> Parts[dict[str, Any]]:
-        path, stream = element
+        path, stream = stream_of(element, "load_from_tfrecord")
         return _Records(path, stream, self.spec)
 
     def __len__(self) -> int:

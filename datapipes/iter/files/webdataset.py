@@ -10,12 +10,12 @@ import io
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from datapipes.archives.limits import can_seek
 from datapipes.cells import Cell, fields
 from datapipes.errors import BadArgumentType, StateError
+from datapipes.iter.files.pairs import pair_of
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
-from datapipes.streams import StreamWrapper
+from datapipes.streams import StreamWrapper, can_seek
 
 _KEY = "__key__"
 
@@ -40,7 +40,8 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
         return self._samples(at.source(self.source_datapipe), at.cell(_Sample))
 
     def _samples(self, source: Iterator[Any], held: _Sample) -> Iterator[dict[str, Any]]:
-        for path, data in source:
+        for element in source:
+            path, data = element if type(element) is tuple and len(element) == 2 else pair_of(element, "webdataset")
             if type(path) is not str and not isinstance(path, str):
                 raise BadArgumentType(f"webdataset() needs paths as str, got {type(path).__name__}: {path!r:.80}")
             prefix, suffix = split(path)

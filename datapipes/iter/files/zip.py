@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from datapipes.archives.limits import MAX_RATIO, Limits, Meter, meter_of, unwrapped
+from datapipes.archives.limits import MAX_RATIO, Limits, Meter, meter_of
 from datapipes.archives.members import ArchiveStage, Members, irregular, opened, placed, warn_of
 from datapipes.archives.ranges import Shared
 from datapipes.archives.spool import seekable
@@ -15,7 +15,7 @@ from datapipes.archives.zip_entries import content, kind_of_member, zip_entries
 from datapipes.checks import no_length
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
-from datapipes.streams import StreamWrapper
+from datapipes.streams import StreamWrapper, unwrapped
 
 
 class ZipArchiveLoader(ArchiveStage):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import pytest
 
 from datapipes.errors import BadArgument, CutShort, TransferError, TransferTimeout
 from datapipes.iter import FSSpecFileLister, FSSpecFileOpener, FSSpecSaver, IterableWrapper, Transfer
+from datapipes.streams import StreamWrapper
 from tests.http_server import File, Handler, InTurn, Server, serving, status
 
 QUICK = Transfer(timeout=5, deadline=20, retries=3, backoff=0)
@@ -207,6 +209,13 @@ def test_saving(memory: Any, tmp_path: Path) -> None:
     assert [p.name for p in Path(path).parent.iterdir()] == ["x.gz"]
 
 
+def test_streams_and_pieces_are_saved(memory: Any) -> None:
+    stream = StreamWrapper(io.BytesIO(b"one"))
+    pairs = IterableWrapper([("memory://out/x", stream), ("memory://out/y", [b"t", b"wo"])], deepcopy=False)
+    assert [memory.cat(url) for url in pairs.save_by_fsspec("wb")] == [b"one", b"two"]
+    assert stream.closed
+
+
 @pytest.mark.parametrize("place", ["memory://out", "{tmp}"])
 def test_appending(memory: Any, tmp_path: Path, place: str) -> None:
     url = place.format(tmp=tmp_path) + "/log"
@@ -218,7 +227,7 @@ def test_appending(memory: Any, tmp_path: Path, place: str) -> None:
 def test_what_cannot_be_saved_changes_nothing(memory: Any, tmp_path: Path) -> None:
     for url in ("memory://d/a.txt", f"{tmp_path}/a.txt"):
         list(IterableWrapper([(url, "old")]).save_by_fsspec())
-        for mode, data in (("w", b"new"), ("wb", "new"), ("w", "\ud800")):
+        for mode, data in (("w", b"new"), ("wb", "new"), ("wb", 5), ("w", "\ud800")):
             with pytest.raises((TypeError, UnicodeEncodeError)):
                 list(IterableWrapper([(url, data)]).save_by_fsspec(mode))
         with fsspec.open(url) as file:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 from iopath.common.file_io import NativePathHandler, PathHandler, PathManager
 
-from datapipes.errors import BadArgument
+from datapipes.errors import BadArgument, BadArgumentType
 from datapipes.iter import IoPathFileLister, IoPathFileOpener, IoPathSaver, IterableWrapper, Transfer
+from datapipes.streams import StreamWrapper
 from tests.http_server import File, InTurn, serving, status
 
 QUICK = Transfer(timeout=5, deadline=20, retries=2, backoff=0)
@@ -122,9 +124,17 @@ def test_saving(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_saved_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(TypeError):
-        list(IterableWrapper([(f"{tmp_path}/x", "text")]).save_by_iopath("wb"))
-    assert [path.name for path in tmp_path.iterdir()] == ["x.lock"]
+    for data, reason in (("text", "use mode 'w'"), (5, "no file can be made of int")):
+        with pytest.raises(BadArgumentType, match=reason):
+            list(IterableWrapper([(f"{tmp_path}/x", data)]).save_by_iopath("wb"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_streams_and_pieces_are_saved(tmp_path: Path) -> None:
+    stream = StreamWrapper(io.BytesIO(b"one"))
+    pairs = IterableWrapper([(f"{tmp_path}/x", stream), (f"{tmp_path}/y", [b"t", b"wo"])], deepcopy=False)
+    assert [Path(path).read_bytes() for path in pairs.save_by_iopath("wb")] == [b"one", b"two"]
+    assert stream.closed
 
 
 def test_over_http_under_the_one_policy() -> None:
