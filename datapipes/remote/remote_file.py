@@ -13,9 +13,10 @@ from typing import Any
 
 from datapipes.errors import CutShort, TransferError
 from datapipes.remote.body import BUFFER
-from datapipes.remote.filesystems import is_near
-from datapipes.remote.transfer import Clock, may_pass, status_of
+from datapipes.remote.filesystems import filesystem_of, is_near
+from datapipes.remote.transfer import Clock, Transfer, may_pass, status_of
 from datapipes.shortened import hide
+from datapipes.streams import StreamWrapper
 
 _OF_TEXT = ("encoding", "errors", "newline")
 
@@ -110,6 +111,16 @@ class RemoteFile(io.RawIOBase):
         if not self.closed and self._file is not None:
             self._let_go()
         super().close()
+
+
+def opened_url(
+    url: str, mode: str, transfer: Transfer, options: dict[str, Any], for_open: dict[str, Any]
+) -> tuple[str, StreamWrapper]:
+    """The name of a URL, which shows no secret, and its file; ``options`` are those of the file system."""
+    label = hide(url)
+    clock = Clock(transfer, label)
+    filesystem, path = clock.tried(lambda: filesystem_of(url, options, transfer))
+    return label, StreamWrapper(opened_file(filesystem, path, mode, for_open, clock), name=label)
 
 
 def opened_file(filesystem: Any, path: str, mode: str, options: dict[str, Any], clock: Clock) -> Any:

@@ -17,7 +17,7 @@ from datapipes.checks import needs
 from datapipes.errors import CorruptData
 from datapipes.flatbuffer import Table
 from datapipes.flattening import Flattening
-from datapipes.iter.files.tables import FORMS, As, damage_is_named, has_columns, opened, shaped
+from datapipes.iter.files.tables import FORMS, As, damage_is_named, file_of, has_columns, shaped
 from datapipes.needed import needed
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
@@ -71,7 +71,7 @@ class ArrowReader(Flattening[Any]):
         return (self.source_datapipe,)
 
     def _inner(self, element: Any) -> Parts[Any]:
-        name, stream = opened(element, "read_arrow")
+        name, stream = file_of(element, "read_arrow")
         with damage_is_named(lambda: name):
             head = stream.read(len(_MAGIC))
             if head == _MAGIC:

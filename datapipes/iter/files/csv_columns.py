@@ -22,8 +22,8 @@ from datapipes.iter.files.tables import (
     As,
     as_one_batch,
     damage_is_named,
+    file_of,
     has_columns,
-    opened,
     shaped,
 )
 from datapipes.needed import needed
@@ -85,7 +85,7 @@ class CSVColumnReader(Flattening[Any]):
         return (self.source_datapipe,)
 
     def _inner(self, element: Any) -> Parts[Any]:
-        return _Blocks(*opened(element, "read_csv_columns"), self)
+        return _Blocks(*file_of(element, "read_csv_columns"), self)
 
 
 class _Blocks(Parts[Any]):

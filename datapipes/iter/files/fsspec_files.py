@@ -22,7 +22,7 @@ from datapipes.iter.wrapper import IterableWrapper
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 from datapipes.remote.filesystems import filesystem_of, is_near
-from datapipes.remote.remote_file import opened_file
+from datapipes.remote.remote_file import opened_url
 from datapipes.remote.transfer import DEFAULT, Clock, Transfer
 from datapipes.shortened import hide
 from datapipes.steps import Step
@@ -127,10 +127,7 @@ class FSSpecFileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
         options, for_open = self.kwargs, dict(self.kwargs_for_open or {})
 
         def opened(url: str) -> tuple[str, StreamWrapper]:
-            label = hide(url_of(url, "open_files_by_fsspec"))
-            clock = Clock(transfer, label)
-            filesystem, path = clock.tried(lambda: filesystem_of(url, options, transfer))
-            return label, StreamWrapper(opened_file(filesystem, path, mode, for_open, clock), name=label)
+            return opened_url(url_of(url, "open_files_by_fsspec"), mode, transfer, options, for_open)
 
         return Step("map", opened)
 

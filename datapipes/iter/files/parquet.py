@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, ClassVar
 
+from datapipes.archives.spool import seekable
 from datapipes.at_hand import Parts
 from datapipes.checks import needs
 from datapipes.errors import CorruptData
@@ -27,8 +28,8 @@ from datapipes.iter.files.tables import (
     As,
     as_one_batch,
     damage_is_named,
+    file_of,
     has_columns,
-    opened,
     shaped,
 )
 from datapipes.needed import needed
@@ -186,8 +187,9 @@ class _File:
     def __init__(self, element: Any, method: str) -> None:
         from pyarrow.parquet import ParquetFile
 
-        self.name, self._stream = opened(element, method)
+        self.name, stream = file_of(element, method)
         with damage_is_named(lambda: self.name):
+            self._stream, _ = seekable(stream, self.name)
             self.file = ParquetFile(self._stream, page_checksum_verification=True)
             footer = self.file.metadata
             self.groups: int = footer.num_row_groups

@@ -17,13 +17,14 @@ import torch
 
 from datapipes.errors import BadArgument, BadArgumentType, CorruptData, Loader2Error
 from datapipes.located import located, named
-from datapipes.streams import StreamWrapper
+from datapipes.remote.remote_file import opened_url
+from datapipes.remote.transfer import DEFAULT
 
 As = Literal["batch", "dict", "tensors"]
 FORMS = ("batch", "dict", "tensors")
 
 
-def opened(element: Any, method: str) -> tuple[str, Any]:
+def file_of(element: Any, method: str) -> tuple[str, Any]:
     """The name and the open file of a path, a URL, or ``(path, stream)``."""
     if isinstance(element, tuple) and len(element) == 2 and hasattr(element[1], "read"):
         path, stream = element
@@ -34,9 +35,7 @@ def opened(element: Any, method: str) -> tuple[str, Any]:
         )
     path = os.fspath(element)
     if "://" in path:
-        import fsspec
-
-        return named(path), StreamWrapper(fsspec.open(path, "rb").open(), name=path)
+        return opened_url(path, "rb", DEFAULT, {}, {})
     import pyarrow as pa
 
     return named(path), pa.OSFile(path)  # read without Python; it closes with whoever reads from it

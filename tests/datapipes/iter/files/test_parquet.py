@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from datapipes.errors import BadArgument, CorruptData
 from datapipes.iter import IterableWrapper, ParquetDataFrameLoader, ParquetReader, RowGroupLister
 from tests.datapipes.iter.mishaps import outcomes
+from tests.http_server import File, serving, status
 
 
 def table(rows: int, start: int = 0) -> Any:
@@ -207,3 +208,16 @@ def test_sharding_may_come_before_reading(path: str, shard: int) -> None:
     expected = [frame["x"].tolist() for frame in below]
     assert [frame["x"].tolist() for frame in above.load_parquet_as_df(columns=["x"])] == expected
     assert [columns["x"] for columns in above.read_parquet(as_="dict")] == expected
+
+
+@pytest.mark.parametrize("file", [{}, {"ranges": False}, {"breaks": [40]}])
+def test_over_http_under_the_one_policy(file: dict[str, Any]) -> None:
+    data = io.BytesIO()
+    pq.write_table(pa.table({"x": list(range(100))}), data, row_group_size=40)
+    with serving() as server:
+        server.pages["/t"] = File(data.getvalue(), **file)
+        found = list(IterableWrapper([server.url("/t")]).read_parquet(as_="dict"))
+        assert [len(batch["x"]) for batch in found] == [40, 40, 20]
+        server.pages["/t"] = status(404)
+        with pytest.raises(FileNotFoundError, match=r"token=\*\*\*"):
+            list(IterableWrapper([f"{server.url('/t')}?token=abc"]).read_parquet())
