@@ -54,6 +54,13 @@ def same_length(pipe: Any) -> int:
     return source_length(pipe, source)
 
 
+def given_length(pipe: Any) -> int:
+    """The ``__len__`` of stages that are told theirs as ``length``, which is -1 if nobody knows it."""
+    if pipe.length == -1:
+        raise no_length(pipe)
+    return int(pipe.length)
+
+
 def source_length(pipe: Pipe, source: object) -> int:
     """``len`` of a stage's source; TypeError, naming the stage, if it is not known."""
     try:

@@ -32,6 +32,10 @@ from __future__ import annotations
 
 import tarfile
 import zipfile
+from copy import copy
+from typing import TypeVar
+
+E = TypeVar("E", bound=Exception)
 
 
 class Loader2Error(Exception):
@@ -120,3 +124,8 @@ class ReadTooLate(Loader2Error, tarfile.StreamError):
 
 class CorruptRecord(CorruptData, RuntimeError):
     """A record of a TFRecord file that is cut short, damaged, or not what was asked for."""
+
+
+def without_frames(error: E) -> E:
+    """The same error to be kept and raised later: it holds none of the frames, and open files, that it came through."""
+    return copy(error)

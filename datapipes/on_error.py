@@ -10,7 +10,6 @@ pass through it untouched.
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,6 +20,7 @@ from datapipes.cells import Cell, count
 from datapipes.describe import stage as printed
 from datapipes.errors import BadArgument, TooManyErrors
 from datapipes.structure import Pipe
+from datapipes.warned import warn
 
 if TYPE_CHECKING:
     from datapipes.steps import Step
@@ -132,10 +132,9 @@ class Faults:
         self._judge(error, at_end=False)
         if not self._warned:
             self._warned = True
-            warnings.warn(
+            warn(
                 f"{printed(self._pipe)} goes on after {type(error).__name__}: {str(error)[:200]} "
-                "(iterator.errors counts such errors; this is the first)",
-                stacklevel=2,
+                "(iterator.errors counts such errors; this is the first)"
             )
 
     def finish(self) -> None:

@@ -27,12 +27,9 @@ OPERATORS = [
 # Files that hold no operator, but what several of them have in common.
 HELPING = {
     *(f"datapipes.iter.{name}" for name in ("frames.tape", "hub", "inputs", "spill")),
-    *(f"datapipes.iter.files.{name}" for name in ("atomic", "hashed", "locks", "pieces")),
     *(f"datapipes.iter.caching.{name}" for name in ("budget", "listfile", "making", "production")),
-    *("datapipes.iter.frames.tape", "datapipes.iter.hub", "datapipes.iter.inputs", "datapipes.iter.spill"),
-    *("datapipes.iter.files.tables", "datapipes.iter.files.text_lines", "datapipes.iter.files.tf_examples"),
-    *("datapipes.iter.frames.tape", "datapipes.iter.hub", "datapipes.iter.inputs", "datapipes.iter.spill"),
-    *("datapipes.iter.files.atomic", "datapipes.iter.files.locks"),
+    *(f"datapipes.iter.files.{name}" for name in ("atomic", "hashed", "locks", "pairs", "pieces")),
+    *(f"datapipes.iter.files.{name}" for name in ("tables", "text_lines", "tf_examples")),
 }
 # What an operator reads is its first parameter and an attribute of the same name, which users' code relies on.
 FIRST = {

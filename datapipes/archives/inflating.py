@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from datapipes.archives.codecs import CODECS, LONGEST_BEGINNING, MARKED, UNMARKED, Codec, codec_of
 from datapipes.archives.limits import Limits, Meter, Metered, meter_of
-from datapipes.errors import CorruptData, CorruptStream, Loader2Error
+from datapipes.errors import CorruptData, CorruptStream, Loader2Error, without_frames
 from datapipes.streams import can_seek
 
 CHUNK = 64 * 1024
@@ -100,7 +100,7 @@ class Inflating(Metered):
     def _some(self, most: int) -> bytes:
         """The next bytes, at most so many; none at the end."""
         if self._failed is not None:
-            raise type(self._failed)(*self._failed.args)
+            raise without_frames(self._failed)
         try:
             data = self._next(most)
             if data:
@@ -109,7 +109,7 @@ class Inflating(Metered):
             return data
         except Exception as error:
             if isinstance(error, Loader2Error):
-                self._failed = type(error)(*error.args)  # not this one, whose traceback leads back here
+                self._failed = without_frames(error)
             raise
 
     def _next(self, most: int) -> bytes:

@@ -8,16 +8,17 @@ empty one, one with a NUL in it.
 from __future__ import annotations
 
 import io
-import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from os.path import join, normpath
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
+from datapipes.archives.ranges import Shared
 from datapipes.errors import BadArgumentType, Loader2Error, UnsafeMember
 from datapipes.flattening import Flattening
 from datapipes.pipe import IterDataPipe
 from datapipes.streams import StreamWrapper, streams_of, unwrapped
+from datapipes.warned import warn
 
 _REMEDY = "on_error='skip' passes over it"
 
@@ -26,6 +27,7 @@ class ArchiveStage(Flattening[tuple[str, StreamWrapper]]):
     """A stage that takes ``(path, stream)`` apart; a stream closes with the last of those that came out of it."""
 
     datapipe: IterDataPipe[tuple[str, Any]]
+    _kind: ClassVar[str]
 
     def _let_go(self, element: Any) -> None:
         for stream in streams_of(element):
@@ -77,11 +79,14 @@ class Members(Iterator[tuple[str, StreamWrapper]]):
     The archive is let go after the last, and with the streams that came out of it.
     """
 
-    def __init__(self, path: str, archive: StreamWrapper, entries: Iterator[Any], kind: str) -> None:
+    def __init__(
+        self, pipe: ArchiveStage, path: str, archive: StreamWrapper, entries: Iterator[Any], shared: Shared
+    ) -> None:
+        self.pipe = pipe
         self.path = path
         self.archive = archive
         self.entries = entries
-        self.kind = kind
+        self.shared = shared
 
     def member(self, entry: Any) -> tuple[str, Any] | None:
         """The path and the stream of one entry; None if nothing is given for it, as for a folder."""
@@ -94,14 +99,17 @@ class Members(Iterator[tuple[str, StreamWrapper]]):
                     path, file = member
                     return path, StreamWrapper(file, self.archive, path)
         except Exception as error:
-            warn_of(self.kind, error)
+            warn_of(self.pipe._kind, error, self.pipe)
             raise
         self.archive.autoclose()
         raise StopIteration
 
 
-def warn_of(kind: str, error: Exception) -> None:
-    """The warning that torchdata gave before it raised; a filter that raises warnings does not hide the error."""
-    if isinstance(error, Loader2Error):
+def warn_of(kind: str, error: Exception, pipe: IterDataPipe[Any]) -> None:
+    """The warning that torchdata gave before it raised; a filter that raises warnings does not hide the error.
+
+    With another ``on_error`` there is a warning of its own.
+    """
+    if isinstance(error, Loader2Error) and pipe.on_error == "raise":
         with suppress(UserWarning):
-            warnings.warn(f"corrupted {kind} stream: {error}", stacklevel=2)
+            warn(f"corrupted {kind} stream: {error}")

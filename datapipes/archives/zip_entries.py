@@ -17,7 +17,7 @@ from typing import Any
 from datapipes.archives.inflating import Expected, Inflating
 from datapipes.archives.limits import Meter, Metered
 from datapipes.archives.ranges import Range, Shared
-from datapipes.errors import CorruptZip
+from datapipes.errors import CorruptZip, Loader2Error
 
 _CODECS = {0: "stored", 8: "deflate", 12: "bz2", 14: "lzma1", 93: "zstd"}
 _ENCRYPTED, _UTF8 = 0x1, 0x800
@@ -29,14 +29,19 @@ _UNIX = 3
 _SMALL = 256 * 1024
 
 
-def zip_entries(file: Any, label: str) -> list[zipfile.ZipInfo]:
-    """The directory of an archive, folders included."""
+def open_zip(file: Any, label: str) -> zipfile.ZipFile:
+    """An archive as ``zipfile`` has it."""
     try:
-        found = zipfile.ZipFile(file).infolist()
-    except MemoryError:
+        return zipfile.ZipFile(file)
+    except (Loader2Error, MemoryError):
         raise
     except Exception as error:
         raise CorruptZip(f"{label}: it is damaged, cut short, or no zip archive: {error}") from error
+
+
+def zip_entries(file: Any, label: str) -> list[zipfile.ZipInfo]:
+    """The directory of an archive, folders included."""
+    found = open_zip(file, label).infolist()
     claimed = _claimed(file, label)
     if claimed is not None and claimed != len(found):
         raise CorruptZip(f"{label}: its end claims {claimed} members, and its directory has {len(found)}")

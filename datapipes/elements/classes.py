@@ -10,10 +10,13 @@ to come back is refused when it is packed, not when it is loaded.
 from __future__ import annotations
 
 import copyreg
+import io
 from enum import Enum, Flag
 from inspect import getattr_static
 from types import BuiltinFunctionType, MemberDescriptorType
 from typing import Any, Final, TypeVar
+
+from datapipes.streams import StreamWrapper
 
 C = TypeVar("C", bound=type)
 
@@ -83,6 +86,8 @@ def is_named_tuple(cls: type) -> bool:
 
 
 def _unallowable(cls: type) -> str | None:
+    if issubclass(cls, StreamWrapper | io.IOBase):
+        return "an open file is no data: read it in a map() before this stage, or have the stage wait for paths instead"
     if is_enum(cls) or is_named_tuple(cls) or (base := _built_in_base(cls)) is object:
         return None
     derived = "" if base is cls else f"it is derived from {full_name(base)}; "

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from datapipes.errors import CutShort, TransferError
+from datapipes.errors import CutShort, TransferError, without_frames
 from datapipes.remote.transfer import Clock
 
 BUFFER = 256 * 1024
@@ -47,7 +47,7 @@ class Body(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         if self._error is not None:
-            raise self._error
+            raise without_frames(self._error)
         while True:
             try:
                 with self._clock:
@@ -87,7 +87,7 @@ class Body(io.RawIOBase):
             try:
                 self._clock.again(self._told(error))
             except Exception as final:
-                self._error = final
+                self._error = without_frames(final)
                 raise
             try:
                 with self._clock:

@@ -11,8 +11,7 @@ import io
 from typing import Any
 
 from requests.adapters import HTTPAdapter
-from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3 import connection, connectionpool
 
 from datapipes.remote.transfer import running_clock
 
@@ -53,28 +52,39 @@ class _Socket:
         return io.BufferedReader(_Reads(self._sock), 64 * 1024)
 
 
-class _Connection(HTTPConnection):  # type: ignore[misc]  # urllib3 is not looked into
+class _Bounded:
+    """A connection whose socket is bounded as soon as there is one."""
+
     sock: Any
 
     def connect(self) -> None:
-        super().connect()
+        super().connect()  # type: ignore[misc]  # that of urllib3, which comes after this in both classes
         self.sock = _Socket(self.sock)
 
 
-class _SecureConnection(HTTPSConnection):  # type: ignore[misc]  # urllib3 is not looked into
-    sock: Any
-
-    def connect(self) -> None:
-        super().connect()
-        self.sock = _Socket(self.sock)
+# With the names that urllib3 has for them, because its errors show them.
+class HTTPConnection(_Bounded, connection.HTTPConnection):  # type: ignore[misc]  # urllib3 is not looked into
+    """A connection for http."""
 
 
-class _Pool(HTTPConnectionPool):  # type: ignore[misc]  # urllib3 is not looked into
-    ConnectionCls = _Connection
+class HTTPSConnection(_Bounded, connection.HTTPSConnection):  # type: ignore[misc]  # urllib3 is not looked into
+    """A connection for https."""
 
 
-class _SecurePool(HTTPSConnectionPool):  # type: ignore[misc]  # urllib3 is not looked into
-    ConnectionCls = _SecureConnection
+class HTTPConnectionPool(connectionpool.HTTPConnectionPool):  # type: ignore[misc]  # urllib3 is not looked into
+    """The connections to one host for http."""
+
+    ConnectionCls = HTTPConnection
+
+
+class HTTPSConnectionPool(connectionpool.HTTPSConnectionPool):  # type: ignore[misc]  # urllib3 is not looked into
+    """The connections to one host for https."""
+
+    ConnectionCls = HTTPSConnection
+
+
+_POOLS = {"http": HTTPConnectionPool, "https": HTTPSConnectionPool}
+_THEIRS = {connectionpool.HTTPConnectionPool, connectionpool.HTTPSConnectionPool}
 
 
 class BoundedAdapter(HTTPAdapter):  # type: ignore[misc]  # requests is not looked into
@@ -82,10 +92,10 @@ class BoundedAdapter(HTTPAdapter):  # type: ignore[misc]  # requests is not look
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
+        self.poolmanager.pool_classes_by_scheme = _POOLS
 
     def proxy_manager_for(self, proxy: Any, **kwargs: Any) -> Any:
         manager = super().proxy_manager_for(proxy, **kwargs)
-        if set(manager.pool_classes_by_scheme.values()) == {HTTPConnectionPool, HTTPSConnectionPool}:  # not SOCKS
-            manager.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
+        if set(manager.pool_classes_by_scheme.values()) == _THEIRS:  # not SOCKS
+            manager.pool_classes_by_scheme = _POOLS
         return manager

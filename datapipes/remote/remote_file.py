@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from datapipes.errors import CutShort, TransferError
+from datapipes.errors import CutShort, TransferError, without_frames
 from datapipes.remote.body import BUFFER
 from datapipes.remote.filesystems import filesystem_of, is_near
 from datapipes.remote.transfer import Clock, Transfer, may_pass, status_of
@@ -49,7 +49,7 @@ class RemoteFile(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         if self._error is not None:
-            raise self._error
+            raise without_frames(self._error)
         while True:
             try:
                 with self._clock:
@@ -76,7 +76,7 @@ class RemoteFile(io.RawIOBase):
                 if self._at and not self.seekable():
                     raise told from None
             except Exception as final:
-                self._error = final
+                self._error = without_frames(final)
                 raise
             try:
                 with self._clock:

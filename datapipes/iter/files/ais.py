@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from datapipes.checks import no_length, same_length
+from datapipes.checks import given_length, same_length
 from datapipes.flattening import Flattening
 from datapipes.iter.files.fsspec_files import url_of
 from datapipes.needed import needed
@@ -59,10 +59,7 @@ class AISFileLister(Flattening[str]):
 
         return Clock(transfer, hide(prefix)).tried(listed)
 
-    def __len__(self) -> int:
-        if self.length == -1:
-            raise no_length(self)
-        return self.length
+    __len__ = given_length
 
 
 class AISFileLoader(IterDataPipe[tuple[str, StreamWrapper]]):

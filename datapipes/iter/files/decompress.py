@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from enum import Enum
 from typing import Any, ClassVar, NoReturn
 
@@ -12,7 +11,8 @@ from datapipes.archives.limits import MAX_RATIO, Limits
 from datapipes.archives.members import opened
 from datapipes.archives.spool import seekable
 from datapipes.archives.tar_files import LazyTar, plain_tar
-from datapipes.checks import no_length
+from datapipes.archives.zip_entries import open_zip
+from datapipes.checks import given_length
 from datapipes.errors import BadArgument
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
@@ -126,7 +126,7 @@ def _content(file: Any, kind: str, path: str, limits: Limits) -> Any:
     if kind == "tar":
         return LazyTar(plain_tar(file, path, limits, None), path)
     if kind == "zip":
-        return zipfile.ZipFile(seekable(file, path)[0])
+        return open_zip(seekable(file, path)[0], path)
     return inflated(file, kind, path, limits)
 
 
@@ -184,10 +184,7 @@ class Bz2FileLoader(IterDataPipe[tuple[str, StreamWrapper]]):
 
         return Step("map", loaded)
 
-    def __len__(self) -> int:
-        if self.length == -1:
-            raise no_length(self)
-        return self.length
+    __len__ = given_length
 
 
 class XzFileLoader(Bz2FileLoader):

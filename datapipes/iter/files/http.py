@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -19,6 +18,7 @@ from datapipes.remote.web import Web
 from datapipes.shortened import hide
 from datapipes.steps import Step
 from datapipes.streams import StreamWrapper
+from datapipes.warned import warn
 
 Opener = Callable[[str], tuple[str, StreamWrapper]]
 
@@ -57,7 +57,7 @@ class WebReader(IterDataPipe[tuple[str, StreamWrapper]]):
             try:
                 return opened(url)
             except Exception as error:
-                warnings.warn(f"{type(error).__name__}: {hide(str(error))}, skipping...", stacklevel=2)
+                warn(f"{type(error).__name__}: {hide(str(error))}, skipping...")
                 return None
 
         return filter(None, map(unless_it_fails, at.source(self.source_datapipe)))

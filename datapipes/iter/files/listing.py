@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatch
 from typing import Any, ClassVar, cast
 
-from datapipes.checks import no_length
+from datapipes.checks import given_length
 from datapipes.errors import BadArgumentType
 from datapipes.flattening import Flattening
 from datapipes.iter.wrapper import IterableWrapper
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 from datapipes.structure import is_stream
+from datapipes.warned import warn
 
 
 class FileLister(Flattening[str]):
@@ -58,7 +58,7 @@ class FileLister(Flattening[str]):
                 yield root
             return
         if not os.path.isdir(root):
-            warnings.warn(f"list_files(): {root!r} does not exist", stacklevel=2)
+            warn(f"list_files(): {root!r} does not exist")
             raise FileNotFoundError(f"list_files(): no such file or folder: {root!r}")
         folders = [root]
         while folders:
@@ -71,10 +71,7 @@ class FileLister(Flattening[str]):
             if self.recursive:
                 folders += [os.path.join(folder, e.name) for e in reversed(entries) if e.is_dir(follow_symlinks=False)]
 
-    def __len__(self) -> int:
-        if self.length == -1:
-            raise no_length(self)
-        return self.length
+    __len__ = given_length
 
 
 def _paths(root: Any) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from datapipes.checks import needs, no_length
+from datapipes.checks import given_length, needs
 from datapipes.errors import BadArgumentType
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
@@ -57,7 +57,4 @@ class FileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
 
         return Step("map", opened)
 
-    def __len__(self) -> int:
-        if self.length == -1:
-            raise no_length(self)
-        return self.length
+    __len__ = given_length

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 from datapipes.archives.limits import MAX_RATIO, Limits, Meter, meter_of
 from datapipes.archives.members import ArchiveStage, Members, irregular, opened, placed, warn_of
+from datapipes.archives.ranges import Shared
 from datapipes.archives.rar_entries import RarData, content, rar_entries
 from datapipes.archives.spool import seekable
-from datapipes.checks import no_length
+from datapipes.checks import given_length
 from datapipes.needed import needed
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
@@ -32,6 +33,7 @@ class RarArchiveLoader(ArchiveStage):
     """
 
     _fluent: ClassVar[str | None] = "load_from_rar"
+    _kind: ClassVar[str] = "rarfile"
 
     def __init__(
         self,
@@ -62,20 +64,24 @@ class RarArchiveLoader(ArchiveStage):
             file, shared = seekable(file, path)
             found = rar_entries(file, shared)
         except Exception as error:
-            warn_of("rarfile", error)
+            warn_of(self._kind, error, self)
             raise
-        return _RarMembers(path, archive, iter(found), shared, meter)
+        return _RarMembers(self, path, archive, iter(found), shared, meter)
 
-    def __len__(self) -> int:
-        if self.length == -1:
-            raise no_length(self)
-        return self.length
+    __len__ = given_length
 
 
 class _RarMembers(Members):
-    def __init__(self, path: str, archive: StreamWrapper, found: Iterator[Any], shared: Any, meter: Meter) -> None:
-        super().__init__(path, archive, found, "rarfile")
-        self.shared = shared
+    def __init__(
+        self,
+        pipe: ArchiveStage,
+        path: str,
+        archive: StreamWrapper,
+        found: Iterator[Any],
+        shared: Shared,
+        meter: Meter,
+    ) -> None:
+        super().__init__(pipe, path, archive, found, shared)
         self.meter = meter
 
     def member(self, entry: Any) -> tuple[str, io.BufferedReader] | None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from datapipes.checks import needs, no_length, same_length
+from datapipes.checks import given_length, needs, same_length
 from datapipes.errors import CutShort
 from datapipes.flattening import Flattening
 from datapipes.iter.files.fsspec_files import url_of
@@ -78,10 +78,7 @@ class S3FileLister(Flattening[str]):
         urls = [f"s3://{path}" for path in Clock(transfer, hide(prefix)).tried(listed)]
         return [url for url in urls if url.startswith(prefix) and matches(url, self.masks)]
 
-    def __len__(self) -> int:
-        if self.length == -1:
-            raise no_length(self)
-        return self.length
+    __len__ = given_length
 
 
 class S3FileLoader(IterDataPipe[tuple[str, StreamWrapper]]):

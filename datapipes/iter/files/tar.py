@@ -12,7 +12,7 @@ from datapipes.archives.members import ArchiveStage, Members, irregular, opened,
 from datapipes.archives.ranges import Range, Shared
 from datapipes.archives.tar_files import content_of, plain_tar
 from datapipes.archives.tar_headers import Entry, entries
-from datapipes.checks import needs, no_length
+from datapipes.checks import given_length, needs
 from datapipes.errors import CorruptTar
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
@@ -44,6 +44,7 @@ class TarArchiveLoader(ArchiveStage):
     """
 
     _fluent: ClassVar[str | None] = "load_from_tar"
+    _kind: ClassVar[str] = "tarfile"
 
     def __init__(
         self,
@@ -71,9 +72,9 @@ class TarArchiveLoader(ArchiveStage):
         try:
             shared = self._shared(path, unwrapped(archive))
         except Exception as error:
-            warn_of("tarfile", error)
+            warn_of(self._kind, error, self)
             raise
-        return _TarMembers(path, archive, entries(shared), shared)
+        return _TarMembers(self, path, archive, entries(shared), shared)
 
     def _shared(self, path: str, file: Any) -> Shared:
         mode = _MODES[self.mode]
@@ -83,17 +84,10 @@ class TarArchiveLoader(ArchiveStage):
             content = plain_tar(file, path, Limits(self.max_ratio, self.max_bytes), _CODECS[mode[2:]])
         return Shared(content, path, in_order=mode[1] == "|")
 
-    def __len__(self) -> int:
-        if self.length == -1:
-            raise no_length(self)
-        return self.length
+    __len__ = given_length
 
 
 class _TarMembers(Members):
-    def __init__(self, path: str, archive: StreamWrapper, found: Iterator[Entry], shared: Shared) -> None:
-        super().__init__(path, archive, found, "tarfile")
-        self.shared = shared
-
     def member(self, entry: Entry) -> tuple[str, io.BufferedReader]:
         name, kind, start, size = entry
         if kind:

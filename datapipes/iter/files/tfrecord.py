@@ -15,8 +15,9 @@ from typing import Any, ClassVar, TypeAlias
 
 import torch
 
+from datapipes.archives.members import warn_of
 from datapipes.at_hand import Parts
-from datapipes.checks import no_length
+from datapipes.checks import given_length
 from datapipes.errors import CorruptRecord
 from datapipes.flattening import Flattening
 from datapipes.iter.files.pairs import stream_of
@@ -67,21 +68,18 @@ class TFRecordLoader(Flattening[dict[str, Any]]):
 
     def _inner(self, element: Any) -> Parts[dict[str, Any]]:
         path, stream = stream_of(element, "load_from_tfrecord")
-        return _Records(path, stream, self.spec)
+        return _Records(path, stream, self)
 
-    def __len__(self) -> int:
-        if self.length == -1:
-            raise no_length(self)
-        return self.length
+    __len__ = given_length
 
 
 class _Records(Parts[dict[str, Any]]):
     """The records of one file; it goes on after one that is damaged."""
 
-    def __init__(self, path: object, stream: Any, spec: Spec | None) -> None:
+    def __init__(self, path: object, stream: Any, pipe: TFRecordLoader) -> None:
         self._file = named(path)
         self._read = stream.read
-        self._spec = spec
+        self._pipe = pipe
         self._crc: Callable[[bytes], int] = needed("google_crc32c", "tfrecord").value
         self._number = -1  # of the record at hand
         self._at = 0  # where it begins
@@ -91,9 +89,13 @@ class _Records(Parts[dict[str, Any]]):
         return self
 
     def __next__(self) -> dict[str, Any]:
-        payload = self._payload()
         try:
-            return example(payload, self._spec)
+            payload = self._payload()
+        except CorruptRecord as error:
+            warn_of("tfrecord", error, self._pipe)
+            raise
+        try:
+            return example(payload, self._pipe.spec)
         except (ValueError, RuntimeError) as error:
             raise self._bad(f"its payload cannot be used: {error}") from error
 

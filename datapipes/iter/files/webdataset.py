@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from datapipes.cells import Cell, fields
-from datapipes.errors import BadArgumentType, StateError
+from datapipes.errors import BadArgument, StateError
 from datapipes.iter.files.pairs import pair_of
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
@@ -43,7 +43,7 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
         for element in source:
             path, data = element if type(element) is tuple and len(element) == 2 else pair_of(element, "webdataset")
             if type(path) is not str and not isinstance(path, str):
-                raise BadArgumentType(f"webdataset() needs paths as str, got {type(path).__name__}: {path!r:.80}")
+                raise BadArgument(f"webdataset() needs paths as str, got {type(path).__name__}: {path!r:.80}")
             prefix, suffix = split(path)
             if not suffix:
                 continue

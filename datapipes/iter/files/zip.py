@@ -12,7 +12,7 @@ from datapipes.archives.members import ArchiveStage, Members, irregular, opened,
 from datapipes.archives.ranges import Shared
 from datapipes.archives.spool import seekable
 from datapipes.archives.zip_entries import content, kind_of_member, zip_entries
-from datapipes.checks import no_length
+from datapipes.checks import given_length
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 from datapipes.streams import StreamWrapper, unwrapped
@@ -38,6 +38,7 @@ class ZipArchiveLoader(ArchiveStage):
     """
 
     _fluent: ClassVar[str | None] = "load_from_zip"
+    _kind: ClassVar[str] = "zipfile"
 
     def __init__(
         self,
@@ -66,22 +67,24 @@ class ZipArchiveLoader(ArchiveStage):
             file, shared = seekable(file, path)
             found = zip_entries(file, path)
         except Exception as error:
-            warn_of("zipfile", error)
+            warn_of(self._kind, error, self)
             raise
-        return _ZipMembers(path, archive, iter(found), shared, meter)
+        return _ZipMembers(self, path, archive, iter(found), shared, meter)
 
-    def __len__(self) -> int:
-        if self.length == -1:
-            raise no_length(self)
-        return self.length
+    __len__ = given_length
 
 
 class _ZipMembers(Members):
     def __init__(
-        self, path: str, archive: StreamWrapper, found: Iterator[zipfile.ZipInfo], shared: Shared, meter: Meter
+        self,
+        pipe: ArchiveStage,
+        path: str,
+        archive: StreamWrapper,
+        found: Iterator[zipfile.ZipInfo],
+        shared: Shared,
+        meter: Meter,
     ) -> None:
-        super().__init__(path, archive, found, "zipfile")
-        self.shared = shared
+        super().__init__(pipe, path, archive, found, shared)
         self.meter = meter
 
     def member(self, entry: zipfile.ZipInfo) -> tuple[str, io.BufferedReader] | None:

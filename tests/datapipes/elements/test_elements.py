@@ -5,6 +5,7 @@ with the way to it and a way out. (What bytes that were made to do harm come to 
 """
 
 import copy
+import io
 import pickle
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -29,6 +30,7 @@ from hypothesis import strategies as st
 import datapipes.elements.classes as element_classes
 from datapipes.chunk import DataChunk
 from datapipes.elements import UnsafeState, UnsavableElement, allow, allowed, pack, unpack
+from datapipes.streams import StreamWrapper
 
 WHAT = "buffer of stage 3: .shuffle(buffer_size=10)"
 load = partial(unpack, what=WHAT)
@@ -241,6 +243,7 @@ UNSAVABLE: list[Any] = [len, lambda: 0, Plain, sys, iter([]), ...]
     ("value", "complaint"),
     [
         (Unallowed(), r"Unallowed, cannot be saved: .*allow it with loader2\.state\.allow\(Unallowed\)"),
+        (StreamWrapper(io.BytesIO()), r"an open file is no data: read it in a map\(\) before this stage"),
         (HandWritten(), "its __reduce__ asks for eval"),
         (SetState(), "its __setstate__ would have to run"),
         (Shout("a"), "derived from builtins.str"),

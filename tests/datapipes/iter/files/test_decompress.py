@@ -12,7 +12,7 @@ from zlib import crc32
 
 import pytest
 
-from datapipes.errors import BadArgument, CorruptStream
+from datapipes.errors import BadArgument, CorruptStream, CorruptZip
 from datapipes.iter import Decompressor, IterableWrapper
 from datapipes.iter.files.decompress import CompressionType
 from datapipes.streams import StreamWrapper
@@ -129,6 +129,11 @@ def test_lengths_are_as_said() -> None:
     assert len(files().load_from_bz2(3)) == len(files().load_from_xz(length=3)) == 3
     with pytest.raises(TypeError, match="XzFileLoader instance doesn't have valid length"):
         len(files().load_from_xz())
+
+
+def test_what_is_no_archive_is_named() -> None:
+    with pytest.raises(CorruptZip, match=r"^a\.gz: .* no zip archive"):
+        list(files(("a.gz", gzip.compress(b"text"))).decompress("zip"))
 
 
 def test_damage_shows_where_it_is_read() -> None:
