@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import chain
+from operator import itemgetter
 from typing import Any, TypeAlias
 from zlib import crc32
 
+from datapipes.iter import IterableWrapper, SampleMultiplexer
 from datapipes.structure import Pipe
 from tests.specimen import shown
 
@@ -51,6 +53,16 @@ def by_order(known: Known) -> Known:
 def shuffled(known: Known) -> Known:
     """Behind a shuffle."""
     return min(known, Known.ELEMENTS)
+
+
+def counted_alike(known: Known) -> Known:
+    """Behind a stage whose number of elements depends on what the elements are, and on nothing else."""
+    return {Known.ORDER: Known.ORDER, Known.ELEMENTS: Known.LENGTH}.get(known, Known.NOTHING)
+
+
+def only_in_order(known: Known) -> Known:
+    """Behind a stage that depends on the order in every way."""
+    return known if known is Known.ORDER else Known.NOTHING
 
 
 def tagged(x: Any) -> Any:
@@ -93,6 +105,32 @@ def half(x: Any) -> int:
     return _digest(x) % 2
 
 
+def third(x: Any) -> int:
+    return _digest(x) % 3
+
+
+def weight(x: Any) -> int:
+    return _digest(x) % 5
+
+
+def careful(x: Any) -> Any:
+    if not keeps(x):
+        raise ValueError("refused")
+    return tagged(x)
+
+
+async def careful_later(x: Any) -> Any:
+    return careful(x)
+
+
+def careful_twins(x: Any) -> list[Any]:
+    return twins(careful(x))
+
+
+def careful_all(batch: list[Any]) -> list[Any]:
+    return [careful(x) for x in batch]
+
+
 def batched(source: Elements, size: int) -> Elements:
     return [source[i : i + size] for i in range(0, len(source), size)]
 
@@ -108,6 +146,93 @@ def without_end(source: Elements, limit: int) -> Elements:
 def in_turn(a: Elements, b: Elements) -> Elements:
     both = min(len(a), len(b))
     return [*chain.from_iterable(zip(a, b, strict=False)), *a[both:], *b[both:]]
+
+
+def grouped(source: Elements, size: int | None, most: float = float("inf")) -> Elements:
+    """Elements of one third in groups of ``size``; once ``most`` wait, the largest group makes room."""
+    waiting: dict[int, Elements] = {}
+    groups = []
+    for x in source:
+        waiting.setdefault(third(x), []).append(x)
+        if len(waiting[third(x)]) == size:
+            groups.append(waiting.pop(third(x)))
+        if sum(map(len, waiting.values())) == most:
+            groups.append(waiting.pop(max(waiting, key=lambda key: len(waiting[key]))))
+    return groups + list(waiting.values())
+
+
+def bucketized(source: Elements, buffer_size: int, padded: bool) -> Elements:
+    """Batches of a weight of up to 4, always of the lightest that wait."""
+    waiting: Elements = []
+    batches: list[Elements] = [[]]
+
+    def place_lightest() -> None:
+        x = waiting.pop(min(range(len(waiting)), key=lambda i: weight(waiting[i])))
+        batch = [*batches[-1], x]
+        cost = max(map(weight, batch)) * len(batch) if padded else sum(map(weight, batch))
+        if cost > 4:
+            batches.append([x])
+        else:
+            batches[-1] = batch
+
+    for x in source:
+        waiting.append(x)
+        if len(waiting) == buffer_size:
+            place_lightest()
+    while waiting:
+        place_lightest()
+    return [batch for batch in batches if batch]
+
+
+def tolerant(source: Pipe, how: int) -> Pipe:
+    """One of the stages that leave out what they cannot make."""
+    if how == 1:
+        return source.map(careful, on_error="skip")
+    if how == 2:
+        return source.threadpool_map(careful, max_workers=2, on_error="skip")
+    return source.async_map_batches(careful_later, 2, on_error="skip")
+
+
+def split_at_random(source: Pipe, weights: int) -> Pipe:
+    first, *others = source.random_split({i: i + 1 for i in range(weights)}, seed=weights, total_length=10_000)
+    return first.concat(*others)
+
+
+def dealt_in_turn(source: Pipe, children: int) -> Pipe:
+    first, *others = source.round_robin_demux(children)
+    return first.mux_longest(*others)
+
+
+def columns_changed(source: Pipe, n: int) -> Pipe:
+    return source.map(lambda x: (n, (x, [x]), "end")).flatten([1]).slice([1, 2, 3]).drop(n % 3)
+
+
+def columns_meant(x: Any, n: int) -> Any:
+    columns = [x, [x], "end"]
+    del columns[n % 3]
+    return tuple(columns)
+
+
+def in_columns(source: Pipe, size: int) -> Pipe:
+    return source.enumerate().batch(size).rows2columnar(["number", "x"]).map(dict)
+
+
+def in_columns_meant(source: Elements, size: int) -> Elements:
+    rows = batched(list(enumerate(source)), size)
+    return [{"number": [i for i, _ in batch], "x": [x for _, x in batch]} for batch in rows]
+
+
+def numbered_by_key(source: Pipe, n: int) -> Pipe:
+    numbers = IterableWrapper(range(10_000)).shuffle(buffer_size=n)
+    return source.enumerate().zip_with_iter(numbers, itemgetter(0), tagged_number, merge_fn=merged)
+
+
+def tagged_number(number: int) -> int:
+    return number
+
+
+def merged(numbered: Any, number: int) -> Any:
+    return number, numbered
 
 
 def sharded(source: Pipe, of: int) -> Pipe:
@@ -162,6 +287,48 @@ UNARY: dict[str, Operator] = {
         lambda s, n: [tagged(tagged(x)) for x in s][1 % n :: n],
         lambda known: by_order(shuffled(known)),
     ),
+    "groups": Operator(lambda s, n: s.groupby(third), lambda s, n: grouped(s, None), counted_alike),
+    "sized groups": Operator(
+        lambda s, n: s.groupby(third, group_size=n + 1, keep_key=True).map(itemgetter(1)),
+        lambda s, n: grouped(s, n + 1),
+        counted_alike,
+    ),
+    "full groups": Operator(
+        lambda s, n: s.groupby(third, buffer_size=2 * n), lambda s, n: grouped(s, None, 2 * n), only_in_order
+    ),
+    "buckets": Operator(
+        lambda s, n: s.max_token_bucketize(4, weight, buffer_size=2 * n, include_padding=n == 3),
+        lambda s, n: bucketized(s, 2 * n, padded=n == 3),
+        only_in_order,
+    ),
+    "batches mixed": Operator(lambda s, n: s.batch(n + 1).in_batch_shuffle().unbatch(), lambda s, n: s, shuffled),
+    "bucketbatch": Operator(
+        lambda s, n: s.bucketbatch(n, batch_num=2, bucket_num=n, use_in_batch_shuffle=n > 1).unbatch(),
+        lambda s, n: s,
+        shuffled,
+    ),
+    "in turn": Operator(lambda s, n: dealt_in_turn(s, n + 1), lambda s, n: s, lambda known: known),
+    "random split": Operator(
+        split_at_random, lambda s, n: s, lambda known: shuffled(known) if known is Known.ORDER else by_order(known)
+    ),
+    "by key": Operator(numbered_by_key, lambda s, n: [(i, (i, x)) for i, x in enumerate(s)], by_order),
+    "cache": Operator(lambda s, n: s.in_memory_cache(), lambda s, n: s, lambda known: known),
+    "in columns": Operator(in_columns, in_columns_meant, by_order),
+    "columns changed": Operator(columns_changed, lambda s, n: [columns_meant(x, n) for x in s], each),
+    "tolerant": Operator(tolerant, lambda s, n: [tagged(x) for x in s if keeps(x)], each),
+    "tolerant twins": Operator(
+        lambda s, n: s.flatmap(careful_twins, on_error="skip"),
+        lambda s, n: [y for x in s if keeps(x) for y in twins(tagged(x))],
+        each,
+    ),
+    "tolerant batches": Operator(
+        lambda s, n: s.map_batches(careful_all, n, on_error="skip"),
+        lambda s, n: [tagged(x) for batch in batched(s, n) if all(map(keeps, batch)) for x in batch],
+        lambda known: each(known) if known is Known.ORDER else Known.NOTHING,
+    ),
+    "passed on": Operator(
+        lambda s, n: s.set_length(n).memory_cell(n).sharding_round_robin_dispatch(), lambda s, n: s, lambda known: known
+    ),
     "with itself": Operator(lambda s, n: s.zip(s), lambda s, n: list(zip(s, s, strict=True)), by_order),
     "cycle": Operator(lambda s, n: s.cycle(n), lambda s, n: s * n, each),
     "no end": Operator(lambda s, n: s.cycle().header(4 * n), lambda s, n: without_end(s, 4 * n), by_order),
@@ -171,5 +338,8 @@ JOINS: dict[str, Operator] = {
     "zip": Operator(lambda a, b: a.zip(b), lambda a, b: list(zip(a, b, strict=False)), by_order),
     "mux": Operator(lambda a, b: a.mux(b), lambda a, b: list(chain.from_iterable(zip(a, b, strict=False))), by_order),
     "mux_longest": Operator(lambda a, b: a.mux_longest(b), in_turn, by_order),
+    "drawn": Operator(
+        lambda a, b: SampleMultiplexer({a: 1, b: 2}), lambda a, b: a + b, lambda known: shuffled(each(known))
+    ),
     "concat": Operator(lambda a, b: a.concat(b), lambda a, b: a + b, each),
 }
