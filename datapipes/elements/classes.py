@@ -15,6 +15,8 @@ from inspect import getattr_static
 from types import BuiltinFunctionType, MemberDescriptorType
 from typing import Any, Final, TypeVar
 
+from datapipes.streams import StreamWrapper
+
 C = TypeVar("C", bound=type)
 
 FAMILIES: Final = ("enum", "named tuple", "object")
@@ -83,6 +85,8 @@ def is_named_tuple(cls: type) -> bool:
 
 
 def _unallowable(cls: type) -> str | None:
+    if issubclass(cls, StreamWrapper):
+        return "it is an open file: read it in a stage above this one"
     if is_enum(cls) or is_named_tuple(cls) or (base := _built_in_base(cls)) is object:
         return None
     derived = "" if base is cls else f"it is derived from {full_name(base)}; "

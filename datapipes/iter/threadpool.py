@@ -49,6 +49,7 @@ class ThreadPoolMapper(IterDataPipe[R_co]):
 
     _fluent: ClassVar[str | None] = "threadpool_map"
     _commutes: ClassVar[bool] = True
+    _runs_ahead: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -191,7 +192,11 @@ class _Tasks(Cell):
 
     def first(self) -> Any:
         """The result of the first call, as soon as it is there; or what the call has raised, or ``SKIP``."""
-        error = self._tasks[0].call.exception()  # waits; who is interrupted here has taken nothing
+        try:
+            error = self._tasks[0].call.exception()  # waits; who is interrupted here has taken nothing
+        except BaseException:
+            self._call_off()  # Python would make all these calls before it ends
+            raise
         task = self._tasks.popleft()
         self._above = task.above
         try:
@@ -234,9 +239,7 @@ class _Tasks(Cell):
 
     def _ahead_as_data(self) -> tuple[bytes | None, str | None]:
         """Results of the calls that have begun, elements of the others; and what the source has raised behind them."""
-        for task in reversed(self._tasks):
-            if task.call is not None and task.call.cancel():
-                task.call = None
+        self._call_off()
         saved, lost = [], None
         for task in self._tasks:
             error = None if task.call is None else task.call.exception()
@@ -249,6 +252,12 @@ class _Tasks(Cell):
         if self._pool is not None:
             self.start()
         return self.pack(saved) if saved else None, lost
+
+    def _call_off(self) -> None:
+        """Take back the calls that have not begun; ``start`` makes them."""
+        for task in reversed(self._tasks):
+            if task.call is not None and task.call.cancel():
+                task.call = None
 
     def load(self, saved: Any) -> None:
         given, elements, lost, errors = fields(saved, "given", "elements", "lost", "errors")
