@@ -6,17 +6,39 @@ stages that depend on the order, all but the length.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import chain
 from operator import itemgetter
 from typing import Any, TypeAlias
-from zlib import crc32
 
 from datapipes.iter import IterableWrapper, SampleMultiplexer
 from datapipes.structure import Pipe
-from tests.specimen import shown
+from tests.naive_functions import (
+    backwards,
+    batched,
+    bucketized,
+    careful,
+    careful_all,
+    careful_later,
+    careful_twins,
+    columns_meant,
+    grouped,
+    in_columns_meant,
+    in_turn,
+    is_kept,
+    keeps,
+    raising,
+    raising_late,
+    some,
+    tagged,
+    tagged_later,
+    third,
+    twins,
+    weight,
+    without_end,
+)
 
 
 class Known(IntEnum):
@@ -65,123 +87,8 @@ def only_in_order(known: Known) -> Known:
     return known if known is Known.ORDER else Known.NOTHING
 
 
-def tagged(x: Any) -> Any:
-    return "tag", x
-
-
-def _digest(x: Any) -> int:
-    """A number that follows from an element, the same for a batch and the interpreter's list."""
-    return crc32(as_text(x).encode())
-
-
-def as_text(x: Any) -> str:
-    """An element as a text in which a batch looks like the interpreter's list."""
-    return shown(x).replace("DataChunk(", "list(")
-
-
-def keeps(x: Any) -> bool:
-    return _digest(x) % 3 != 0
-
-
-def twins(x: Any) -> list[Any]:
-    return [x, x]
-
-
-def some(x: Any) -> Iterator[Any]:
-    """Up to two of a kind, one after the other."""
-    for i in range(_digest(x) % 3):
-        yield i, x
-
-
-async def tagged_later(x: Any) -> Any:
-    return tagged(x)
-
-
-def backwards(batch: list[Any]) -> list[Any]:
-    return batch[::-1]
-
-
-def half(x: Any) -> int:
-    return _digest(x) % 2
-
-
-def third(x: Any) -> int:
-    return _digest(x) % 3
-
-
-def weight(x: Any) -> int:
-    return _digest(x) % 5
-
-
-def careful(x: Any) -> Any:
-    if not keeps(x):
-        raise ValueError("refused")
-    return tagged(x)
-
-
-async def careful_later(x: Any) -> Any:
-    return careful(x)
-
-
-def careful_twins(x: Any) -> list[Any]:
-    return twins(careful(x))
-
-
-def careful_all(batch: list[Any]) -> list[Any]:
-    return [careful(x) for x in batch]
-
-
-def batched(source: Elements, size: int) -> Elements:
-    return [source[i : i + size] for i in range(0, len(source), size)]
-
-
 def regrouped(source: Pipe, size: int) -> Pipe:
     return source.batch(size).shuffle(buffer_size=2).unbatch()
-
-
-def without_end(source: Elements, limit: int) -> Elements:
-    return [source[i % len(source)] for i in range(limit)] if source else []
-
-
-def in_turn(a: Elements, b: Elements) -> Elements:
-    both = min(len(a), len(b))
-    return [*chain.from_iterable(zip(a, b, strict=False)), *a[both:], *b[both:]]
-
-
-def grouped(source: Elements, size: int | None, most: float = float("inf")) -> Elements:
-    """Elements of one third in groups of ``size``; once ``most`` wait, the largest group makes room."""
-    waiting: dict[int, Elements] = {}
-    groups = []
-    for x in source:
-        waiting.setdefault(third(x), []).append(x)
-        if len(waiting[third(x)]) == size:
-            groups.append(waiting.pop(third(x)))
-        if sum(map(len, waiting.values())) == most:
-            groups.append(waiting.pop(max(waiting, key=lambda key: len(waiting[key]))))
-    return groups + list(waiting.values())
-
-
-def bucketized(source: Elements, buffer_size: int, padded: bool) -> Elements:
-    """Batches of a weight of up to 4, always of the lightest that wait."""
-    waiting: Elements = []
-    batches: list[Elements] = [[]]
-
-    def place_lightest() -> None:
-        x = waiting.pop(min(range(len(waiting)), key=lambda i: weight(waiting[i])))
-        batch = [*batches[-1], x]
-        cost = max(map(weight, batch)) * len(batch) if padded else sum(map(weight, batch))
-        if cost > 4:
-            batches.append([x])
-        else:
-            batches[-1] = batch
-
-    for x in source:
-        waiting.append(x)
-        if len(waiting) == buffer_size:
-            place_lightest()
-    while waiting:
-        place_lightest()
-    return [batch for batch in batches if batch]
 
 
 def tolerant(source: Pipe, how: int) -> Pipe:
@@ -207,27 +114,16 @@ def columns_changed(source: Pipe, n: int) -> Pipe:
     return source.map(lambda x: (n, (x, [x]), "end")).flatten([1]).slice([1, 2, 3]).drop(n % 3)
 
 
-def columns_meant(x: Any, n: int) -> Any:
-    columns = [x, [x], "end"]
-    del columns[n % 3]
-    return tuple(columns)
-
-
 def in_columns(source: Pipe, size: int) -> Pipe:
     return source.enumerate().batch(size).rows2columnar(["number", "x"]).map(dict)
 
 
-def in_columns_meant(source: Elements, size: int) -> Elements:
-    rows = batched(list(enumerate(source)), size)
-    return [{"number": [i for i, _ in batch], "x": [x for _, x in batch]} for batch in rows]
-
-
 def numbered_by_key(source: Pipe, n: int) -> Pipe:
     numbers = IterableWrapper(range(10_000)).shuffle(buffer_size=n)
-    return source.enumerate().zip_with_iter(numbers, itemgetter(0), tagged_number, merge_fn=merged)
+    return source.enumerate().zip_with_iter(numbers, itemgetter(0), itself, merge_fn=merged)
 
 
-def tagged_number(number: int) -> int:
+def itself(number: int) -> int:
     return number
 
 
@@ -343,3 +239,15 @@ JOINS: dict[str, Operator] = {
     ),
     "concat": Operator(lambda a, b: a.concat(b), lambda a, b: a + b, each),
 }
+
+# Stages that raise on some elements; what is left of a stream then, nobody interprets.
+RAISING: dict[str, Operator] = {
+    name: Operator(build, lambda s, n: s, lambda known: Known.NOTHING)
+    for name, build in {
+        "raising": lambda s, n: s.map(raising),
+        "raising filter": lambda s, n: s.filter(is_kept),
+        "raising late": lambda s, n: s.flatmap(raising_late),
+        "raising threads": lambda s, n: s.threadpool_map(raising, scheduled_tasks=n, max_workers=2),
+    }.items()
+}
+STAGES = UNARY | RAISING

@@ -15,12 +15,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from datapipes.errors import GraphError
 from datapipes.structure import Pipe
 from loader2 import DataLoader2
 from loader2.adapters import Shuffle
 from tests.laws_of_position import taken
+from tests.naive_functions import as_text, tagged
 from tests.naive_graphs import KINDS, MOST_ELEMENTS, Graph, Joined, Source, Split, Stepped, Steps, TooMany
-from tests.naive_operators import JOINS, UNARY, Known, as_text, tagged
+from tests.naive_operators import JOINS, STAGES, UNARY, Known
 
 GRAPHS = 200
 
@@ -70,6 +72,7 @@ def graphs(unary: list[str], joins: list[str]) -> st.SearchStrategy[Graph]:
 
 GRAPH = graphs(list(UNARY), list(JOINS))
 IN_ORDER = graphs([name for name in UNARY if name not in ALWAYS_DRAWN], [x for x in JOINS if x not in ALWAYS_DRAWN])
+RAISING_GRAPH = graphs(list(STAGES), list(JOINS))
 ELEMENTWISE_GRAPH = graphs(ELEMENTWISE, ["concat", "drawn"])
 SEEDS = st.integers(0, 2**64 - 1)
 EXAMPLES = settings(max_examples=GRAPHS, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
@@ -159,3 +162,30 @@ def test_two_openings_of_a_graph_are_independent(graph: Graph, one: int, other: 
         found[turn] += taken(openings[turn], 1)
     for which, opening in enumerate(openings):
         assert found[which] + taken(opening) == alone[which]
+
+
+def outcomes(iterator: Iterator[Any], most: int = 1000) -> list[str]:
+    """Elements as texts, and a word for each error: what a state knows of one is not its type."""
+    found: list[str] = []
+    while len(found) < most:
+        try:
+            found.append(as_text(next(iterator)))
+        except StopIteration:
+            return found
+        except (ValueError, GraphError):
+            found.append("an error")
+    return found
+
+
+@EXAMPLES
+@given(RAISING_GRAPH, SEEDS, st.data())
+def test_what_raises_raises_again_wherever_it_was_saved(graph: Graph, seed: int, data: st.DataObject) -> None:
+    whole, loader = outcomes(iter(loaded(graph.build(), seed))), loaded(graph.build(), seed)
+    k = data.draw(st.integers(0, len(whole)), label="saved after")
+    iterator = iter(loader)
+    assert outcomes(iterator, k) == whole[:k]
+    state = pickle.dumps(loader.state_dict())
+    assert outcomes(iterator) == whole[k:], "after it was saved"
+    again = loaded(graph.build())
+    again.load_state_dict(pickle.loads(state))
+    assert outcomes(iter(again)) == whole[k:]

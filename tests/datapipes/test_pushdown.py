@@ -20,7 +20,7 @@ from datapipes.iterator import PipeIterator
 from datapipes.seeds import Run
 from datapipes.structure import Pipe
 from tests.datapipes.sharded_graphs import Costly, Own, opened, plainly, shards
-from tests.naive_operators import keeps, tagged, twins
+from tests.naive_functions import keeps, tagged, twins
 from tests.specimen import Countable
 
 Build = Callable[[Pipe], Pipe]

@@ -49,7 +49,7 @@ def test_saving_waits_for_nobody_where_looking_at_positions_is_cheap(monkeypatch
     it: Any = iter(build())
     assert [next(it), next(it)] == [0, 10]
     state = it.state_dict()
-    assert state["cells"][2]["elements"] is None
+    assert state["cells"][2]["ahead"] is None
     go.set()
     again: Any = iter(build())
     again.load_state_dict(state)
@@ -69,7 +69,7 @@ def test_saving_where_looking_at_positions_takes_long(monkeypatch: pytest.Monkey
     kinds = set()
     for given in range(6):
         state = it.state_dict()
-        kinds.add(type(state["cells"][2]["elements"]))
+        kinds.add(type(state["cells"][2]["ahead"]))
         again: Any = iter(build())
         again.load_state_dict(state)
         lost = "GraphError: .threadpool_map(str, scheduled_tasks=4) met an error before its position was saved: "
@@ -134,7 +134,7 @@ def test_a_result_that_cannot_be_saved_is_an_error_when_it_is_saved() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"given": -1}, {"elements": 5}, {"elements": b"x"}, {"lost": 3}, {"errors": [0, 0]}, {"nonsense": None}],
+    [{"given": -1}, {"ahead": 5}, {"ahead": b"x"}, {"errors": [0, 0]}, {"nonsense": None}],
 )
 def test_a_state_that_does_not_fit_is_refused(change: dict[str, Any]) -> None:
     dp = numbers(5).threadpool_map(str)
