@@ -20,7 +20,7 @@ from queue import SimpleQueue
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from datapipes.cells import Cell, Table, fields
+from datapipes.cells import Cell, Table
 from datapipes.errors import GraphError, StateError, UnsavableElement
 from datapipes.streams import StreamWrapper, holds_stream
 
@@ -128,22 +128,28 @@ class Ahead(Cell):
     def in_step(self) -> bool:
         return False
 
-    def save(self) -> dict[str, Any] | None:
-        if self._above is not None or not self._buffer:
+    def save(self) -> bytes | None:
+        if self._above is not None:
             return None
-        elements = [taken.element for taken in self._buffer if taken.error is None and taken.element is not _END]
-        errors = [f"{type(taken.error).__name__}: {taken.error}" for taken in self._buffer if taken.error is not None]
-        return {"elements": self.pack(elements), "errors": errors}
+        ahead = [
+            ["element", taken.element]
+            if taken.error is None
+            else ["lost", f"{type(taken.error).__name__}: {taken.error}"]
+            for taken in self._buffer
+            if taken.element is not _END
+        ]
+        return self.pack(ahead) if ahead else None
 
     def load(self, saved: Any) -> None:
-        if saved is not None:
-            elements, errors = fields(saved, "elements", "errors")
-            self._buffer.extend(_Taken(element, None, None) for element in self.unpack_list(elements))
-            if not (type(errors) is list and all(type(error) is str for error in errors)):
-                raise StateError("errors: expected a list of texts")
-            for error in errors:  # an error is what the thread met last
-                lost = GraphError(f"{self.label} met an error before its position was saved: {error!s:.500}")
-                self._buffer.append(_Taken(None, lost, None))
+        for entry in [] if saved is None else self.unpack_list(saved):
+            match entry:
+                case ["element", element]:
+                    self._buffer.append(_Taken(element, None, None))
+                case ["lost", str() as text]:
+                    error = GraphError(f"{self.label} met an error before its position was saved: {text:.500}")
+                    self._buffer.append(_Taken(None, error, None))
+                case _:
+                    raise StateError(f"expected an element or an error, found {entry!r:.80}")
 
     def close(self) -> None:
         self._stop()

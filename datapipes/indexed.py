@@ -53,12 +53,12 @@ def all_indexed(pipes: Sequence[structure.Pipe]) -> list[Indexed] | None:
     return found if len(found) == len(pipes) else None
 
 
-def through_step(pipe: structure.Pipe) -> Indexed | None:
-    """How to read a stage that makes one element of each by a function, and has no position of its own."""
-    step = pipe._step()
-    source = None if step is None or step.kind != "map" else only_source(pipe)
-    above = None if source is None else indexed(source)
-    return None if step is None or above is None else above.giving(partial(pipe._made_of, step.fn, above.at))
+def through(pipe: structure.Pipe) -> Indexed | None:
+    """How to read a stage that makes one element of each by a function, or hands on what it takes."""
+    step, source = pipe._step(), only_source(pipe)
+    passes_on = pipe._commutes if step is None else step.kind == "map"
+    above = indexed(source) if passes_on and source is not None else None
+    return above if step is None or above is None else above.giving(partial(pipe._made_of, step.fn, above.at))
 
 
 def only_source(pipe: structure.Pipe) -> structure.Pipe | None:

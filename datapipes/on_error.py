@@ -78,7 +78,7 @@ class Faults:
     """The errors of one stage, in one opening, that did not end its stream."""
 
     def __init__(self, pipe: Any) -> None:
-        self._pipe = pipe
+        self._stage = printed(pipe)
         self._policy: OnError = pipe.on_error
         self._most: int | float | None = pipe.max_errors
         self.tolerated = 0
@@ -90,7 +90,7 @@ class Faults:
         """Add what is counted, and what will be, to the errors of the run."""
         self._reported = errors
         if self.tolerated:
-            errors[printed(self._pipe)] += self.tolerated
+            errors[self._stage] += self.tolerated
 
     @property
     def counts_elements(self) -> bool:
@@ -121,19 +121,19 @@ class Faults:
                         error = another
                         if left:
                             self._count(error)
-                error.add_note(f"after {self._policy}, in {printed(self._pipe)}")
+                error.add_note(f"after {self._policy}, in {self._stage}")
             raise error
         finally:
             del error  # its traceback holds this frame, and with it the iterator
 
     def _count(self, error: Exception) -> None:
         self.tolerated += 1
-        self._reported[printed(self._pipe)] += 1
+        self._reported[self._stage] += 1
         self._judge(error, at_end=False)
         if not self._warned:
             self._warned = True
             warn(
-                f"{printed(self._pipe)} goes on after {type(error).__name__}: {str(error)[:200]} "
+                f"{self._stage} goes on after {type(error).__name__}: {str(error)[:200]} "
                 "(iterator.errors counts such errors; this is the first)"
             )
 
@@ -152,7 +152,7 @@ class Faults:
         else:
             allowed, met = most, f"{self.tolerated} errors"
         if self.tolerated > allowed:
-            raise TooManyErrors(f"{met}, more than max_errors={most!r} lets pass, in {printed(self._pipe)}") from error
+            raise TooManyErrors(f"{met}, more than max_errors={most!r} lets pass, in {self._stage}") from error
 
     def save(self) -> list[int]:
         return [self.tolerated, self.seen]

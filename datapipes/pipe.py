@@ -44,8 +44,8 @@ class Named:
     _fluent: ClassVar[str | None] = None  # the method that makes this stage, for its repr
     _data: ClassVar[frozenset[str]] = frozenset()  # attributes that hold elements: never searched for parents
     _hub: ClassVar[bool] = False  # whether several consumers share one position of this stage
-    _opens_sources: ClassVar[bool] = True  # whether the session opens its parents, rather than the stage itself
     _commutes: ClassVar[bool] = False  # whether it is one to one and in order, by means other than a step
+    _runs_ahead: ClassVar[bool] = False  # whether it has a thread, which reading by position would do without
 
     def __getattr__(self, name: str) -> Any:
         # Only reached for names that are neither methods nor attributes, or whose property raised an AttributeError.
@@ -176,7 +176,7 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
         raise NotImplementedError(f"{type(self).__name__} has no _open")
 
     def _reads(self) -> Iterable[Any]:
-        """What the session opens for this stage, which reads the rest of what is above it by itself."""
+        """What the session opens for this stage; nothing, if the stage opens what is above it by itself."""
         from datapipes.held import occurrences
 
         return occurrences(self)
@@ -191,9 +191,9 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
 
     def _indexed(self) -> Indexed | None:
         """How this stream is read by position; None where it cannot be. Ask ``datapipes.indexed`` rather than this."""
-        from datapipes.indexed import through_step
+        from datapipes.indexed import through
 
-        return through_step(self)
+        return through(self)
 
     def _made_of(self, fn: Callable[[Any], T_co], at: Callable[[int], Any], i: int) -> T_co:
         return fn(at(i))  # a method, because errors find their stage by the `self` of a frame

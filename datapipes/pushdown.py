@@ -142,7 +142,7 @@ def _is_by_position(pipe: Pipe) -> bool:
     """
     if indexed(pipe) is None:
         return False
-    return not any(stage._commutes or isinstance(stage, ShardingFilter) for stage in _streams(pipe))
+    return not any(stage._runs_ahead or isinstance(stage, ShardingFilter) for stage in _streams(pipe))
 
 
 def _streams(pipe: Pipe) -> list[Pipe]:

@@ -157,9 +157,10 @@ class Session:
         return opened
 
     def _sources(self, stage: structure.Pipe) -> list[structure.Pipe]:
-        if not (stage._opens_sources if self._is_native(stage) else legacy.saves_itself(stage)):
-            return []
-        read = stage._reads() if self._is_native(stage) else structure.occurrences(stage)
+        if self._is_native(stage):
+            read = stage._reads()
+        else:
+            read = structure.occurrences(stage) if legacy.saves_itself(stage) else ()
         return [parent for parent in read if structure.is_stream(parent)]
 
     def _is_native(self, stage: structure.Pipe) -> bool:

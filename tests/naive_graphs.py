@@ -12,7 +12,8 @@ from typing import TypeAlias
 from datapipes.iter import IterableWrapper
 from datapipes.map import SequenceWrapper
 from datapipes.structure import Pipe
-from tests.naive_operators import JOINS, UNARY, Elements, Known, each, half
+from tests.naive_functions import half
+from tests.naive_operators import JOINS, STAGES, Elements, Known, each
 from tests.specimen import Countable
 
 MOST_ELEMENTS = 150
@@ -127,13 +128,13 @@ class Split(Graph):
 
 def built(pipe: Pipe, steps: Steps) -> Pipe:
     for name, number in steps:
-        pipe = UNARY[name].build(pipe, number)
+        pipe = STAGES[name].build(pipe, number)
     return pipe
 
 
 def meant(elements: Elements, steps: Steps) -> Elements:
     for name, number in steps:
-        elements = UNARY[name].means(elements, number)
+        elements = STAGES[name].means(elements, number)
         if len(elements) > MOST_ELEMENTS:
             raise TooMany(name)
     return elements
@@ -141,5 +142,5 @@ def meant(elements: Elements, steps: Steps) -> Elements:
 
 def known_behind(known: Known, steps: Steps) -> Known:
     for name, _ in steps:
-        known = UNARY[name].knows(known)
+        known = STAGES[name].knows(known)
     return known

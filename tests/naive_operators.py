@@ -6,15 +6,39 @@ stages that depend on the order, all but the length.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import chain
+from operator import itemgetter
 from typing import Any, TypeAlias
-from zlib import crc32
 
+from datapipes.iter import IterableWrapper, SampleMultiplexer
 from datapipes.structure import Pipe
-from tests.specimen import shown
+from tests.naive_functions import (
+    backwards,
+    batched,
+    bucketized,
+    careful,
+    careful_all,
+    careful_later,
+    careful_twins,
+    columns_meant,
+    grouped,
+    in_columns_meant,
+    in_turn,
+    is_kept,
+    keeps,
+    raising,
+    raising_late,
+    some,
+    tagged,
+    tagged_later,
+    third,
+    twins,
+    weight,
+    without_end,
+)
 
 
 class Known(IntEnum):
@@ -53,61 +77,58 @@ def shuffled(known: Known) -> Known:
     return min(known, Known.ELEMENTS)
 
 
-def tagged(x: Any) -> Any:
-    return "tag", x
+def counted_alike(known: Known) -> Known:
+    """Behind a stage whose number of elements depends on what the elements are, and on nothing else."""
+    return {Known.ORDER: Known.ORDER, Known.ELEMENTS: Known.LENGTH}.get(known, Known.NOTHING)
 
 
-def _digest(x: Any) -> int:
-    """A number that follows from an element, the same for a batch and the interpreter's list."""
-    return crc32(as_text(x).encode())
-
-
-def as_text(x: Any) -> str:
-    """An element as a text in which a batch looks like the interpreter's list."""
-    return shown(x).replace("DataChunk(", "list(")
-
-
-def keeps(x: Any) -> bool:
-    return _digest(x) % 3 != 0
-
-
-def twins(x: Any) -> list[Any]:
-    return [x, x]
-
-
-def some(x: Any) -> Iterator[Any]:
-    """Up to two of a kind, one after the other."""
-    for i in range(_digest(x) % 3):
-        yield i, x
-
-
-async def tagged_later(x: Any) -> Any:
-    return tagged(x)
-
-
-def backwards(batch: list[Any]) -> list[Any]:
-    return batch[::-1]
-
-
-def half(x: Any) -> int:
-    return _digest(x) % 2
-
-
-def batched(source: Elements, size: int) -> Elements:
-    return [source[i : i + size] for i in range(0, len(source), size)]
+def only_in_order(known: Known) -> Known:
+    """Behind a stage that depends on the order in every way."""
+    return known if known is Known.ORDER else Known.NOTHING
 
 
 def regrouped(source: Pipe, size: int) -> Pipe:
     return source.batch(size).shuffle(buffer_size=2).unbatch()
 
 
-def without_end(source: Elements, limit: int) -> Elements:
-    return [source[i % len(source)] for i in range(limit)] if source else []
+def tolerant(source: Pipe, how: int) -> Pipe:
+    """One of the stages that leave out what they cannot make."""
+    if how == 1:
+        return source.map(careful, on_error="skip")
+    if how == 2:
+        return source.threadpool_map(careful, max_workers=2, on_error="skip")
+    return source.async_map_batches(careful_later, 2, on_error="skip")
 
 
-def in_turn(a: Elements, b: Elements) -> Elements:
-    both = min(len(a), len(b))
-    return [*chain.from_iterable(zip(a, b, strict=False)), *a[both:], *b[both:]]
+def split_at_random(source: Pipe, weights: int) -> Pipe:
+    first, *others = source.random_split({i: i + 1 for i in range(weights)}, seed=weights, total_length=10_000)
+    return first.concat(*others)
+
+
+def dealt_in_turn(source: Pipe, children: int) -> Pipe:
+    first, *others = source.round_robin_demux(children)
+    return first.mux_longest(*others)
+
+
+def columns_changed(source: Pipe, n: int) -> Pipe:
+    return source.map(lambda x: (n, (x, [x]), "end")).flatten([1]).slice([1, 2, 3]).drop(n % 3)
+
+
+def in_columns(source: Pipe, size: int) -> Pipe:
+    return source.enumerate().batch(size).rows2columnar(["number", "x"]).map(dict)
+
+
+def numbered_by_key(source: Pipe, n: int) -> Pipe:
+    numbers = IterableWrapper(range(10_000)).shuffle(buffer_size=n)
+    return source.enumerate().zip_with_iter(numbers, itemgetter(0), itself, merge_fn=merged)
+
+
+def itself(number: int) -> int:
+    return number
+
+
+def merged(numbered: Any, number: int) -> Any:
+    return number, numbered
 
 
 def sharded(source: Pipe, of: int) -> Pipe:
@@ -162,6 +183,48 @@ UNARY: dict[str, Operator] = {
         lambda s, n: [tagged(tagged(x)) for x in s][1 % n :: n],
         lambda known: by_order(shuffled(known)),
     ),
+    "groups": Operator(lambda s, n: s.groupby(third), lambda s, n: grouped(s, None), counted_alike),
+    "sized groups": Operator(
+        lambda s, n: s.groupby(third, group_size=n + 1, keep_key=True).map(itemgetter(1)),
+        lambda s, n: grouped(s, n + 1),
+        counted_alike,
+    ),
+    "full groups": Operator(
+        lambda s, n: s.groupby(third, buffer_size=2 * n), lambda s, n: grouped(s, None, 2 * n), only_in_order
+    ),
+    "buckets": Operator(
+        lambda s, n: s.max_token_bucketize(4, weight, buffer_size=2 * n, include_padding=n == 3),
+        lambda s, n: bucketized(s, 2 * n, padded=n == 3),
+        only_in_order,
+    ),
+    "batches mixed": Operator(lambda s, n: s.batch(n + 1).in_batch_shuffle().unbatch(), lambda s, n: s, shuffled),
+    "bucketbatch": Operator(
+        lambda s, n: s.bucketbatch(n, batch_num=2, bucket_num=n, use_in_batch_shuffle=n > 1).unbatch(),
+        lambda s, n: s,
+        shuffled,
+    ),
+    "in turn": Operator(lambda s, n: dealt_in_turn(s, n + 1), lambda s, n: s, lambda known: known),
+    "random split": Operator(
+        split_at_random, lambda s, n: s, lambda known: shuffled(known) if known is Known.ORDER else by_order(known)
+    ),
+    "by key": Operator(numbered_by_key, lambda s, n: [(i, (i, x)) for i, x in enumerate(s)], by_order),
+    "cache": Operator(lambda s, n: s.in_memory_cache(), lambda s, n: s, lambda known: known),
+    "in columns": Operator(in_columns, in_columns_meant, by_order),
+    "columns changed": Operator(columns_changed, lambda s, n: [columns_meant(x, n) for x in s], each),
+    "tolerant": Operator(tolerant, lambda s, n: [tagged(x) for x in s if keeps(x)], each),
+    "tolerant twins": Operator(
+        lambda s, n: s.flatmap(careful_twins, on_error="skip"),
+        lambda s, n: [y for x in s if keeps(x) for y in twins(tagged(x))],
+        each,
+    ),
+    "tolerant batches": Operator(
+        lambda s, n: s.map_batches(careful_all, n, on_error="skip"),
+        lambda s, n: [tagged(x) for batch in batched(s, n) if all(map(keeps, batch)) for x in batch],
+        lambda known: each(known) if known is Known.ORDER else Known.NOTHING,
+    ),
+    "passed on": Operator(
+        lambda s, n: s.set_length(n).memory_cell(n).sharding_round_robin_dispatch(), lambda s, n: s, lambda known: known
+    ),
     "with itself": Operator(lambda s, n: s.zip(s), lambda s, n: list(zip(s, s, strict=True)), by_order),
     "cycle": Operator(lambda s, n: s.cycle(n), lambda s, n: s * n, each),
     "no end": Operator(lambda s, n: s.cycle().header(4 * n), lambda s, n: without_end(s, 4 * n), by_order),
@@ -171,5 +234,20 @@ JOINS: dict[str, Operator] = {
     "zip": Operator(lambda a, b: a.zip(b), lambda a, b: list(zip(a, b, strict=False)), by_order),
     "mux": Operator(lambda a, b: a.mux(b), lambda a, b: list(chain.from_iterable(zip(a, b, strict=False))), by_order),
     "mux_longest": Operator(lambda a, b: a.mux_longest(b), in_turn, by_order),
+    "drawn": Operator(
+        lambda a, b: SampleMultiplexer({a: 1, b: 2}), lambda a, b: a + b, lambda known: shuffled(each(known))
+    ),
     "concat": Operator(lambda a, b: a.concat(b), lambda a, b: a + b, each),
 }
+
+# Stages that raise on some elements; what is left of a stream then, nobody interprets.
+RAISING: dict[str, Operator] = {
+    name: Operator(build, lambda s, n: s, lambda known: Known.NOTHING)
+    for name, build in {
+        "raising": lambda s, n: s.map(raising),
+        "raising filter": lambda s, n: s.filter(is_kept),
+        "raising late": lambda s, n: s.flatmap(raising_late),
+        "raising threads": lambda s, n: s.threadpool_map(raising, scheduled_tasks=n, max_workers=2),
+    }.items()
+}
+STAGES = UNARY | RAISING

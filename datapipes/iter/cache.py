@@ -54,7 +54,6 @@ class InMemoryCacheHolder(IterDataPipe[T_co]):
     """
 
     _fluent: ClassVar[str | None] = "in_memory_cache"
-    _opens_sources: ClassVar[bool] = False
 
     def __init__(self, source_dp: IterDataPipe[T_co], size: float | None = None) -> None:
         self.source_dp = source_dp
@@ -78,6 +77,9 @@ class InMemoryCacheHolder(IterDataPipe[T_co]):
         """How many elements had to make room, and are made again in each pass."""
         remembered = self._kept.of(_settings(self.source_dp))
         return 0 if remembered is None else remembered.missing
+
+    def _reads(self) -> tuple[()]:
+        return ()
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         if not at.is_private():

@@ -30,12 +30,14 @@ class Cycler(IterDataPipe[T_co]):
     """
 
     _fluent: ClassVar[str | None] = "cycle"
-    _opens_sources: ClassVar[bool] = False
 
     def __init__(self, source_datapipe: IterDataPipe[T_co], count: int | None = None) -> None:
         self.source_datapipe = source_datapipe
         self.count = count
         needs(count is None or count >= 0, self, f"Expected non-negative count, got {count}")
+
+    def _reads(self) -> tuple[()]:
+        return ()
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         if not at.is_private():

@@ -12,7 +12,6 @@ from typing import ClassVar, TypeVar
 
 from datapipes.checks import same_length
 from datapipes.describe import stage
-from datapipes.indexed import Indexed, indexed
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from datapipes.sharding import SHARDING_PRIORITIES
@@ -31,6 +30,7 @@ class ShardingRoundRobinDispatcher(IterDataPipe[T_co]):
     """
 
     _fluent: ClassVar[str | None] = "sharding_round_robin_dispatch"
+    _commutes: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -47,8 +47,5 @@ class ShardingRoundRobinDispatcher(IterDataPipe[T_co]):
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         return at.source(self.source_datapipe)
-
-    def _indexed(self) -> Indexed | None:
-        return indexed(self.source_datapipe)
 
     __len__ = same_length

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, TypeVar
 
 from datapipes.checks import needs
-from datapipes.indexed import Indexed, indexed
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 
@@ -31,9 +30,6 @@ class LengthSetter(IterDataPipe[T_co]):
 
     def _open(self, at: Opening) -> Iterator[Any]:
         return at.source(self.source_datapipe)
-
-    def _indexed(self) -> Indexed | None:
-        return indexed(self.source_datapipe)  # which is as long as it is
 
     def __len__(self) -> int:
         return self.length

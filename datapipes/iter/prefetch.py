@@ -7,7 +7,6 @@ from typing import ClassVar, TypeVar
 
 from datapipes.ahead import Ahead
 from datapipes.checks import needs, same_length
-from datapipes.indexed import Indexed, indexed
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 
@@ -24,6 +23,7 @@ class Prefetcher(IterDataPipe[T_co]):
 
     _fluent: ClassVar[str | None] = "prefetch"
     _commutes: ClassVar[bool] = True
+    _runs_ahead: ClassVar[bool] = True
 
     def __init__(self, source_datapipe: IterDataPipe[T_co], buffer_size: int = 10) -> None:
         self.source_datapipe = source_datapipe
@@ -33,8 +33,5 @@ class Prefetcher(IterDataPipe[T_co]):
     def _open(self, at: Opening) -> Iterator[T_co]:
         mark = at.above().now if at.is_private() else None
         return at.cell(lambda: Ahead(self.buffer_size)).elements(at.source(self.source_datapipe), mark)
-
-    def _indexed(self) -> Indexed | None:
-        return indexed(self.source_datapipe)
 
     __len__ = same_length

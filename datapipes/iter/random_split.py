@@ -83,6 +83,11 @@ class _RandomSplit(IterDataPipe[T_co]):
         seed: int,
         total_length: int | None = None,
     ) -> None:
+        if not isinstance(weights, Mapping):
+            raise BadArgumentType(
+                "random_split needs `weights` to be a dict of keys and their weights, "
+                f"got {type(weights).__name__}: {weights!r:.60}"
+            )
         self.source_datapipe = source_datapipe
         self.weights = dict(weights)
         self.seed = seed

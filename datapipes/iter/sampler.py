@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch.utils.data import SequentialSampler
@@ -27,8 +27,6 @@ class Sampler(IterDataPipe[Any]):
     [0, 1, 2]
     """
 
-    _opens_sources: ClassVar[bool] = False
-
     def __init__(
         self,
         datapipe: Any,
@@ -48,6 +46,9 @@ class Sampler(IterDataPipe[Any]):
 
     def _made(self) -> Iterable[Any]:
         return self.sampler(*(self.sampler_args or ()), data_source=self.datapipe, **(self.sampler_kwargs or {}))
+
+    def _reads(self) -> tuple[()]:
+        return ()
 
     def _open(self, at: Opening) -> Iterator[Any]:
         return self._indices(at, at.cell(Given))

@@ -2,7 +2,8 @@
 
 A tuple becomes a plain tuple, a list a plain list, a dict a plain dict; the element itself is not changed. What a stage
 cannot do for an element (a column that is not there, no container at all) is a warning, and the element is handed on as
-far as it goes. torchdata 0.9 raised for some of these elements after it had warned.
+far as it goes. Of elements that are alike in that, an opening warns once: a stream may be all of these. torchdata 0.9
+raised for some of these elements after it had warned.
 """
 
 from __future__ import annotations
@@ -21,17 +22,20 @@ _SEQUENCES = (tuple, list)
 _PLANNED = 64
 """For elements up to this length it is worked out once for each length which positions to take."""
 
+_MOST_WARNINGS = 20
+"""In one opening."""
+
 Select = Callable[[Any], Any]
 Plan = tuple[list[int], list[Any]]
 """The positions to take, and the columns that are not there."""
 
 
 class _Selecting(IterDataPipe[Any]):
-    """A stage that says in ``_selecting`` what becomes of an element."""
+    """A stage that says in ``_selecting`` what becomes of an element, and tells a ``_Warner`` what cannot be done."""
 
     datapipe: IterDataPipe[Any]
 
-    def _selecting(self) -> Select:
+    def _selecting(self, warner: _Warner) -> Select:
         """A function of an element."""
         raise NotImplementedError(f"{type(self).__name__} has no _selecting")
 
@@ -39,9 +43,9 @@ class _Selecting(IterDataPipe[Any]):
         raise NotImplementedError("a step is opened as part of a loop")
 
     def _step(self) -> Step:
-        return Step("map", self._selecting())
+        return Step("map", self._selecting(_Warner(self)))
 
-    def _by_position(self, plan_for: Callable[[int], Plan]) -> Select:
+    def _by_position(self, plan_for: Callable[[int], Plan], warner: _Warner) -> Select:
         """Take the positions of a tuple or list that are planned for its length."""
         plans: dict[int, Plan] = {}
 
@@ -54,19 +58,32 @@ class _Selecting(IterDataPipe[Any]):
                     plans[length] = plan
             positions, missing = plan
             if missing:
-                self._warn_of_missing(missing, element)
+                warner.warn_of_missing(missing, element)
             return _alike(element, [element[i] for i in positions])
 
         return select
 
-    def _warn_of_missing(self, missing: list[Any], element: Any) -> None:
-        if missing:
-            self._warn(f"the columns {missing} are not in this {type(element).__name__}: {element!r:.80}")
-
-    def _warn(self, what: str) -> None:
-        warnings.warn(f"{stage(self)}: {what}", UserWarning, stacklevel=2)
-
     __len__ = same_length
+
+
+class _Warner:
+    """Warns of what a stage cannot do for an element, unless it has said so of another one."""
+
+    def __init__(self, pipe: _Selecting) -> None:
+        self._pipe = pipe
+        self._said: set[str] = set()
+
+    def warn_of_missing(self, missing: list[Any], element: Any) -> None:
+        """Warn of columns that the element does not have, if there are any."""
+        if missing:
+            self.warn(f"the columns {missing} are not in this {type(element).__name__}", element)
+
+    def warn(self, what: str, element: Any) -> None:
+        """Warn of something else."""
+        if what not in self._said and len(self._said) < _MOST_WARNINGS:
+            self._said.add(what)
+            text = f"{stage(self._pipe)}: {what}: {element!r:.80} (this is the first; no more is said of others)"
+            warnings.warn(text, UserWarning, stacklevel=2)
 
 
 class Dropper(_Selecting):
@@ -85,19 +102,19 @@ class Dropper(_Selecting):
         self.datapipe = datapipe
         self.indices = indices
 
-    def _selecting(self) -> Select:
+    def _selecting(self, warner: _Warner) -> Select:
         dropped = _listed(self.indices)
         of_sequence = self._by_position(
-            lambda length: ([i for i in range(length) if i not in dropped], _missing(dropped, length))
+            lambda length: ([i for i in range(length) if i not in dropped], _missing(dropped, length)), warner
         )
 
         def select(element: Any) -> Any:
             if isinstance(element, _SEQUENCES):
                 return of_sequence(element)
             if isinstance(element, dict):
-                self._warn_of_missing([key for key in dropped if key not in element], element)
+                warner.warn_of_missing([key for key in dropped if key not in element], element)
                 return {key: value for key, value in element.items() if key not in dropped}
-            self._warn(f"nothing can be dropped from an element of type {type(element).__name__}: {element!r:.80}")
+            warner.warn(f"nothing can be dropped from an element of type {type(element).__name__}", element)
             return element
 
         return select
@@ -129,13 +146,13 @@ class Slicer(_Selecting):
             warnings.warn(
                 f"A list of indices was given together with `stop` or `step`, which are ignored, in {stage(self)}",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=3,  # whoever called the method
             )
 
-    def _selecting(self) -> Select:
+    def _selecting(self, warner: _Warner) -> Select:
         by_list, index = isinstance(self.index, list), self.index
         part = slice(None) if by_list else slice(index, self.stop, self.step)
-        of_sequence = self._by_position(self._plan)
+        of_sequence = self._by_position(self._plan, warner)
 
         def select(element: Any) -> Any:
             if isinstance(element, _SEQUENCES):
@@ -143,10 +160,10 @@ class Slicer(_Selecting):
             if isinstance(element, dict):
                 wanted = _listed(index)
                 missing = [key for key in wanted if key not in element]
-                self._warn_of_missing(missing, element)
+                warner.warn_of_missing(missing, element)
                 nothing_there = missing and not by_list
                 return element if nothing_there else {key: value for key, value in element.items() if key in wanted}
-            self._warn(f"no part can be taken of an element of type {type(element).__name__}: {element!r:.80}")
+            warner.warn(f"no part can be taken of an element of type {type(element).__name__}", element)
             return element
 
         return select
@@ -186,12 +203,12 @@ class Flattener(_Selecting):
         self.max_errors = max_errors
         check_policy(self)
 
-    def _selecting(self) -> Select:
+    def _selecting(self, warner: _Warner) -> Select:
         chosen = None if self.indices is None else _listed(self.indices)
 
         def select(element: Any) -> Any:
             if isinstance(element, dict):
-                return self._merged(element, chosen)
+                return _merged(element, chosen, warner)
             element = element if isinstance(element, _SEQUENCES) else list(element)
             flat: list[Any] = []
             for i, value in enumerate(element):
@@ -200,22 +217,26 @@ class Flattener(_Selecting):
                 else:
                     flat.append(value)
             if chosen is not None:
-                self._warn_of_missing(_missing(chosen, len(element)), element)
+                warner.warn_of_missing(_missing(chosen, len(element)), element)
             return _alike(element, flat)
 
         return select
 
-    def _merged(self, element: dict[Any, Any], chosen: list[Any] | None) -> dict[Any, Any]:
-        flat: dict[Any, Any] = {}
-        for key, value in element.items():
-            if isinstance(value, dict) and (chosen is None or key in chosen):
-                if taken := [child for child in value if child in element]:
-                    self._warn(f"the keys {taken} of the dict at {key!r} are left out: the element has them itself")
-                flat.update((child, inner) for child, inner in value.items() if child not in element)
-            else:
-                flat[key] = value
-        self._warn_of_missing([key for key in chosen or () if key not in element], element)
-        return flat
+
+def _merged(element: dict[Any, Any], chosen: list[Any] | None, warner: _Warner) -> dict[Any, Any]:
+    """A dict with the dicts in it, or those at the chosen keys, taken apart."""
+    flat: dict[Any, Any] = {}
+    for key, value in element.items():
+        if isinstance(value, dict) and (chosen is None or key in chosen):
+            if taken := [child for child in value if child in element]:
+                warner.warn(
+                    f"the keys {taken} of the dict at {key!r} are left out: the element has them itself", element
+                )
+            flat.update((child, inner) for child, inner in value.items() if child not in element)
+        else:
+            flat[key] = value
+    warner.warn_of_missing([key for key in chosen or () if key not in element], element)
+    return flat
 
 
 def _missing(named: list[Any], length: int) -> list[Any]:

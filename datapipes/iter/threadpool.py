@@ -49,6 +49,7 @@ class ThreadPoolMapper(IterDataPipe[R_co]):
 
     _fluent: ClassVar[str | None] = "threadpool_map"
     _commutes: ClassVar[bool] = True
+    _runs_ahead: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -191,7 +192,11 @@ class _Tasks(Cell):
 
     def first(self) -> Any:
         """The result of the first call, as soon as it is there; or what the call has raised, or ``SKIP``."""
-        error = self._tasks[0].call.exception()  # waits; who is interrupted here has taken nothing
+        try:
+            error = self._tasks[0].call.exception()  # waits; who is interrupted here has taken nothing
+        except BaseException:
+            self._call_off()  # Python would make all these calls before it ends
+            raise
         task = self._tasks.popleft()
         self._above = task.above
         try:
@@ -228,41 +233,46 @@ class _Tasks(Cell):
         return self._above
 
     def save(self) -> dict[str, Any]:
-        elements, lost = (None, None) if self._above is not None else self._ahead_as_data()
+        ahead = None if self._above is not None else self._ahead_as_data()
         errors = None if self.faults is None else self.faults.save()
-        return {"given": self._given, "elements": elements, "lost": lost, "errors": errors}
+        return {"given": self._given, "ahead": ahead, "errors": errors}
 
-    def _ahead_as_data(self) -> tuple[bytes | None, str | None]:
-        """Results of the calls that have begun, elements of the others; and what the source has raised behind them."""
-        for task in reversed(self._tasks):
-            if task.call is not None and task.call.cancel():
-                task.call = None
-        saved, lost = [], None
+    def _ahead_as_data(self) -> bytes | None:
+        """Results of the calls that have begun, elements of the others, and the texts of what the source has raised."""
+        self._call_off()
+        saved = []
         for task in self._tasks:
             error = None if task.call is None else task.call.exception()
             if not task.own:
-                lost = f"{type(error).__name__}: {error}"
+                saved.append(["lost", f"{type(error).__name__}: {error}"])
             elif task.call is None or error is not None:  # a call that failed is made again
-                saved.append([False, task.element])
+                saved.append(["element", task.element])
             else:
-                saved.append([True, task.call.result()])
+                saved.append(["result", task.call.result()])
         if self._pool is not None:
             self.start()
-        return self.pack(saved) if saved else None, lost
+        return self.pack(saved) if saved else None
+
+    def _call_off(self) -> None:
+        """Take back the calls that have not begun; ``start`` makes them."""
+        for task in reversed(self._tasks):
+            if task.call is not None and task.call.cancel():
+                task.call = None
 
     def load(self, saved: Any) -> None:
-        given, elements, lost, errors = fields(saved, "given", "elements", "lost", "errors")
+        given, ahead, errors = fields(saved, "given", "ahead", "errors")
         self._given = count(given, "given")
-        for entry in [] if elements is None else self.unpack_list(elements):
-            if type(entry) is not list or len(entry) != 2 or type(entry[0]) is not bool:
-                raise StateError(f"elements: expected whether it is a result, and it; found {entry!r:.80}")
-            is_result, value = entry
-            self._tasks.append(_Task(value, _returned(value) if is_result else None, None))
-        if type(lost) is str:
-            error = GraphError(f"{self.label} met an error before its position was saved: {lost:.500}")
-            self._tasks.append(_Task(None, _failed(error), None, own=False))
-        elif lost is not None:
-            raise StateError(f"lost: expected a text, found {type(lost).__name__}")
+        for entry in [] if ahead is None else self.unpack_list(ahead):
+            match entry:
+                case ["element", element]:
+                    self._tasks.append(_Task(element, None, None))
+                case ["result", result]:
+                    self._tasks.append(_Task(None, _returned(result), None))
+                case ["lost", str() as text]:
+                    error = GraphError(f"{self.label} met an error before its position was saved: {text:.500}")
+                    self._tasks.append(_Task(None, _failed(error), None, own=False))
+                case _:
+                    raise StateError(f"ahead: expected an element, a result or an error, found {entry!r:.80}")
         if self.faults is not None:
             self.faults.load(errors)
         elif errors is not None:

@@ -20,7 +20,7 @@ from datapipes.iterator import PipeIterator
 from datapipes.seeds import Run
 from datapipes.structure import Pipe
 from tests.datapipes.sharded_graphs import Costly, Own, opened, plainly, shards
-from tests.naive_operators import keeps, tagged, twins
+from tests.naive_functions import keeps, tagged, twins
 from tests.specimen import Countable
 
 Build = Callable[[Pipe], Pipe]
@@ -36,6 +36,7 @@ READS_ITS_PART: dict[str, tuple[Build, int]] = {
     "a source": (lambda s: s, 1),
     "map": (lambda s: s.map(tagged).map(tagged), 1),
     "prefetch": (lambda s: s.prefetch(2), 1),
+    "what is handed on": (lambda s: s.set_length(20).sharding_round_robin_dispatch().shuffle().map(tagged), 1),
     "enumerate": (lambda s: s.enumerate().map(tagged), 1),
     "zip": (lambda s: s.map(tagged).zip(IterableWrapper(range(30)).enumerate()), 1),
     "header": (lambda s: s.header(99), 1),

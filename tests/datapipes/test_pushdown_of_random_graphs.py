@@ -21,7 +21,7 @@ from datapipes.map import SequenceWrapper
 from datapipes.seeds import Run
 from datapipes.structure import Pipe
 from tests.datapipes.sharded_graphs import Costly, Own, Remembering, opened, plainly, shards
-from tests.naive_operators import keeps, tagged
+from tests.naive_functions import keeps, tagged
 from tests.specimen import Countable
 
 

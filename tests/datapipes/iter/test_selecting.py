@@ -122,6 +122,16 @@ def test_flatten_warns() -> None:
         assert only(of({"x": 1, "y": {"x": 2, "z": 3}}).flatten()) == {"x": 1, "z": 3}
 
 
+def test_a_warning_that_all_elements_are_worth_comes_once() -> None:
+    dp = IterableWrapper([(i, i) for i in range(200)] + [{"x": 1}, {"x": 2}]).drop([5])
+    with pytest.warns(UserWarning, match=r"the columns \[5\] are not in this") as said:
+        assert len(list(dp)) == 202
+    assert [str(warning.message).split(": ")[1] for warning in said] == [
+        "the columns [5] are not in this tuple",
+        "the columns [5] are not in this dict",
+    ]
+
+
 def test_flatten_of_what_cannot_be_iterated() -> None:
     assert outcomes(IterableWrapper([(1,), 2, ((3,),)]).flatten()) == [
         (1,),

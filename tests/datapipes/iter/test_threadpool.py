@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -177,6 +178,29 @@ def test_closing_waits_for_the_running_calls_and_makes_no_others() -> None:
     assert go.is_set()
     assert sorted(called) == [0, 1, 2]
     assert set(threading.enumerate()) == before
+
+
+def test_who_is_interrupted_leaves_no_calls_to_be_made() -> None:
+    go, asked, made = threading.Event(), threading.Event(), threading.Event()
+
+    def call(x: int) -> int:
+        if x == 1:
+            assert asked.wait(BOUND)
+            go.wait(0.1)  # until it is waited for
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            assert go.wait(BOUND)
+        elif x > 1:
+            made.set()
+        return x
+
+    it: Any = iter(numbers(9).threadpool_map(call, scheduled_tasks=5, max_workers=1))
+    assert next(it) == 0
+    asked.set()
+    with pytest.raises(KeyboardInterrupt):
+        next(it)
+    go.set()
+    assert not made.wait(0.1)  # Python makes the calls that are left when it ends
+    assert list(it) == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
 def test_the_threads_end_with_the_stream() -> None:

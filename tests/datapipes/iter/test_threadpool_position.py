@@ -49,7 +49,7 @@ def test_saving_waits_for_nobody_where_looking_at_positions_is_cheap(monkeypatch
     it: Any = iter(build())
     assert [next(it), next(it)] == [0, 10]
     state = it.state_dict()
-    assert state["cells"][2]["elements"] is None
+    assert state["cells"][2]["ahead"] is None
     go.set()
     again: Any = iter(build())
     again.load_state_dict(state)
@@ -69,7 +69,7 @@ def test_saving_where_looking_at_positions_takes_long(monkeypatch: pytest.Monkey
     kinds = set()
     for given in range(6):
         state = it.state_dict()
-        kinds.add(type(state["cells"][2]["elements"]))
+        kinds.add(type(state["cells"][2]["ahead"]))
         again: Any = iter(build())
         again.load_state_dict(state)
         lost = "GraphError: .threadpool_map(str, scheduled_tasks=4) met an error before its position was saved: "
@@ -134,7 +134,7 @@ def test_a_result_that_cannot_be_saved_is_an_error_when_it_is_saved() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"given": -1}, {"elements": 5}, {"elements": b"x"}, {"lost": 3}, {"errors": [0, 0]}, {"nonsense": None}],
+    [{"given": -1}, {"ahead": 5}, {"ahead": b"x"}, {"errors": [0, 0]}, {"nonsense": None}],
 )
 def test_a_state_that_does_not_fit_is_refused(change: dict[str, Any]) -> None:
     dp = numbers(5).threadpool_map(str)
@@ -145,3 +145,27 @@ def test_a_state_that_does_not_fit_is_refused(change: dict[str, Any]) -> None:
     again: Any = iter(dp)
     with pytest.raises(StateError, match=r"\.threadpool_map\(str\)"):
         again.load_state_dict(state)
+
+
+@pytest.mark.parametrize("runs_ahead", ["threadpool_map", "prefetch"])
+def test_an_error_of_the_source_is_saved_in_its_place(runs_ahead: str) -> None:
+    def build() -> Any:
+        first, second = numbers(12).fork(2)  # nobody looks at positions that are shared
+        if runs_ahead == "prefetch":
+            ahead: Any = second.map(failing_at(4, 7)).prefetch(6)
+        else:
+            ahead = second.map(failing_at(4, 7)).threadpool_map(failing_at(2, 3), scheduled_tasks=6)
+        return first.map(failing_at(0, 1)).zip(ahead)
+
+    def kinds(stream: Any, most: int = 100) -> list[Any]:
+        return ["an error" if isinstance(each, str) else each for each in outcomes(stream, most)]
+
+    whole = kinds(build())
+    assert whole.count("an error") >= 4
+    for given in range(len(whole)):
+        it: Any = iter(build())
+        assert kinds(it, given) == whole[:given]
+        again: Any = iter(build())
+        again.load_state_dict(it.state_dict())
+        assert kinds(again) == whole[given:]
+        assert kinds(it) == whole[given:]
