@@ -75,12 +75,14 @@ class Session:
 
     def _lay_out(self) -> None:
         """Take a private copy of the graph, and put its stages into the order in which they are opened."""
-        from datapipes.pushdown import push_down, readers  # which knows operators, and one of these opens sessions
+        # These know operators, and one of those opens sessions.
+        from datapipes.gathering import gathering
+        from datapipes.pushdown import push_down, readers
 
         self._end = self._whole = structure.unfold(self.description)
         self._order = structure.walk_by(self._sources, self._end)  # what is above a user's class belongs to it
         self.stages = tuple(f"{structure.place_of(stage)} {type(stage).__name__}" for stage in self._order)
-        self._end = push_down(self._whole, self._order, self.run)
+        self._end = gathering(push_down(self._whole, self._order, self.run))
         if self._end is not self._whole:
             self._order = structure.walk_by(self._sources, self._end)
         self._readers = readers(self._order)

@@ -128,7 +128,10 @@ def _compiled(kinds: tuple[tuple[Kind, bool], ...], grouped: bool) -> Callable[.
         for line in [*(_TOLERANT_CALL if tolerant else _CALL), *_AFTER[kind]]:
             lines.append("        " + line.format(i=i, answer=_ANSWER[kind]))
             owner[len(lines)] = i
-    lines += _GROUP if grouped else _HAND_ON
+    if not grouped and kinds[-1] == ("map", False):
+        lines[-1] = f"        yield f{len(kinds) - 1}(x)"  # so that nobody here refers to what was handed on
+    else:
+        lines += _GROUP if grouped else _HAND_ON
     lines += [f"    faults[{i}].finish()" for i, (_, tolerant) in enumerate(kinds) if tolerant]
     lines += ["    yield from groups.rest()"] if grouped else []
     text = "\n".join(lines) + "\n"

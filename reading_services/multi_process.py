@@ -24,8 +24,8 @@ from reading_services.workers.protocol import Window
 InitFn = Callable[[Any, WorkerInfo], Any]
 EpochFn = Callable[[Any, WorkerInfo, Any], Any]
 
-_ARENA = 1 << 28
-"""Bytes of shared memory for a worker, unless the machine has little."""
+_ARENA = 1 << 32
+"""Bytes of shared memory for a worker at most; as much of it is used as there are batches on their way or kept."""
 
 
 class MultiProcessingReadingService(ReadingServiceInterface):

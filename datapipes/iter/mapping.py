@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeVar
 
 from torch.utils.data import default_collate
 
+from datapipes import memory
 from datapipes.checks import needs_callable, same_length
 from datapipes.columns import check_columns, on_columns, validate_input_col
 from datapipes.frames import collated
@@ -91,3 +92,6 @@ class Collator(Mapper[R_co]):
                 needs_callable("collate", convert)
             fn = partial(collated, fn)
         super().__init__(datapipe, fn, on_error=on_error, max_errors=max_errors)
+
+    def _step(self) -> Step:
+        return Step("map", memory.collated) if self.fn is default_collate else super()._step()

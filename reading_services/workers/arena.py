@@ -5,6 +5,9 @@ arrays lie in it. When the last of them is gone the slot's *flag* is set, a byte
 take the room again: no message is sent for it, and nothing is written over while somebody can see it. A reader that
 keeps everything keeps the slots; the writer then finds no room and sends its elements another way.
 
+What the writer makes can be made in a slot from the start: it *reserves* one. Such a slot is handed over as it is if
+nobody on this side refers to it any more; whoever still does keeps it, and the reader gets a copy.
+
 The memory has a file descriptor and no name, so nothing can be left behind, however the processes end.
 """
 
@@ -13,8 +16,10 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import weakref
 from bisect import insort
 from collections.abc import Iterable
+from typing import Any
 
 _FLAGS = 4096
 """At most so many slots are taken at a time. Their flags come first, a byte each."""
@@ -35,9 +40,11 @@ class Writer:
     def __init__(self, fd: int) -> None:
         self._memory = mmap.mmap(fd, 0)
         self._view = memoryview(self._memory)
+        self._start = ctypes.addressof(ctypes.c_ubyte.from_buffer(self._memory))
         self._free = [(_FLAGS, len(self._memory) - _FLAGS)]  # (offset, size) of what is free, by offset
         self._taken: dict[int, tuple[int, int]] = {}  # flag: (offset, size)
         self._flags = list(range(_FLAGS))
+        self._reserved: dict[int, tuple[int, int, weakref.ref[Any]]] = {}  # offset: (flag, size, who refers to it)
 
     def put(self, buffers: Iterable[memoryview]) -> tuple[int, int, int] | None:
         """Copy buffers into one slot, each aligned; (flag, offset, size), or None if there is no room."""
@@ -51,6 +58,31 @@ class Writer:
         for part in parts:
             self._view[at : at + part.nbytes] = part
             at += aligned(part.nbytes)
+        return flag, offset, size
+
+    def reserve(self, size: int) -> memoryview | None:
+        """A slot to be filled in place; None if there is no room."""
+        slot = self._take(aligned(size))
+        if slot is None:
+            return None
+        flag, offset = slot
+        owner, view = _lease(self._memory, flag, offset, size)
+        self._reserved[offset] = flag, size, weakref.ref(owner)
+        return view
+
+    def reserved_at(self, part: memoryview) -> int | None:
+        """The offset of the reserved slot that a buffer is all of; None if it is none."""
+        offset = ctypes.addressof(ctypes.c_ubyte.from_buffer(part)) - self._start if not part.readonly else -1
+        found = self._reserved.get(offset)
+        return offset if found is not None and found[1] == part.nbytes else None
+
+    def hand_over(self, offset: int) -> tuple[int, int, int] | memoryview:
+        """(flag, offset, size) of a reserved slot that nobody here refers to any more; else its bytes, to be copied."""
+        flag, size, owner = self._reserved[offset]
+        if owner() is not None:
+            return self._view[offset : offset + size]
+        del self._reserved[offset]
+        self._memory[flag] = 0  # it was set when the last reference went
         return flag, offset, size
 
     def _take(self, size: int) -> tuple[int, int] | None:
@@ -69,13 +101,15 @@ class Writer:
         return None
 
     def _reclaim(self) -> None:
-        """Take back the slots that the reader has let go of, and join what lies side by side."""
+        """Take back the slots that nobody refers to any more, and join what lies side by side."""
         flags = self._memory[:_FLAGS]
         back = [flag for flag in self._taken if flags[flag] == _FREE]
         if not back:
             return
         for flag in back:
-            insort(self._free, self._taken.pop(flag))
+            offset, size = self._taken.pop(flag)
+            self._reserved.pop(offset, None)
+            insort(self._free, (offset, size))
             self._flags.append(flag)
         joined: list[tuple[int, int]] = []
         for offset, size in self._free:
@@ -84,11 +118,6 @@ class Writer:
             else:
                 joined.append((offset, size))
         self._free = joined
-
-    def close(self) -> None:
-        """Let go of the memory."""
-        self._view.release()
-        self._memory.close()
 
 
 class Reader:
@@ -99,11 +128,9 @@ class Reader:
 
     def lease(self, flag: int, offset: int, size: int) -> memoryview:
         """The bytes of a slot; it is free again when nobody refers to them any more."""
-        slot = _slot_type(size).from_buffer(self._memory, offset)
-        slot.flag = (self._memory, flag)  # type: ignore[attr-defined]  # a _Slot as well
-        return memoryview(slot).cast("B")[:size]
+        return _lease(self._memory, flag, offset, size)[1]
 
-    # There is no close(): the memory goes with the last array that lies in it.
+    # Neither side has a close(): the memory goes with the last array that lies in it.
 
 
 class _Slot:
@@ -117,6 +144,13 @@ class _Slot:
 
 
 _slot_types: dict[int, type[ctypes.Array[ctypes.c_ubyte]]] = {}
+
+
+def _lease(memory: mmap.mmap, flag: int, offset: int, size: int) -> tuple[Any, memoryview]:
+    """A slot as an object, and its bytes, which keep it alive."""
+    slot = _slot_type(size).from_buffer(memory, offset)
+    slot.flag = (memory, flag)  # type: ignore[attr-defined]  # a _Slot as well
+    return slot, memoryview(slot).cast("B")
 
 
 def _slot_type(size: int) -> type[ctypes.Array[ctypes.c_ubyte]]:

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from datapipes import structure
+from datapipes.memory import batches_from
 from datapipes.seeds import derive
 from datapipes.structure import Pipe
 from reading_services.worker_info import WorkerInfo, set_worker_info
@@ -64,6 +65,7 @@ def work(job: Job) -> None:
         job.link.send(Failed(START, Failure.of(error, f"{where}, while it was starting")))
         return
     epochs = Epochs(graph, reset_fn, job.info)
+    batches_from(job.link.allocate)
 
     def of_epoch(order: Order) -> Pipe:
         _seed_globals(derive("worker", order.run.seed, order.run.epoch, job.info.worker_id))

@@ -8,7 +8,7 @@ time; whoever saves in between counts the elements since.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from time import perf_counter
@@ -19,13 +19,13 @@ from datapipes.cells import Table
 from datapipes.errors import UnsavableElement
 from datapipes.legacy import is_sharding, shard
 from datapipes.seeds import Run
-from datapipes.session import Session, segment
+from datapipes.session import Session
 from datapipes.sharding import SHARDING_PRIORITIES
 from datapipes.structure import Pipe
 from reading_services.service import graph_from
 from reading_services.worker_info import WorkerInfo
 from reading_services.workers.links import ProducerLink
-from reading_services.workers.protocol import Open, Producer, ToProducer, Window
+from reading_services.workers.protocol import Open, Producer, ProtocolError, ToProducer, Window
 
 _SHORT, _LONG = 0.0005, 0.002  # seconds that a chunk should take
 _LARGEST = 4096  # elements in a chunk
@@ -115,7 +115,6 @@ class Server:
         self._pack = pack
         self._failure = failure
         self._session: Session | None = None
-        self._elements: Iterator[Any] = iter(())
         self._pace = Pace()
         self._average = 64  # bytes of an element, as far as is known
         self._making = self._looking = 0.0
@@ -149,46 +148,56 @@ class Server:
         self._session = Session(self._open_graph(order), order.run, order.above)
         self._pace = Pace()
         self._making = self._looking = 0.0
-        self._elements = segment(self._session)
         for _ in range(order.behind):
             try:
-                next(self._elements, None)
+                next(self._session.iterator(), None)
             except Exception as error:
+                self._session.fail(error)
                 error.__traceback__ = None  # it was told when it was met
-                self._elements = segment(self._session)
 
     def _make(self) -> None:
         """Make a chunk, and send it with what ended it, if something did."""
+        session = self._opened()
         chunk: list[Any] = []
         wanted = max(1, min(self._pace.at_once, self._producer.room(self._average)))
-        error = None
+        error: BaseException | None = None
         started = perf_counter()
         try:
-            chunk.extend(islice(self._elements, wanted))
+            chunk.extend(islice(session.iterator(), wanted))  # by no generator of ours: it would hold the last one
         except BaseException as raised:
+            session.fail(raised)
             error = raised
-        took = perf_counter() - started
+        took, made = perf_counter() - started, len(chunk)
         self._making += took
-        self._pace.took(took, full=len(chunk) == self._pace.at_once)
-        if chunk:
-            self._send(chunk, look=error is None)
+        self._pace.took(took, full=made == self._pace.at_once)
+        if made and not self._send(chunk, look=error is None):
+            return
         if error is not None:
             self._fail(error)
-        elif len(chunk) < wanted:
+            del error  # its traceback holds this frame
+        elif made < wanted:
             self._link.send(self._producer.end())
 
-    def _send(self, chunk: list[Any], look: bool) -> None:
+    def _send(self, chunk: list[Any], look: bool) -> bool:
+        """Send elements, and let go of them; False if one could not be sent, which ends the opening."""
+        count = len(chunk)
         try:
             body, size = self._pack(chunk)
         except Exception as error:
-            if len(chunk) == 1:
-                raise
             error.__traceback__ = None
-            for element in chunk:  # to find the one, and to let those before it through
-                self._send([element], look=False)
-            return
-        self._average = max(size // len(chunk), 1)
-        self._link.send(self._producer.items(len(chunk), size, body, self._position() if look else None))
+            if count == 1:
+                self._fail(error)
+                return False
+            return all(self._send([element], look=False) for element in chunk)  # up to the one that it is
+        chunk.clear()
+        self._average = max(size // count, 1)
+        self._link.send(self._producer.items(count, size, body, self._position() if look else None))
+        return True
+
+    def _opened(self) -> Session:
+        if self._session is None:
+            raise ProtocolError("elements are asked for, and nothing is open")
+        return self._session
 
     def _position(self, in_any_case: bool = False) -> Table | None:
         session = self._session
@@ -212,6 +221,6 @@ class Server:
         self._link.send(self._producer.failed(self._failure(error), above))
 
     def _leave_session(self) -> None:
-        session, self._session, self._elements = self._session, None, iter(())
+        session, self._session = self._session, None
         if session is not None:
             session.close()

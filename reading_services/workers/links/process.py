@@ -58,24 +58,41 @@ class ProducerEnd:
             self._elements.send_bytes(_HEAD.pack(0) + pickle.dumps(frame, 5))
 
     def _packed(self, frame: Items) -> bytes:
+        """A frame as a message; its elements must be nobody's but the frame's by now."""
         data, buffers = frame.body
-        parts = [memoryview(data), *buffers]
-        sizes = [part.nbytes for part in parts]
-        slot = None
-        if sum(sizes) > _THROUGH_THE_PIPE:
-            if self._writer is None:
-                self._writer = arena.Writer(self._memory.fd)
-            slot = self._writer.put(parts)
-            if slot is None and not self._said:
-                self._said = True
-                warnings.warn(
-                    "the memory shared with the loader is full of elements that are still in use, so further ones go "
-                    "through a pipe, which is slower; give the reading service more arena_bytes, or keep fewer batches",
-                    stacklevel=2,
-                )
-        meta = pickle.dumps((replace(frame, body=None), slot, sizes), 5)
+        writer = self._arena()
+        offsets = [writer.reserved_at(buffer) for buffer in buffers]
+        parts = [buffer for buffer, offset in zip(buffers, offsets, strict=True) if offset is None]
+        buffers.clear()  # what lies in slots of its own is handed over, unless somebody else refers to it
+        places: list[Any] = [None if offset is None else writer.hand_over(offset) for offset in offsets]
+        rest = iter(parts)
+        copied = [next(rest) if place is None else place for place in places if type(place) is not tuple]
+        sizes = [len(data), *(part.nbytes for part in copied)]
+        slot = writer.put([memoryview(data), *copied]) if sum(sizes) > _THROUGH_THE_PIPE else None
+        if slot is None and sum(sizes) > _THROUGH_THE_PIPE:
+            self._say_it_is_full()
+        places = [place if type(place) is tuple else None for place in places]
+        meta = pickle.dumps((replace(frame, body=None), slot, sizes, places), 5)
         head = _HEAD.pack(len(meta)) + meta
-        return head if slot is not None else b"".join([head, *parts])
+        return head if slot is not None else b"".join([head, data, *copied])
+
+    def allocate(self, size: int) -> memoryview | None:
+        """Memory for a batch, in which it can travel."""
+        return self._arena().reserve(size)
+
+    def _arena(self) -> arena.Writer:
+        if self._writer is None:
+            self._writer = arena.Writer(self._memory.fd)
+        return self._writer
+
+    def _say_it_is_full(self) -> None:
+        if not self._said:
+            self._said = True
+            warnings.warn(
+                "the memory shared with the loader is full of elements that are still in use, so further ones go "
+                "through a pipe, which is slower; give the reading service more arena_bytes, or keep fewer batches",
+                stacklevel=2,
+            )
 
     def fileno(self) -> int:
         """What becomes readable when a frame has come, or when there will be none."""
@@ -150,9 +167,11 @@ class ConsumerEnd:
             frame: ToConsumer = pickle.loads(message[_HEAD.size :])
             return frame
         start = _HEAD.size + size
-        items, slot, sizes = pickle.loads(message[_HEAD.size : start])
-        memory = message[start:] if slot is None else self.open_memory().lease(*slot)
-        body = _Body(memory, sizes, aligned=slot is not None)
+        items, slot, sizes, places = pickle.loads(message[_HEAD.size : start])
+        lease = self.open_memory().lease
+        memory = message[start:] if slot is None else lease(*slot)
+        own = [None if place is None else lease(*place) for place in places]
+        body = _Body(memory, sizes, own, aligned=slot is not None)
         whole: Items = replace(items, body=body)
         return whole
 
@@ -170,11 +189,12 @@ class ConsumerEnd:
 class _Body:
     """Elements that have come and are not yet unpacked."""
 
-    __slots__ = ("_aligned", "_memory", "_sizes")
+    __slots__ = ("_aligned", "_memory", "_own", "_sizes")
 
-    def __init__(self, memory: memoryview, sizes: Sequence[int], aligned: bool) -> None:
-        self._memory = memory
+    def __init__(self, memory: memoryview, sizes: Sequence[int], own: list[Any], aligned: bool) -> None:
+        self._memory = memory  # of the pickle, and of the arrays that have no slot of their own
         self._sizes = sizes
+        self._own = own
         self._aligned = aligned
 
     def unpack(self) -> Any:
@@ -184,10 +204,11 @@ class _Body:
         for size in self._sizes:
             parts.append(self._memory[at : at + size])
             at += arena.aligned(size) if self._aligned else size
-        data, *buffers = parts
+        data, *shared = parts
         if not self._aligned:
-            buffers = [memoryview(bytearray(buffer)) for buffer in buffers]  # writable, and aligned
-        return unpack(data, buffers)
+            shared = [memoryview(bytearray(buffer)) for buffer in shared]  # writable, and aligned
+        rest = iter(shared)
+        return unpack(data, [next(rest) if buffer is None else buffer for buffer in self._own])
 
 
 class Pair:

@@ -1,0 +1,97 @@
+"""Gathering: a batch of rows is read at once, straight into the memory that the batch lies in.
+
+``rows.batch(n).collate()`` reads n elements one after the other, and then copies them side by side. Where the rows are
+those of a tensor, or of a data set that can give several at once (torch's ``__getitems__``), batching and reading
+commute: a batch of positions is made first, and what is at them is gathered. A session rewrites its private copy of the
+graph so, in front of a ``collate`` with torch's own function, for streams whose positions are known: a map-style pipe
+as a stream, shuffled or not, sharded or not (by then ``datapipes.pushdown`` has put reading below the shard).
+
+The elements are the same, in the same order. One difference can be seen: where ``__getitems__`` raises, the whole batch
+is lost, as it is in torch's DataLoader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch.utils.data import default_collate
+
+from datapipes import memory, structure
+from datapipes.chunk import DataChunk
+from datapipes.iter.batch import Batcher
+from datapipes.iter.from_map import MapToIterConverter
+from datapipes.iter.mapping import Collator
+from datapipes.iter.shuffle import Shuffler
+from datapipes.map.shuffle import Shuffler as MapShuffler
+from datapipes.map.wrapper import SequenceWrapper
+from datapipes.positions import Positions, Reader, ShuffledPositions
+from datapipes.structure import Pipe
+
+Gather = Callable[[Sequence[int]], Any]
+
+
+def gathering(end: Pipe) -> Pipe:
+    """The same graph, with batches gathered where they can be.
+
+    >>> from datapipes.map import SequenceWrapper
+    >>> rows = SequenceWrapper(torch.arange(6).view(3, 2)).to_iter_datapipe()
+    >>> list(rows.batch(2).collate())
+    [tensor([[0, 1], [2, 3]]), tensor([[4, 5]])]
+    """
+    return structure.rewrite(end, _rule)
+
+
+def _rule(stage: Pipe) -> Pipe:
+    if not (type(stage) is Collator and stage.fn is default_collate and stage.on_error == "raise"):
+        return stage
+    batcher = stage.datapipe
+    if not (type(batcher) is Batcher and batcher.wrapper_class in (DataChunk, list)):
+        return stage
+    found = _positions_and_rows(batcher.datapipe)
+    gather = None if found is None else _gather(found[1])
+    if found is None or gather is None:
+        return stage
+    new = structure.with_parents(stage, lambda _: structure.with_parents(batcher, lambda _: found[0]))
+    new.fn = gather
+    return new
+
+
+def _positions_and_rows(pipe: Pipe) -> tuple[Pipe, Pipe] | None:
+    """A stream of positions, and the stream of which they are the positions."""
+    if type(pipe) is Reader:
+        return pipe.datapipe, pipe.read
+    if type(pipe) is MapToIterConverter:
+        return Positions(pipe), pipe
+    if type(pipe) is MapShuffler:
+        order = object.__new__(ShuffledPositions)
+        structure.fill(order, pipe, lambda parent: parent)
+        rows = structure.with_parents(pipe, lambda parent: parent)
+        return order, rows.set_shuffle(False)
+    if type(pipe) is Shuffler and pipe._enabled and type(pipe.datapipe) is MapToIterConverter:
+        return structure.with_parents(pipe, Positions), pipe.datapipe
+    return None
+
+
+def _gather(rows: Pipe) -> Gather | None:
+    """A function from positions to the batch of what is there; None if rows can only be had one by one."""
+    if not isinstance(rows, MapToIterConverter | MapShuffler) or type(rows.indices) is not range:
+        return None
+    source: Any = rows.datapipe
+    data = source.sequence if type(source) is SequenceWrapper else source
+    if type(data) is torch.Tensor:
+        plain = data.layout is torch.strided and data.device.type == "cpu" and data.dim() and not data.requires_grad
+        return partial(_selected, data, rows.indices) if plain and min(rows.indices, default=0) >= 0 else None
+    several = getattr(data, "__getitems__", None)
+    return partial(_fetched, several, rows.indices) if callable(several) else None
+
+
+def _selected(data: torch.Tensor, indices: range, positions: Sequence[int]) -> torch.Tensor:
+    chosen = torch.tensor([indices[i] for i in positions])
+    return torch.index_select(data, 0, chosen, out=memory.empty((len(chosen), *data.shape[1:]), data.dtype))
+
+
+def _fetched(several: Callable[[list[int]], Sequence[Any]], indices: range, positions: Sequence[int]) -> Any:
+    return memory.collated(list(several([indices[i] for i in positions])))
