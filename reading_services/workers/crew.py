@@ -28,6 +28,7 @@ from reading_services.workers.members import Member, Worker, begin, end, file_fo
 from reading_services.workers.protocol import START, Failed, ToConsumer, Window
 from reading_services.workers.worker import Order
 
+_TO_START = 60.0  # seconds that a new worker may take before its first elements, beside the user's timeout
 _PATIENCE = 1.0  # seconds for a process that has closed its link to be gone
 
 
@@ -172,18 +173,24 @@ class Crew:
     def next_frame(self, numbers: Iterable[int]) -> tuple[int, ToConsumer]:
         """The next frame of one of these workers, whichever comes first."""
         asked = [worker for worker in self._running() if worker.number in set(numbers)]
-        until = None if self._plan.timeout is None else monotonic() + self._plan.timeout
+        started = monotonic()
         while True:
             for worker in asked:
                 if worker.frames:
                     return worker.number, worker.frames.popleft()
-            left = None if until is None else max(0.0, 1000 * (until - monotonic()))
-            found = [fd for fd, _ in self._events.poll(left)]
+            found = [fd for fd, _ in self._events.poll(self._patience(asked, started))]
             if not found:
                 raise self._too_slow(asked[0])
             ended = [self._take(fd) for fd in found]
             if not any(worker.frames for worker in asked) and (dead := next(filter(None, ended), None)) is not None:
                 raise self._died(dead)
+
+    def _patience(self, asked: list[Worker], since: float) -> float | None:
+        """How many milliseconds to wait; a worker that is only starting has to import first."""
+        if self._plan.timeout is None:
+            return None
+        seconds = self._plan.timeout + (0 if all(worker.has_spoken for worker in asked) else _TO_START)
+        return max(0.0, 1000 * (since + seconds - monotonic()))
 
     def _take(self, fd: int) -> Member | None:
         """Take the frame that has come over a link; the member whose end this is, if it is one."""
@@ -194,6 +201,7 @@ class Crew:
             frame = member.link.receive()
         except (EOFError, OSError):  # the latter where it died in the middle of a message
             return member
+        member.has_spoken = True
         if frame is not None and (current := member.consumer.receive(frame)) is not None:
             member.frames.append(current)
         return None

@@ -45,6 +45,8 @@ class Worker(Member):
     consumer: Consumer = field(default_factory=Consumer)
     frames: deque[ToConsumer] = field(default_factory=deque)
     """What has come and was not asked for yet."""
+    has_spoken: bool = False
+    """Whether anything has come since it was started."""
 
 
 def begin(context: Any, main: Any, job: Any, name: str) -> Any:

@@ -120,7 +120,7 @@ class _Raised:
 
 
 def _as_they_are(elements: list[Any]) -> tuple[Any, int]:
-    return _Elements(elements), 0
+    return _Elements(list(elements)), 0  # the worker empties its own list
 
 
 def _of_epoch(epochs: Epochs, order: Order) -> Pipe:
