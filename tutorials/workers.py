@@ -10,12 +10,9 @@ this file.
 
 import os
 import random
-import traceback
 import warnings
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Event
 from typing import Any
 
@@ -32,7 +29,6 @@ from loader2.random import SeedGenerator
 from reading_services import (
     MultiProcessingReadingService,
     ThreadingReadingService,
-    WorkerDied,
     WorkerInfo,
     get_worker_info,
 )
@@ -49,8 +45,6 @@ def main() -> None:
     random_numbers_of_an_element()
     the_same_graph_in_torch()
     resumed_in_the_middle()
-    an_error_in_a_worker()
-    a_worker_that_dies()
     threads_for_what_waits()
     one_stream_dealt_out()
 
@@ -246,63 +240,6 @@ def resumed_in_the_middle() -> None:
     assert len(rest) == len(again) > 0
     assert all(x.equal(x2) and y.equal(y2) for (x, y), (x2, y2) in zip(rest, again, strict=True))
     print(f"Resumed after 11 batches: the {len(again)} that were left are the same.")
-
-
-# -- what goes wrong ---------------------------------------------------------------------------------------------------
-
-
-def inverse(number: int) -> float:
-    return 1 / (number - 5)
-
-
-def an_error_in_a_worker() -> None:
-    """It comes in its turn, with its type, and the next element is the one after it."""
-    with in_workers(IterableWrapper(range(10)).sharding_filter().map(inverse)) as loader:
-        elements = iter(loader)
-        given: list[float] = []
-        said: list[str] = []
-        over_there = ""
-        try:
-            given.extend(elements)
-        except ZeroDivisionError as error:
-            said = "".join(traceback.format_exception_only(error)).splitlines()
-            over_there = str(error.__cause__)  # a traceback shows it, too
-        assert "in inverse" in over_there, "the traceback that the error had in its worker"
-        assert len(given) == 5
-        assert len(list(elements)) == 4
-    print("\nAn error in a worker:", *said, sep="\n  ")
-    assert "element 5 of .sharding_filter()" in "".join(said)
-    assert "in worker 1" in said[-1]
-
-
-class Fatal:
-    """Takes its process down once, as a crash in a library in C would."""
-
-    def __init__(self, mark: Path) -> None:
-        self.mark = mark
-
-    def __call__(self, number: int) -> int:
-        if number == 100 and not self.mark.exists():
-            self.mark.touch()
-            os._exit(9)
-        return number
-
-
-def a_worker_that_dies() -> None:
-    """It is an error that says how it died. Going on starts another one in its place, and nothing is lost."""
-    with TemporaryDirectory() as folder:
-        graph = IterableWrapper(range(200)).sharding_filter().map(Fatal(Path(folder) / "died"))
-        with in_workers(graph) as loader:
-            elements = iter(loader)
-            given: list[int] = []
-            try:
-                given.extend(elements)
-            except WorkerDied as error:
-                print(f"\nA worker that died: {error}")
-            assert (Path(folder) / "died").exists()
-            assert len(given) <= 100
-            assert given + list(elements) == list(range(200)), "the same epoch, on from where it was"
-            assert list(loader) == list(range(200)), "and the next one"
 
 
 # -- other places ------------------------------------------------------------------------------------------------------
