@@ -5,6 +5,7 @@ from reading_services.multi_process import MultiProcessingReadingService
 from reading_services.service import CheckpointableReadingServiceInterface, ReadingServiceInterface
 from reading_services.threads import ThreadingReadingService
 from reading_services.worker_info import WorkerInfo, get_worker_info
+from reading_services.workers.failures import WorkerDied, WorkerError, WorkerTimeout
 
 __all__ = [
     "CheckpointableReadingServiceInterface",
@@ -12,6 +13,9 @@ __all__ = [
     "MultiProcessingReadingService",
     "ReadingServiceInterface",
     "ThreadingReadingService",
+    "WorkerDied",
+    "WorkerError",
     "WorkerInfo",
+    "WorkerTimeout",
     "get_worker_info",
 ]

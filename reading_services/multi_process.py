@@ -34,7 +34,11 @@ class MultiProcessingReadingService(ReadingServiceInterface):
     Each worker takes its part at the graph's ``sharding_filter``. ``worker_prefetch_cnt`` and ``main_prefetch_cnt`` say
     how many elements may be made ahead, in each worker and for all together; of small ones there may be more.
     ``worker_init_fn(datapipe, worker_info)`` may change a worker's graph once, ``worker_reset_fn(datapipe, worker_info,
-    seed_generator)`` at the start of each epoch.
+    seed_generator)`` at the start of each epoch. Both return the graph to use.
+
+    ``in_order=False`` hands on what is there first. A worker that has sent nothing for ``timeout`` seconds while it was
+    waited for is a ``WorkerTimeout``, one that has gone a ``WorkerDied``; going on, or the next epoch, replaces the
+    latter. ``arena_bytes`` is the shared memory of each worker; elements that find no room in it are sent over a pipe.
 
     >>> from datapipes.iter import IterableWrapper
     >>> from loader2 import DataLoader2

@@ -21,7 +21,8 @@ class ThreadingReadingService(ReadingServiceInterface):
 
     For graphs that wait (for files, for a network), and for functions that release Python's lock. Elements are handed
     over as they are: nothing is pickled or copied. What the graph refers to is shared by all threads, generators of
-    random numbers that belong to nobody among it.
+    random numbers that belong to nobody among it: draw from generators of your own, made from the seeds that
+    ``worker_reset_fn`` is given, where that has to be repeatable.
 
     >>> from datapipes.iter import IterableWrapper
     >>> from loader2 import DataLoader2

@@ -1,7 +1,7 @@
-"""The tour behind `make demo`: load two CSV files, train on them, stop in the middle of an epoch and go on.
+"""The tour behind `make demo`: load two CSV files in two workers, train on them, stop in mid-epoch and go on.
 
-One learns what a pipeline looks like, that a seed decides the order of an epoch, and that training which was
-interrupted ends with the same weights, to the last bit, as training which was not.
+One learns what a pipeline looks like, that a seed decides the order of an epoch, workers or not, and that training
+which was interrupted ends with the same weights, to the last bit, as training which was not.
 """
 
 import random
@@ -19,11 +19,12 @@ from tqdm import tqdm
 from datapipes.graph import to_text
 from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
-from reading_services import InProcessReadingService
+from reading_services import MultiProcessingReadingService
 
 ROWS_PER_FILE = 20_000
 BATCH_SIZE = 64
-BATCHES = -(-2 * ROWS_PER_FILE // BATCH_SIZE)
+WORKERS = 2
+BATCHES = WORKERS * -(-2 * ROWS_PER_FILE // WORKERS // BATCH_SIZE)  # each worker makes batches of its own files
 EPOCHS = 3
 STOP_AFTER = 200  # batches of the epoch that is interrupted
 
@@ -38,11 +39,14 @@ def main() -> None:
         graph = batches_of(paths)
         print(f"The graph, its end first:\n\n{to_text(graph).replace(folder, '...')}\n")
         trainer = Trainer(graph)
-        print(f"Training on {2 * ROWS_PER_FILE:,} rows in batches of {BATCH_SIZE}:\n")
-        for epoch in range(EPOCHS):
-            trainer.loader.seed(epoch)
-            trainer.train_epoch(epoch)
-        interrupt_and_resume(trainer, graph, Path(folder) / "checkpoint.pt")
+        print(
+            f"Training on {2 * ROWS_PER_FILE:,} rows in batches of {BATCH_SIZE}, made in {WORKERS} worker processes:\n"
+        )
+        with trainer.loader:  # at its end the workers end
+            for epoch in range(EPOCHS):
+                trainer.loader.seed(epoch)
+                trainer.train_epoch(epoch)
+            interrupt_and_resume(trainer, graph, Path(folder) / "checkpoint.pt")
 
 
 def written(path: Path, seed: int) -> str:
@@ -56,9 +60,9 @@ def written(path: Path, seed: int) -> str:
 
 
 def batches_of(paths: list[str]) -> IterDataPipe[Batch]:
-    """The graph. Nothing is opened or read here: it says what the stream is."""
-    rows = IterableWrapper(paths).open_files().parse_csv()
-    return rows.shuffle().sharding_filter().map(numbers).batch(BATCH_SIZE).collate(tensors)
+    """The graph. Nothing is opened or read here: it says what the stream is. Workers share the files among them."""
+    rows = IterableWrapper(paths).shuffle().sharding_filter().open_files().parse_csv()
+    return rows.shuffle().map(numbers).batch(BATCH_SIZE).collate(tensors)
 
 
 def numbers(row: list[str]) -> list[float]:
@@ -76,7 +80,7 @@ class Trainer:
     def __init__(self, graph: IterDataPipe[Batch]) -> None:
         self.model = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 1))
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.05)
-        self.loader = DataLoader2(graph, reading_service=InProcessReadingService())
+        self.loader = DataLoader2(graph, reading_service=MultiProcessingReadingService(num_workers=WORKERS))
 
     def step(self, batch: Batch) -> float:
         """One step of the optimizer; the loss before it."""
@@ -129,16 +133,17 @@ def interrupt_and_resume(trainer: Trainer, graph: IterDataPipe[Batch], path: Pat
         trainer.step(batch)
 
     resumed = Trainer(graph)  # as in a new process: another model, another loader
-    resumed.restore(path)
-    restored = list(iter(resumed.loader))
+    with resumed.loader:
+        resumed.restore(path)
+        restored = list(resumed.loader)
     for batch in restored:
         resumed.step(batch)
 
     assert len(rest) == len(restored) == BATCHES - STOP_AFTER
     assert all(map(same, rest, restored))
     assert all(map(torch.equal, trainer.model.parameters(), resumed.model.parameters()))
-    print(f"Resumed in a new loader: the {len(restored)} batches that were left are the same to the last bit,")
-    print("and so are the weights after them.")
+    print(f"Resumed in a new loader, with new workers: the {len(restored)} batches that were left are the same")
+    print("to the last bit, and so are the weights after them.")
 
 
 def same(one: Batch, other: Batch) -> bool:
