@@ -54,7 +54,7 @@ def part_of(graph: Pipe, info: WorkerInfo, init_fn: Callable[[Any, WorkerInfo], 
     """
     graph = structure.unfold(graph)
     stages = structure.walk(graph)
-    dealt = {id(stage) for stage in stages if getattr(stage, "is_dealt", False)}
+    dealt = {id(stage) for stage in stages if getattr(type(stage), "is_dealt", False)}
     for stage in stages:
         if any(id(parent) in dealt for parent in structure.parents(stage)):
             dealt.add(id(stage))
