@@ -15,8 +15,8 @@ from reading_services.in_process import InProcessReadingService
 from reading_services.service import ReadingServiceInterface, ResetFn
 from reading_services.worker_info import WorkerInfo
 from reading_services.workers.crew import Crew, Plan
-from reading_services.workers.cut import dispatched_end, replicable_end, with_end_replaced
-from reading_services.workers.dispatched import Dispatched
+from reading_services.workers.cut import replicable_end, with_end_replaced
+from reading_services.workers.dispatched import without_dispatched
 from reading_services.workers.gather import Gathered
 from reading_services.workers.portable import needs_many_readers, needs_pickling
 from reading_services.workers.protocol import Window
@@ -111,12 +111,9 @@ class MultiProcessingReadingService(ReadingServiceInterface):
         end = replicable_end(datapipe)
         if end is None:
             return datapipe
-        dealt = dispatched_end(end)
-        if dealt is not None:
-            part = Dispatched(dealt)
-            worker_end = with_end_replaced(end, dealt, lambda _: part)
+        worker_end, dispatched = without_dispatched(end)
         plan = Plan(
-            end if dealt is None else worker_end,
+            worker_end,
             self.num_workers,
             self._context,
             Window(items=max(1, self.worker_prefetch_cnt + -(-self.main_prefetch_cnt // self.num_workers))),
@@ -124,7 +121,7 @@ class MultiProcessingReadingService(ReadingServiceInterface):
             self.worker_init_fn,
             self.worker_reset_fn,
             self.timeout,
-            dealt,
+            dispatched,
         )
         crew = Crew(plan)
         self._crew = crew

@@ -10,6 +10,7 @@ from datapipes.structure import Pipe
 from reading_services.multi_process import EpochFn, InitFn
 from reading_services.service import ReadingServiceInterface, ResetFn
 from reading_services.workers.cut import replicable_end, with_end_replaced
+from reading_services.workers.dispatched import without_dispatched
 from reading_services.workers.gather import Gathered
 from reading_services.workers.portable import needs_many_readers
 from reading_services.workers.protocol import Window
@@ -65,8 +66,11 @@ class ThreadingReadingService(ReadingServiceInterface):
         end = replicable_end(datapipe)
         if end is None:
             return datapipe
+        worker_end, dispatched = without_dispatched(end)
         window = Window(items=max(1, self.prefetch_cnt), small=0)
-        crew = ThreadCrew(end, self.num_workers, window, self.worker_init_fn, self.worker_reset_fn, self.timeout)
+        crew = ThreadCrew(
+            worker_end, self.num_workers, window, self.worker_init_fn, self.worker_reset_fn, self.timeout, dispatched
+        )
         self._crew = crew
         weakref.finalize(self, crew.close)
         self._gathered = Gathered(end, crew, self.in_order)

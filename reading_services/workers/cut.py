@@ -40,15 +40,17 @@ def replicable_end(graph: Pipe) -> Pipe | None:
 def dispatched_end(graph: Pipe) -> Pipe | None:
     """The end of the part that one process runs for all workers; None if nothing is dispatched.
 
-    It is the lowest stage that all ``sharding_round_robin_dispatch`` marks are above, or at, and through which alone
-    what is above it is read.
+    It is the first stage that all ``sharding_round_robin_dispatch`` marks are above, or at, and through which alone
+    what is above it is read. A stage that reads what is above it time and again (``cycle``) belongs to it: the workers
+    would not be at one about which time it is.
     """
     stages = structure.walk(graph)
     marks = {id(stage) for stage in stages if isinstance(stage, ShardingRoundRobinDispatcher)}
     if not marks:
         return None
+    marks |= {id(stage) for stage in stages if _opens_by_itself(stage) and marks & _at_or_above(stage)}
     for stage in stages:
-        above = {id(each) for each in structure.walk(stage)}
+        above = _at_or_above(stage)
         if marks <= above and not any(
             id(parent) in above and parent is not stage
             for reader in stages
@@ -57,6 +59,14 @@ def dispatched_end(graph: Pipe) -> Pipe | None:
         ):
             return stage
     return graph
+
+
+def _at_or_above(stage: Pipe) -> set[int]:
+    return {id(each) for each in structure.walk(stage)}
+
+
+def _opens_by_itself(stage: Pipe) -> bool:
+    return structure.is_native(stage) and bool(structure.parents(stage)) and not stage._reads()
 
 
 def with_end_replaced(graph: Pipe, end: Pipe, make: Callable[[Pipe], Pipe]) -> Pipe:

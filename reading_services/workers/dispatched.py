@@ -7,14 +7,18 @@ elements it has taken, and the position of the dispatcher as it was told last.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from operator import length_hint
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from datapipes import structure
 from datapipes.cells import Cell, Table, count, fields, table
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from datapipes.seeds import Run
+from datapipes.structure import Pipe
+from reading_services.workers.cut import dispatched_end, with_end_replaced
 from reading_services.workers.failures import WorkerDied
 from reading_services.workers.protocol import Consumer, Failed, Items, ToConsumer, ToProducer
 
@@ -39,13 +43,28 @@ class Share:
     reset: Any = None
 
 
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A worker says that it will not ask for its part of an opening."""
+
+    key: int
+    crowd: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mishap:
+    """In place of an element that the dispatcher could not make; the ones behind it follow."""
+
+    failure: Any
+
+
 class DispatchLink(Protocol):
     """The consumer's end of a worker's link with the dispatcher."""
 
     def send(self, frame: ToProducer) -> None:
         """Send a frame."""
 
-    def receive(self, wait: bool = True) -> ToConsumer | None:
+    def receive(self) -> ToConsumer:
         """The next frame; EOFError if there will be none."""
 
 
@@ -57,47 +76,105 @@ class Dispatched(IterDataPipe[T_co]):
 
     def __init__(self, graph: IterDataPipe[T_co]) -> None:
         self.graph = graph
+        self.asking = Asking()
+
+    def _open(self, at: Opening) -> Iterator[T_co]:
+        asking = self.asking
+        dealt = at.cell(lambda: Dealt(asking.stop))
+        if not dealt.asked:  # at once, because the others wait for it; after an exception it goes on with what came
+            dealt.asked = True
+            asking.ask(Share(asking.key, asking.crowd, at.run, dealt.above, dealt.before, dealt.taken, asking.reset))
+        return self._elements(dealt)
+
+    def _elements(self, dealt: Dealt) -> Iterator[T_co]:
+        while True:
+            yield from dealt.left
+            if (used_up := dealt.used_up()) is not None:
+                self.asking.used_up(used_up)
+            frame = self.asking.receive()
+            if isinstance(frame, Items):
+                mishap = dealt.take(frame)
+                if mishap is not None:
+                    raise mishap.failure.error()
+            elif isinstance(frame, Failed):
+                raise frame.error.error()
+            elif frame is not None:
+                return
+
+
+class Asking:
+    """A worker's link with the dispatcher, and what it asks for: one object for all openings of its graph."""
+
+    def __init__(self) -> None:
         self.link: DispatchLink | None = None
-        self.consumer = Consumer()
-        self.number = 0
         self.key = 0
         self.crowd: tuple[int, ...] = (0,)
         self.reset: Any = None
+        self._consumer = Consumer()
+        self._asked = 0  # the key of the last share that was asked for
 
-    def _open(self, at: Opening) -> Iterator[T_co]:
-        return self._elements(at.cell(lambda: Dealt(self._stop)), at.run)
+    def ask(self, share: Share | Absent) -> None:
+        """Begin an opening."""
+        self._asked = share.key
+        self._send(self._consumer.open(share))
 
-    def _elements(self, dealt: Dealt, run: Run) -> Iterator[T_co]:
-        link, consumer = self._link(), self.consumer
-        dealt.begin()
-        share = Share(self.key, self.crowd, run, dealt.above, dealt.before, dealt.taken, self.reset)
-        link.send(consumer.open(share))
-        while True:
-            try:
-                frame = link.receive()
-            except (EOFError, OSError):
-                raise WorkerDied("the process that deals out elements has gone") from None
-            current = None if frame is None else consumer.receive(frame)
-            if isinstance(current, Items):
-                yield from dealt.taking(current)
-                dealt.told(current.above)
-                if (credit := consumer.used_up(current)) is not None:
-                    link.send(credit)
-            elif isinstance(current, Failed):
-                dealt.taken += 1
-                dealt.told(current.above)
-                raise current.error.error()
-            elif current is not None:
-                return
+    def leave(self) -> None:
+        """The worker has done with its opening; if it has not asked for its part, it will not."""
+        if self.link is not None and self._asked < self.key:
+            with suppress(WorkerDied):
+                self.ask(Absent(self.key, self.crowd))
 
-    def _link(self) -> DispatchLink:
+    def receive(self) -> ToConsumer | None:
+        """The next frame; None if it belongs to an earlier opening."""
+        try:
+            frame = self._connected().receive()
+        except (EOFError, OSError):
+            raise _gone() from None
+        return self._consumer.receive(frame)
+
+    def used_up(self, frame: Items) -> None:
+        """Let the dispatcher go on."""
+        if (credit := self._consumer.used_up(frame)) is not None:
+            self._send(credit)
+
+    def stop(self) -> None:
+        """Nobody wants the rest."""
+        if self.link is not None and (frame := self._consumer.stop()) is not None:
+            with suppress(WorkerDied):
+                self._send(frame)
+
+    def _send(self, frame: ToProducer) -> None:
+        try:
+            self._connected().send(frame)
+        except OSError:
+            raise _gone() from None
+
+    def _connected(self) -> DispatchLink:
         if self.link is None:
             raise RuntimeError("this stage is read by a worker only")
         return self.link
 
-    def _stop(self) -> None:
-        if self.link is not None and (frame := self.consumer.stop()) is not None:
-            self.link.send(frame)
+
+def without_dispatched(end: Pipe) -> tuple[Pipe, Pipe | None]:
+    """What the workers run, and what the dispatcher runs for them, if anything is dispatched."""
+    dealt = dispatched_end(end)
+    if dealt is None:
+        return end, None
+    part: Pipe = Dispatched(dealt)
+    return with_end_replaced(end, dealt, lambda _: part), dealt
+
+
+def asking_of(graph: Pipe) -> Asking:
+    """The one through which all of a worker's graph asks; nobody does if nothing in it is dispatched."""
+    asking = Asking()
+    for stage in structure.walk(graph):
+        if isinstance(stage, Dispatched):
+            stage.asking = asking
+    return asking
+
+
+def _gone() -> WorkerDied:
+    return WorkerDied("the process that deals out elements has gone")
 
 
 class Dealt(Cell):
@@ -106,42 +183,43 @@ class Dealt(Cell):
     def __init__(self, stop: Callable[[], None]) -> None:
         self._stop = stop
         self._behind = 0
-        self._length = 0
-        self._left: Iterator[Any] = iter(())
+        self._frame: Items | None = None
+        self.asked = False
+        self.left: Iterator[Any] = iter(())
+        """What has come and was not taken yet."""
         self.above: Table | None = None
         self.before = 0
 
     @property
     def taken(self) -> int:
         """How many elements were taken in all."""
-        return self._behind + self._length - length_hint(self._left)
+        return self._behind + (0 if self._frame is None else self._frame.count - length_hint(self.left))
 
-    @taken.setter
-    def taken(self, number: int) -> None:
-        self._behind, self._length, self._left = number, 0, iter(())
-
-    def begin(self) -> None:
-        """Forget what has come and was not taken."""
-        self.taken = self.taken
-
-    def taking(self, frame: Items) -> Iterator[Any]:
-        """The elements of a frame."""
-        self.taken = self.taken
+    def take(self, frame: Items) -> Mishap | None:
+        """Elements have come, or what happened to one."""
         elements = frame.body.unpack()
-        self._length, self._left = len(elements), iter(elements)
-        return self._left
+        self._frame = frame
+        if type(elements[0]) is Mishap:
+            self.left = iter(())
+            return elements[0]
+        self.left = iter(elements)
+        return None
 
-    def told(self, position: Any) -> None:
-        """The dispatcher has said where it was."""
-        if position is not None:
-            self.above, self.before = position
+    def used_up(self) -> Items | None:
+        """The frame that was the last one, now that all of it was taken; it says where the dispatcher was."""
+        frame = self._frame
+        if frame is not None:
+            self._behind, self._frame = self._behind + frame.count, None
+            if frame.above is not None:
+                self.above, self.before = frame.above
+        return frame
 
     def save(self) -> dict[str, Any]:
         return {"above": self.above, "before": self.before, "taken": self.taken}
 
     def load(self, saved: Any) -> None:
         above, before, taken = fields(saved, "above", "before", "taken")
-        self.above, self.before, self.taken = table(above), count(before, "before"), count(taken, "taken")
+        self.above, self.before, self._behind = table(above), count(before, "before"), count(taken, "taken")
 
     def close(self) -> None:
         self._stop()

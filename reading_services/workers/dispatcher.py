@@ -2,27 +2,32 @@
 
 The dispatcher makes the elements of that part once and deals them out: element k is for worker k modulo their number.
 It serves each worker over a link of its own, with that link's window; the worker whose turn it is holds up the others
-when it is slow, so nothing has to be buffered without bound.
+when it is slow. Only when another one has nothing left to do more is dealt, and kept for those who are slow: a worker
+whose elements are all left out must not wait for one that, in the end, waits for it.
 
-Positions: with its elements a worker is told the dispatcher's position behind all elements that were dealt until then.
-A worker that resumes hands over what it was told and how many elements it has taken; the dispatcher begins at the
-earliest of these positions and passes over what the others have had. It begins when all who take part have asked.
+Positions: with its elements a worker is told the dispatcher's position behind all elements that were dealt until then,
+as long as looking at positions takes a small share of the time. A worker that resumes hands over what it was told and
+how many elements it has taken; the dispatcher begins at the earliest of these positions and passes over what the others
+have had. It begins when all who take part have asked, or have said that they will not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable
 from itertools import islice
 from time import perf_counter
 from typing import Any, Protocol
 
 from datapipes.cells import Table
-from datapipes.errors import UnsavableElement
-from datapipes.session import Session, segment
+from datapipes.errors import GraphError, UnsavableElement
+from datapipes.session import Session
 from datapipes.structure import Pipe
-from reading_services.workers.dispatched import Share
-from reading_services.workers.protocol import Open, Producer, ToConsumer, ToProducer, Window
+from reading_services.workers.dispatched import Absent, Mishap, Share
+from reading_services.workers.protocol import START, Open, Producer, ToConsumer, ToProducer, Window
 from reading_services.workers.worker import Pace, Packing
+
+_CHEAP = 0.05  # the share of the time that may go into looking at positions
 
 
 class Links(Protocol):
@@ -33,6 +38,32 @@ class Links(Protocol):
 
     def receive(self, wait: bool) -> tuple[int, ToProducer] | None:
         """A frame of some worker; None if there is none and nobody wants to wait. EOFError if all have gone."""
+
+
+class _Worker:
+    """What is known of one worker."""
+
+    def __init__(self, window: Window) -> None:
+        self.producer = Producer(window)
+        self.share: Share | None = None
+        self.kept: deque[tuple[int, int, Any, Any] | None] = deque()
+        """What was dealt to it and not yet sent: the contents of frames, and None for the end."""
+
+    @property
+    def takes_part(self) -> bool:
+        return self.producer.opening is not None and self.share is not None
+
+    @property
+    def starves(self) -> bool:
+        return not self.kept and self.producer.has_nothing
+
+    def room(self, size: int) -> int:
+        """How many elements of about this size it has room for."""
+        return self.producer.room(size) if self.producer.may_send and not self.kept else 0
+
+    def had(self, ordinal: int) -> bool:
+        """Whether it has had its element of this number before it resumed."""
+        return self.share is not None and ordinal < self.share.taken
 
 
 class Dispatcher:
@@ -48,22 +79,22 @@ class Dispatcher:
         failure: Callable[[BaseException], Any],
     ) -> None:
         self._links = links
-        self._count = workers
+        self._workers = [_Worker(window) for _ in range(workers)]
         self._open_graph = open_graph
-        self._producers = [Producer(window) for _ in range(workers)]
         self._pack = pack
         self._failure = failure
-        self._shares: dict[int, Share] = {}
+        self._key = START  # the opening that is asked for
+        self._absent: set[int] = set()  # who will not ask for its share of it
         self._session: Session | None = None
-        self._elements: Iterator[Any] = iter(())
         self._dealt = 0
         self._average = 64
         self._pace = Pace()
+        self._making = self._looking = 0.0
 
     def run(self) -> None:
         """Serve until all workers have gone."""
         try:
-            while not all(producer.gone for producer in self._producers):
+            while not all(worker.producer.gone for worker in self._workers):
                 room = self._room()
                 received = self._links.receive(wait=not room)
                 if received is not None:
@@ -75,93 +106,160 @@ class Dispatcher:
         finally:
             self._leave_session()
 
+    # -- who asks for what ---------------------------------------------------------------------------------------------
+
     def _receive(self, number: int, frame: ToProducer) -> None:
-        self._producers[number].receive(frame)
-        if not isinstance(frame, Open):
+        worker = self._workers[number]
+        worker.producer.receive(frame)
+        if isinstance(frame, Open):
+            self._asked(number, frame.order)
+        elif worker.producer.opening is None:
+            worker.kept.clear()
+        else:
+            self._send_kept(number)
+
+    def _asked(self, number: int, share: Share | Absent) -> None:
+        worker = self._workers[number]
+        worker.kept.clear()
+        if share.key < self._key:  # of an opening that has been abandoned meanwhile
+            self._links.send(number, worker.producer.end())
             return
-        share: Share = frame.order
-        if any(other.key != share.key for other in self._shares.values()):
-            self._leave_session()
-            self._shares.clear()
-            for other in self._active():
-                if other != number:  # it still waits for an element that nobody wants any more
-                    self._links.send(other, self._producers[other].end())
-        self._shares[number] = share
-        if set(self._shares) == set(share.crowd):
-            try:
-                self._begin()
-            except BaseException as error:
-                for number in self._active():
-                    self._links.send(number, self._producers[number].failed(self._failure(error)))
+        if share.key > self._key:
+            self._next_opening(share.key, number)
+        if isinstance(share, Absent):
+            self._absent.add(number)
+            self._links.send(number, worker.producer.end())
+        elif worker.share is not None:
+            self._refuse(number, GraphError("a stage reads more than once what is dispatched: dispatch what it gives"))
+            return
+        else:
+            worker.share = share
+        if self._session is None and {*self._absent, *self._with_shares()} >= set(share.crowd):
+            self._begin()
+
+    def _next_opening(self, key: int, asked_by: int) -> None:
+        self._leave_session()
+        self._key = key
+        self._absent.clear()
+        for number, worker in enumerate(self._workers):
+            if worker.producer.opening is not None and number != asked_by:  # it waits for what nobody wants any more
+                worker.kept.clear()
+                self._links.send(number, worker.producer.end())
+            worker.share = None
+
+    def _with_shares(self) -> list[int]:
+        return [number for number, worker in enumerate(self._workers) if worker.share is not None]
+
+    def _taking_part(self) -> list[int]:
+        return [number for number, worker in enumerate(self._workers) if worker.takes_part]
 
     def _begin(self) -> None:
-        first = min(self._shares.values(), key=lambda share: share.dealt)
-        self._leave_session()
-        self._session = Session(self._open_graph(first), first.run, first.above)
-        self._elements = segment(self._session)
+        shares = [worker.share for worker in self._workers if worker.share is not None]
+        if not shares:
+            return
+        first = min(shares, key=lambda share: share.dealt)
+        try:
+            self._session = Session(self._open_graph(first), first.run, first.above)
+        except BaseException as error:
+            for number in self._taking_part():
+                self._refuse(number, error)
         self._dealt = first.dealt
         self._pace = Pace()
+        self._making = self._looking = 0.0
 
-    def _active(self) -> list[int]:
-        return [number for number, producer in enumerate(self._producers) if producer.opening is not None]
+    def _refuse(self, number: int, error: BaseException) -> None:
+        self._links.send(number, self._workers[number].producer.failed(self._failure(error)))
+
+    # -- making and dealing --------------------------------------------------------------------------------------------
 
     def _room(self) -> int:
         """How many elements may be made now, those of workers who want no more among them."""
-        active = self._active()
-        if self._session is None or not active:
+        takers = self._taking_part()
+        if self._session is None or not takers:
             return 0
-        room = self._pace.at_once * self._count
-        for number in active:
-            producer = self._producers[number]
-            first = (number - self._dealt) % self._count  # how many come before the next one of this worker
-            room = min(room, first + self._count * (producer.room(self._average) if producer.may_send else 0))
-        return room
+        count = len(self._workers)
+        room, needed = self._pace.at_once * count, 0
+        for number in takers:
+            worker = self._workers[number]
+            before = (number - self._dealt) % count  # how many come before the next one of this worker
+            room = min(room, before + count * worker.room(self._average))
+            if worker.starves:
+                needed = max(needed, before + 1)
+        return max(room, needed)
 
     def _make(self, room: int) -> None:
+        session = self._session
+        if session is None:
+            return
         chunk: list[Any] = []
         error = None
         started = perf_counter()
         try:
-            chunk.extend(islice(self._elements, room))
+            chunk.extend(islice(session.iterator(), room))
         except BaseException as raised:
+            session.fail(raised)
             error = raised
-        self._pace.took(perf_counter() - started, full=len(chunk) == self._pace.at_once * self._count)
-        first, self._dealt = self._dealt, self._dealt + len(chunk)
-        position = None if error is not None else self._position()
-        for number in self._active():
-            offset = (number - first) % self._count
-            had = max(0, self._shares[number].taken - (first + offset) // self._count)
-            part = chunk[offset :: self._count][had:]
-            if part:
-                body, size = self._pack(part)
-                self._average = max(size // len(part), 1)
-                self._links.send(number, self._producers[number].items(len(part), size, body, position))
+        took, made = perf_counter() - started, len(chunk)
+        self._making += took
+        self._pace.took(took, full=made == self._pace.at_once * len(self._workers))
+        self._dealt += made
+        self._deal(chunk, self._dealt - made, None if error is not None else self._position())
         if error is not None:
-            self._fail(error)
-        elif len(chunk) < room:
-            for number in self._active():
-                self._links.send(number, self._producers[number].end())
+            self._dealt += 1
+            self._deal([Mishap(self._failure(error))], self._dealt - 1, self._position(in_any_case=True))
+            del error  # its traceback holds this frame
+        elif made < room:
+            for number in self._taking_part():
+                self._workers[number].kept.append(None)
+                self._send_kept(number)
             self._leave_session()
 
-    def _fail(self, error: BaseException) -> None:
-        """Tell the worker whose element it was; the others go on."""
-        turn = self._dealt % self._count
-        had = self._shares[turn].taken > self._dealt // self._count if turn in self._shares else True
-        self._dealt += 1
-        position = self._position()
-        if self._session is not None:
-            self._elements = segment(self._session)
-        producer = self._producers[turn]
-        if producer.opening is not None and not had:
-            self._links.send(turn, producer.failed(self._failure(error), position))
+    def _deal(self, chunk: list[Any], first: int, position: tuple[Table, int] | None) -> None:
+        """Give each worker its part of the elements from the given number on."""
+        count = len(self._workers)
+        for number in self._taking_part():
+            offset = (number - first) % count
+            part = chunk[offset::count]
+            had = sum(self._workers[number].had((first + offset) // count + i) for i in range(len(part)))
+            if part[had:]:
+                self._keep(number, part[had:], position)
+                self._send_kept(number)
 
-    def _position(self) -> tuple[Table, int] | None:
+    def _keep(self, number: int, part: list[Any], position: tuple[Table, int] | None) -> None:
         try:
-            return None if self._session is None else (self._session.table(), self._dealt)
+            body, size = self._pack(part)
+        except Exception as error:
+            error.__traceback__ = None
+            if len(part) == 1:
+                self._keep(number, [Mishap(self._failure(error))], position)
+            else:
+                for element in part:  # one of them cannot be sent; whoever resumes in between passes over the others
+                    self._keep(number, [element], None)
+            return
+        self._average = max(size // len(part), 1)
+        self._workers[number].kept.append((len(part), size, body, position))
+
+    def _send_kept(self, number: int) -> None:
+        worker = self._workers[number]
+        while worker.kept and worker.producer.opening is not None:
+            if worker.kept[0] is not None and not worker.producer.may_send:
+                return
+            entry = worker.kept.popleft()
+            self._links.send(number, worker.producer.end() if entry is None else worker.producer.items(*entry))
+
+    def _position(self, in_any_case: bool = False) -> tuple[Table, int] | None:
+        session = self._session
+        if session is None or not (in_any_case or self._looking <= _CHEAP * self._making):
+            return None
+        started = perf_counter()
+        try:
+            return session.table(), self._dealt
         except UnsavableElement:
             return None
+        finally:
+            self._looking += perf_counter() - started
 
     def _leave_session(self) -> None:
-        session, self._session, self._elements = self._session, None, iter(())
+        session, self._session = self._session, None
         if session is not None:
             session.close()

@@ -20,15 +20,14 @@ from typing import Any
 
 import torch
 
-from datapipes import structure
 from datapipes.memory import batches_from
 from datapipes.seeds import derive
 from datapipes.structure import Pipe
 from reading_services.worker_info import WorkerInfo, set_worker_info
-from reading_services.workers.dispatched import Dispatched, Share
+from reading_services.workers.dispatched import Share, asking_of
 from reading_services.workers.dispatcher import Dispatcher
 from reading_services.workers.failures import Failure
-from reading_services.workers.links.process import ConsumerEnd, ProducerEnd, ProducerEnds, SharedFd
+from reading_services.workers.links.process import ConsumerEnd, Drained, ProducerEnd, ProducerEnds, SharedFd
 from reading_services.workers.packing import pack
 from reading_services.workers.protocol import START, Failed, Window
 from reading_services.workers.worker import Epochs, Order, Server, part_of
@@ -58,9 +57,8 @@ def work(job: Job) -> None:
     try:
         graph, init_fn, reset_fn = job.graph if isinstance(job.graph, tuple) else pickle.loads(job.graph)
         graph = part_of(graph, job.info, init_fn)
-        dealt = [stage for stage in structure.walk(graph) if isinstance(stage, Dispatched)]
-        for stage in dealt:
-            stage.link = job.dispatch
+        asking = asking_of(graph)
+        asking.link = None if job.dispatch is None else Drained(job.dispatch)
     except BaseException as error:
         job.link.send(Failed(START, Failure.of(error, f"{where}, while it was starting")))
         return
@@ -69,11 +67,10 @@ def work(job: Job) -> None:
 
     def of_epoch(order: Order) -> Pipe:
         _seed_globals(derive("worker", order.run.seed, order.run.epoch, job.info.worker_id))
-        for stage in dealt:
-            stage.key, stage.crowd, stage.reset = order.key, order.crowd, order.reset
+        asking.key, asking.crowd, asking.reset = order.key, order.crowd, order.reset
         return epochs.graph_of(order.reset)
 
-    Server(job.link, of_epoch, job.window, _packed, partial(Failure.of, where=where)).run()
+    Server(job.link, of_epoch, job.window, _packed, partial(Failure.of, where=where), asking.leave).run()
 
 
 @dataclass

@@ -150,6 +150,11 @@ class Producer:
         """Whether a frame of elements may be sent now."""
         return self.opening is not None and (not self._under_way or self.room(0) > 0)
 
+    @property
+    def has_nothing(self) -> bool:
+        """Whether all that was sent has been used up, and more is wanted."""
+        return self.opening is not None and not self._under_way
+
     def room(self, size: int) -> int:
         """How many elements of about ``size`` bytes the next frame may hold; at least one while it may be sent."""
         if self._bytes >= self.window.most:

@@ -9,15 +9,19 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from queue import Empty, SimpleQueue
+from time import monotonic
 from typing import Any
 
+from datapipes import structure
 from datapipes.structure import Pipe
 from reading_services.worker_info import WorkerInfo, set_worker_info
+from reading_services.workers.dispatched import Asking, Share, asking_of
+from reading_services.workers.dispatcher import Dispatcher
 from reading_services.workers.failures import WorkerTimeout
-from reading_services.workers.links.inline import ConsumerEnd, pair
+from reading_services.workers.links.inline import ConsumerEnd, DealtEnd, DispatcherEnds, pair
 from reading_services.workers.protocol import Consumer, ToConsumer, Window
 from reading_services.workers.worker import Epochs, Order, Server, part_of
 
@@ -37,27 +41,46 @@ class ThreadCrew:
     """All worker threads of a service."""
 
     def __init__(
-        self, graph: Pipe, count: int, window: Window, init_fn: Any, reset_fn: Any, timeout: float | None
+        self,
+        graph: Pipe,
+        count: int,
+        window: Window,
+        init_fn: Any,
+        reset_fn: Any,
+        timeout: float | None,
+        dispatched: Pipe | None = None,
     ) -> None:
         self.count = count
         self._timeout = timeout
+        self._opening = 0
         self._arrived: SimpleQueue[tuple[int, ToConsumer]] = SimpleQueue()
         self._workers: list[_Worker] = []
-        for number in range(count):
-            info = WorkerInfo(count, number)
-            epochs = Epochs(part_of(graph, info, init_fn), reset_fn, info)
+        self._dispatcher: threading.Thread | None = None
+        self._ends = DispatcherEnds(count)
+        parts = [part_of(graph, WorkerInfo(count, number), init_fn) for number in range(count)]
+        for number, part in enumerate(parts):
             here, there = pair(self._arrived, number)
-            server = Server(there, partial(_of_epoch, epochs), window, _as_they_are, _Raised)
-            thread = threading.Thread(target=_serve, args=(server, info), name=f"loader2 worker {number}", daemon=True)
-            thread.start()
-            self._workers.append(_Worker(number, here, thread))
+            asking = asking_of(part)
+            if dispatched is not None:
+                asking.link = DealtEnd(self._ends, number)
+            info = WorkerInfo(count, number)
+            of_epoch = partial(_of_epoch, Epochs(part, reset_fn, info), asking)
+            server = Server(there, of_epoch, window, _as_they_are, _Raised, asking.leave)
+            self._workers.append(_Worker(number, here, _begun(server, info, f"worker {number}")))
+        if dispatched is not None:
+            info = WorkerInfo(count, 0)
+            of_share = partial(_of_share, Epochs(structure.unfold(dispatched), reset_fn, info))
+            dispatcher = Dispatcher(self._ends, count, of_share, window, _as_they_are, _Raised)
+            self._dispatcher = _begun(dispatcher, info, "dispatcher")
 
     def open(self, orders: Sequence[Order | None]) -> None:
         """Begin an opening on the workers that are given an order."""
+        self._opening += 1
+        crowd = tuple(number for number, order in enumerate(orders) if order is not None)
         for worker, order in zip(self._workers, orders, strict=True):
+            worker.frames.clear()
             if order is not None:
-                worker.frames.clear()
-                worker.link.send(worker.consumer.open(order))
+                worker.link.send(worker.consumer.open(replace(order, key=self._opening, crowd=crowd)))
 
     def stop(self) -> None:
         """Say that nobody wants the rest of the opening."""
@@ -92,11 +115,14 @@ class ThreadCrew:
     def close(self) -> None:
         """Have all threads leave; calling it again does nothing."""
         workers, self._workers = self._workers, []
+        dispatcher, self._dispatcher = self._dispatcher, None
         for worker in workers:
             worker.link.send(worker.consumer.close())
-        for worker in workers:
-            if worker.thread is not threading.current_thread():
-                worker.thread.join(_PATIENCE)
+        self._ends.close()
+        until = monotonic() + _PATIENCE
+        for thread in [*(worker.thread for worker in workers), *([] if dispatcher is None else [dispatcher])]:
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, until - monotonic()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +149,22 @@ def _as_they_are(elements: list[Any]) -> tuple[Any, int]:
     return _Elements(list(elements)), 0  # the worker empties its own list
 
 
-def _of_epoch(epochs: Epochs, order: Order) -> Pipe:
+def _of_epoch(epochs: Epochs, asking: Asking, order: Order) -> Pipe:
+    asking.key, asking.crowd, asking.reset = order.key, order.crowd, order.reset
     return epochs.graph_of(order.reset)
 
 
-def _serve(server: Server, info: WorkerInfo) -> None:
-    set_worker_info(info)
-    server.run()
+def _of_share(epochs: Epochs, share: Share) -> Pipe:
+    return epochs.graph_of(share.reset)
+
+
+def _begun(loop: Server | Dispatcher, info: WorkerInfo, name: str) -> threading.Thread:
+    """A thread that runs a loop."""
+
+    def run() -> None:
+        set_worker_info(info)
+        loop.run()
+
+    thread = threading.Thread(target=run, name=f"loader2 {name}", daemon=True)
+    thread.start()
+    return thread

@@ -54,7 +54,7 @@ def part_of(graph: Pipe, info: WorkerInfo, init_fn: Callable[[Any, WorkerInfo], 
     """
     graph = structure.unfold(graph)
     stages = structure.walk(graph)
-    dealt = {id(stage) for stage in stages if getattr(stage, "is_dealt", False)}
+    dealt = {id(stage) for stage in stages if getattr(type(stage), "is_dealt", False)}
     for stage in stages:
         if any(id(parent) in dealt for parent in structure.parents(stage)):
             dealt.add(id(stage))
@@ -99,7 +99,11 @@ class Pace:
 
 
 class Server:
-    """One worker's loop. ``open_graph`` gives the graph of an epoch, ``failure`` makes an error ready for the link."""
+    """One worker's loop.
+
+    ``open_graph`` gives the graph of an epoch, ``failure`` makes an error ready for the link, and ``left`` is called
+    when an opening is over.
+    """
 
     def __init__(
         self,
@@ -108,8 +112,10 @@ class Server:
         window: Window,
         pack: Packing,
         failure: Callable[[BaseException], Any],
+        left: Callable[[], None] = lambda: None,
     ) -> None:
         self._link = link
+        self._left = left
         self._open_graph = open_graph
         self._producer = Producer(window)
         self._pack = pack
@@ -177,6 +183,7 @@ class Server:
             del error  # its traceback holds this frame
         elif made < wanted:
             self._link.send(self._producer.end())
+            self._leave_session()
 
     def _send(self, chunk: list[Any], look: bool) -> bool:
         """Send elements, and let go of them; False if one could not be sent, which ends the opening."""
@@ -219,8 +226,10 @@ class Server:
             except Exception as another:
                 error.add_note(f"  and its position could not be saved: {another!r}")
         self._link.send(self._producer.failed(self._failure(error), above))
+        self._leave_session()  # whoever deals out elements must not wait for this worker any more
 
     def _leave_session(self) -> None:
         session, self._session = self._session, None
         if session is not None:
             session.close()
+        self._left()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
-from reading_services.workers.protocol import ToConsumer, ToProducer
+from reading_services.workers.protocol import Close, ToConsumer, ToProducer
 
 Arrivals: TypeAlias = SimpleQueue[tuple[int, ToConsumer]]
 
@@ -40,6 +40,48 @@ class ConsumerEnd:
 
     def send(self, frame: ToProducer) -> None:
         self._control.put(frame)
+
+
+class DispatcherEnds:
+    """The ends that a dispatcher has in its thread, of its links with all workers."""
+
+    def __init__(self, workers: int) -> None:
+        self.asked: SimpleQueue[tuple[int, ToProducer]] = SimpleQueue()
+        self.dealt: list[SimpleQueue[ToConsumer | None]] = [SimpleQueue() for _ in range(workers)]
+
+    def send(self, number: int, frame: ToConsumer) -> None:
+        self.dealt[number].put(frame)
+
+    def receive(self, wait: bool) -> tuple[int, ToProducer] | None:
+        try:
+            return self.asked.get(block=wait)
+        except Empty:
+            return None
+
+    def close(self) -> None:
+        """Have the dispatcher leave, and whoever waits for it."""
+        for number, dealt in enumerate(self.dealt):
+            self.asked.put((number, Close()))
+            dealt.put(None)
+
+
+class DealtEnd:
+    """The end of a link with the dispatcher in a worker's thread."""
+
+    def __init__(self, ends: DispatcherEnds, number: int) -> None:
+        self._ends = ends
+        self._number = number
+
+    def send(self, frame: ToProducer) -> None:
+        self._ends.asked.put((self._number, frame))
+
+    def receive(self) -> ToConsumer:
+        """The next frame; EOFError if there will be none."""
+        frame = self._ends.dealt[self._number].get()
+        if frame is None:
+            self._ends.dealt[self._number].put(None)
+            raise EOFError
+        return frame
 
 
 def pair(arrivals: Arrivals, number: int) -> tuple[ConsumerEnd, ProducerEnd]:

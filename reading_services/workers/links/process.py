@@ -10,11 +10,13 @@ import os
 import pickle
 import select
 import struct
+import threading
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import DupFd
+from queue import SimpleQueue
 from typing import Any
 
 from reading_services.workers import arena
@@ -184,6 +186,33 @@ class ConsumerEnd:
     def close(self) -> None:
         self._control.close()
         self._elements.close()
+
+
+class Drained:
+    """The consumer's end, read by a thread: who sends never waits because its frames are not looked at."""
+
+    def __init__(self, end: ConsumerEnd) -> None:
+        self._end = end
+        self._frames: SimpleQueue[ToConsumer | None] = SimpleQueue()
+        threading.Thread(target=self._drain, name="dispatched elements", daemon=True).start()
+
+    def send(self, frame: ToProducer) -> None:
+        self._end.send(frame)
+
+    def receive(self) -> ToConsumer:
+        """The next frame; EOFError if there will be none."""
+        frame = self._frames.get()
+        if frame is None:
+            self._frames.put(None)
+            raise EOFError
+        return frame
+
+    def _drain(self) -> None:
+        try:
+            while (frame := self._end.receive()) is not None:
+                self._frames.put(frame)
+        except (EOFError, OSError):
+            self._frames.put(None)
 
 
 class _Body:
