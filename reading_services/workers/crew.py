@@ -64,6 +64,9 @@ class Crew:
         self._owner = os.getpid()
         self._lock = threading.Lock()
 
+    def __repr__(self) -> str:
+        return f"{self.count} worker processes"
+
     def _to_send(self, job: Any) -> Any:
         return job if self._plan.context.get_start_method() == "fork" else cloudpickle.dumps(job)
 

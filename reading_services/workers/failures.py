@@ -52,10 +52,7 @@ class Failure:
         trace = "".join(traceback.format_exception(error))
         text = "".join(traceback.format_exception_only(error)).strip()
         try:
-            file = io.BytesIO()
-            _Pickler(file, 5).dump(error)
-            put_together = pickle.loads(file.getvalue())
-            pickled = file.getvalue() if type(put_together) is type(error) else None
+            pickled = _pickled(error)
         except Exception as problem:
             pickled = None
             text += f"\n(it could not be sent as it was: {problem!r:.200})"
@@ -72,14 +69,43 @@ class Failure:
         return error
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+def _pickled(error: BaseException) -> bytes:
+    """A pickle from which an error can be made again: by the names of classes, and by value those that have none."""
+    try:
+        return _tried(error, _Pickler)
+    except Exception as problem:
+        problem.__traceback__ = None
+        return _tried(error, _CloudPickler)
+
+
+def _tried(error: BaseException, pickler: Any) -> bytes:
+    file = io.BytesIO()
+    pickler(file, 5).dump(error)
+    made = pickle.loads(file.getvalue())
+    if type(made) is not type(error):
+        raise TypeError(f"it came back as {type(made).__name__}")
+    return file.getvalue()
+
+
+def _taken_apart(obj: Any) -> Any:
+    """An exception as what it is made of; NotImplemented for anything else."""
+    if not isinstance(obj, BaseException):
+        return NotImplemented
+    kind = type(obj)
+    builtin: Any = next(base for base in kind.__mro__ if base.__module__ == "builtins")
+    _, arguments, *state = builtin.__reduce__(obj)
+    return _put_together, (kind, builtin, arguments, state[0] if state else None)
+
+
+class _Pickler(pickle.Pickler):
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, BaseException):
-            kind = type(obj)
-            builtin: Any = next(base for base in kind.__mro__ if base.__module__ == "builtins")
-            _, arguments, *state = builtin.__reduce__(obj)
-            return _put_together, (kind, builtin, arguments, state[0] if state else None)
-        return super().reducer_override(obj)
+        return _taken_apart(obj)
+
+
+class _CloudPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+    def reducer_override(self, obj: Any) -> Any:
+        apart = _taken_apart(obj)
+        return super().reducer_override(obj) if apart is NotImplemented else apart
 
 
 def _put_together(kind: Any, builtin: Any, arguments: tuple[Any, ...], state: Any) -> BaseException:

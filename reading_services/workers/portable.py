@@ -22,7 +22,7 @@ def needs_many_readers(graph: Pipe, workers: int) -> None:
     """Refuse sources that only one can read; warn of a graph whose elements everybody would give."""
     if workers < 2:
         return
-    stages = structure.walk(graph)
+    stages = structure.walk_by(_read_by_all, graph)
     for stage in stages:
         if isinstance(stage, IterableWrapper) and _can_be_read_once(stage.iterable):
             raise GraphError(
@@ -36,6 +36,11 @@ def needs_many_readers(graph: Pipe, workers: int) -> None:
             "stages (a class that takes its worker's part by itself says so by having a method apply_sharding)",
             stacklevel=4,
         )
+
+
+def _read_by_all(stage: Pipe) -> list[Pipe]:
+    """What stands above a stage in every worker: what is dispatched is read by one process for all."""
+    return [] if isinstance(stage, ShardingRoundRobinDispatcher) else structure.parents(stage)
 
 
 def _can_be_read_once(data: object) -> bool:

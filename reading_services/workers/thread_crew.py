@@ -73,6 +73,9 @@ class ThreadCrew:
             dispatcher = Dispatcher(self._ends, count, of_share, window, _as_they_are, _Raised)
             self._dispatcher = _begun(dispatcher, info, "dispatcher")
 
+    def __repr__(self) -> str:
+        return f"{self.count} worker threads"
+
     def open(self, orders: Sequence[Order | None]) -> None:
         """Begin an opening on the workers that are given an order."""
         self._opening += 1
