@@ -134,7 +134,8 @@ class DataLoader2(Generic[T_co]):
 
     def __len__(self) -> int:
         try:
-            return len(self.datapipe)
+            service = None if self._initialized else self.reading_service
+            return service.length(self.datapipe) if isinstance(service, ReadingServiceInterface) else len(self.datapipe)
         except TypeError as error:
             raise TypeError(f"the length of this DataLoader2 is not known beforehand: {error}") from None
 

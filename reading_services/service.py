@@ -39,6 +39,13 @@ class ReadingServiceInterface(ABC):
     def initialize(self, datapipe: Any) -> Any:
         """Prepare a graph, once, before the first epoch; the graph to iterate. The graph given may be changed."""
 
+    def length(self, datapipe: Any) -> int:
+        """How many elements an epoch of a graph gives when it runs here; TypeError if that is not known beforehand.
+
+        Asked before ``initialize``; afterwards the graph that it returned is asked.
+        """
+        return len(datapipe)
+
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         """Prepare an epoch; may return a function that the loader applies to its graph.
 

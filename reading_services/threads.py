@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from datapipes.errors import BadArgument
@@ -10,7 +12,7 @@ from datapipes.structure import Pipe
 from reading_services.multi_process import EpochFn, InitFn
 from reading_services.service import ReadingServiceInterface, ResetFn
 from reading_services.workers.cut import replicable_end, with_end_replaced
-from reading_services.workers.dispatched import without_dispatched
+from reading_services.workers.dispatched import length_of_parts, without_dispatched
 from reading_services.workers.gather import Gathered
 from reading_services.workers.portable import needs_many_readers
 from reading_services.workers.protocol import Window
@@ -73,8 +75,18 @@ class ThreadingReadingService(ReadingServiceInterface):
         )
         self._crew = crew
         weakref.finalize(self, crew.close)
-        self._gathered = Gathered(end, crew, self.in_order)
+        self._gathered = Gathered(end, crew, self.in_order, self._length_of(end))
         return with_end_replaced(datapipe, end, lambda _: self._gathered)
+
+    def length(self, datapipe: Pipe) -> int:
+        end = replicable_end(datapipe)
+        if end is None:
+            return len(datapipe)
+        makers: Any = None
+        return len(with_end_replaced(datapipe, end, lambda end: Gathered(end, makers, length=self._length_of(end))))
+
+    def _length_of(self, end: Pipe) -> Callable[[], int]:
+        return partial(length_of_parts, end, self.num_workers, self.worker_init_fn, self.worker_reset_fn)
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         if self._gathered is not None and self.worker_reset_fn is not None:

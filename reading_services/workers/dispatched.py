@@ -6,23 +6,31 @@ elements it has taken, and the position of the dispatcher as it was told last.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import length_hint
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from datapipes import structure
 from datapipes.cells import Cell, Table, count, fields, table
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from datapipes.seeds import Run
+from datapipes.sharding import shard_length
 from datapipes.structure import Pipe
+from reading_services.worker_info import WorkerInfo
 from reading_services.workers.cut import dispatched_end, with_end_replaced
 from reading_services.workers.failures import WorkerDied
 from reading_services.workers.protocol import Consumer, Failed, Items, ToConsumer, ToProducer
+from reading_services.workers.worker import part_of
 
 T_co = TypeVar("T_co", covariant=True)
+
+
+DEALT: Final = "dispatched: "
+"""What a worker puts before the stages of the dispatcher, whose errors are counted by all workers alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +85,7 @@ class Dispatched(IterDataPipe[T_co]):
     def __init__(self, graph: IterDataPipe[T_co]) -> None:
         self.graph = graph
         self.asking = Asking()
+        self.dealt_to: tuple[int, int] = (1, 0)  # how many workers, and which this is
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         asking = self.asking
@@ -84,14 +93,16 @@ class Dispatched(IterDataPipe[T_co]):
         if not dealt.asked:  # at once, because the others wait for it; after an exception it goes on with what came
             dealt.asked = True
             asking.ask(Share(asking.key, asking.crowd, at.run, dealt.above, dealt.before, dealt.taken, asking.reset))
-        return self._elements(dealt)
+        return self._elements(dealt, at.run.errors)
 
-    def _elements(self, dealt: Dealt) -> Iterator[T_co]:
+    def _elements(self, dealt: Dealt, errors: Counter[str]) -> Iterator[T_co]:
         while True:
             yield from dealt.left
             if (used_up := dealt.used_up()) is not None:
                 self.asking.used_up(used_up)
             frame = self.asking.receive()
+            if frame is not None and frame.errors:
+                errors.update({DEALT + stage: n - errors[DEALT + stage] for stage, n in frame.errors.items()})
             if isinstance(frame, Items):
                 mishap = dealt.take(frame)
                 if mishap is not None:
@@ -100,6 +111,9 @@ class Dispatched(IterDataPipe[T_co]):
                 raise frame.error.error()
             elif frame is not None:
                 return
+
+    def __len__(self) -> int:
+        return shard_length(len(self.graph), *self.dealt_to)
 
 
 class Asking:
@@ -162,6 +176,21 @@ def without_dispatched(end: Pipe) -> tuple[Pipe, Pipe | None]:
         return end, None
     part: Pipe = Dispatched(dealt)
     return with_end_replaced(end, dealt, lambda _: part), dealt
+
+
+def length_of_parts(end: Pipe, workers: int, *changes: Any) -> int:
+    """How many elements all workers give together; ``changes`` are functions that may change their graphs."""
+    if any(change is not None for change in changes):
+        raise TypeError("worker_init_fn and worker_reset_fn may change how many elements the workers give")
+    whole, _ = without_dispatched(end)
+    length = 0
+    for number in range(workers):
+        part = part_of(whole, WorkerInfo(workers, number), None)
+        for stage in structure.walk(part):
+            if isinstance(stage, Dispatched):
+                stage.dealt_to = workers, number
+        length += len(part)
+    return length
 
 
 def asking_of(graph: Pipe) -> Asking:

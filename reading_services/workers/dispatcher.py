@@ -13,8 +13,10 @@ have had. It begins when all who take part have asked, or have said that they wi
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 from time import perf_counter
 from typing import Any, Protocol
@@ -46,8 +48,14 @@ class _Worker:
     def __init__(self, window: Window) -> None:
         self.producer = Producer(window)
         self.share: Share | None = None
-        self.kept: deque[tuple[int, int, Any, Any] | None] = deque()
-        """What was dealt to it and not yet sent: the contents of frames, and None for the end."""
+        self.kept: deque[Callable[[], ToConsumer]] = deque()
+        """The frames that were dealt to it and not yet sent; the one of the end may be sent at any time."""
+        self.ends = False
+
+    def forget(self) -> None:
+        """Drop what was kept."""
+        self.kept.clear()
+        self.ends = False
 
     @property
     def takes_part(self) -> bool:
@@ -114,13 +122,13 @@ class Dispatcher:
         if isinstance(frame, Open):
             self._asked(number, frame.order)
         elif worker.producer.opening is None:
-            worker.kept.clear()
+            worker.forget()
         else:
             self._send_kept(number)
 
     def _asked(self, number: int, share: Share | Absent) -> None:
         worker = self._workers[number]
-        worker.kept.clear()
+        worker.forget()
         if share.key < self._key:  # of an opening that has been abandoned meanwhile
             self._links.send(number, worker.producer.end())
             return
@@ -143,7 +151,7 @@ class Dispatcher:
         self._absent.clear()
         for number, worker in enumerate(self._workers):
             if worker.producer.opening is not None and number != asked_by:  # it waits for what nobody wants any more
-                worker.kept.clear()
+                worker.forget()
                 self._links.send(number, worker.producer.end())
             worker.share = None
 
@@ -159,7 +167,7 @@ class Dispatcher:
             return
         first = min(shares, key=lambda share: share.dealt)
         try:
-            self._session = Session(self._open_graph(first), first.run, first.above)
+            self._session = Session(self._open_graph(first), replace(first.run, errors=Counter()), first.above)
         except BaseException as error:
             for number in self._taking_part():
                 self._refuse(number, error)
@@ -210,7 +218,9 @@ class Dispatcher:
             del error  # its traceback holds this frame
         elif made < room:
             for number in self._taking_part():
-                self._workers[number].kept.append(None)
+                worker = self._workers[number]
+                worker.kept.append(partial(worker.producer.end, self._errors()))
+                worker.ends = True
                 self._send_kept(number)
             self._leave_session()
 
@@ -237,15 +247,18 @@ class Dispatcher:
                     self._keep(number, [element], None)
             return
         self._average = max(size // len(part), 1)
-        self._workers[number].kept.append((len(part), size, body, position))
+        worker = self._workers[number]
+        worker.kept.append(partial(worker.producer.items, len(part), size, body, position, self._errors()))
 
     def _send_kept(self, number: int) -> None:
         worker = self._workers[number]
         while worker.kept and worker.producer.opening is not None:
-            if worker.kept[0] is not None and not worker.producer.may_send:
+            if not worker.producer.may_send and not (worker.ends and len(worker.kept) == 1):
                 return
-            entry = worker.kept.popleft()
-            self._links.send(number, worker.producer.end() if entry is None else worker.producer.items(*entry))
+            self._links.send(number, worker.kept.popleft()())
+
+    def _errors(self) -> dict[str, int] | None:
+        return None if self._session is None else dict(self._session.run.errors) or None
 
     def _position(self, in_any_case: bool = False) -> tuple[Table, int] | None:
         session = self._session

@@ -10,8 +10,9 @@ again, unseen. So saving asks nobody and is quick.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import chain, islice, takewhile
 from operator import length_hint
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -21,6 +22,7 @@ from datapipes.errors import StateError
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from datapipes.seeds import Run
+from reading_services.workers.dispatched import DEALT
 from reading_services.workers.protocol import Failed, Items, ToConsumer
 from reading_services.workers.worker import Order
 
@@ -50,14 +52,17 @@ class Gathered(IterDataPipe[T_co]):
 
     _data: ClassVar[frozenset[str]] = frozenset({"graph", "makers"})
 
-    def __init__(self, graph: IterDataPipe[T_co], makers: Makers, in_order: bool = True) -> None:
+    def __init__(
+        self, graph: IterDataPipe[T_co], makers: Makers, in_order: bool = True, length: Callable[[], int] | None = None
+    ) -> None:
         self.graph = graph
+        self.length = length
         self.makers = makers
         self.in_order = in_order
         self.resets: list[Any] | None = None
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        turns = at.cell(lambda: Turns(self.makers))
+        turns = at.cell(lambda: Turns(self.makers, at.run.errors))
         return self._interruptible(turns, at.run)
 
     def _interruptible(self, turns: Turns, run: Run) -> Iterator[T_co]:
@@ -74,9 +79,14 @@ class Gathered(IterDataPipe[T_co]):
             wanted = turns.lacking(self.in_order)
             if wanted:
                 number, frame = makers.next_frame(wanted)
+                turns.count_errors(number, frame.errors)
                 if isinstance(frame, Failed):
                     turns.failed(number, frame)
-                    raise frame.error.error()
+                    error = frame.error.error()
+                    try:
+                        raise error
+                    finally:
+                        del error, frame  # its traceback holds this frame, and with it the workers
                 if isinstance(frame, Items):
                     turns.take(number, frame)
                 else:
@@ -87,17 +97,18 @@ class Gathered(IterDataPipe[T_co]):
                 makers.used_up(number, frame)
 
     def __len__(self) -> int:
-        return len(self.graph)
+        return len(self.graph) if self.length is None else self.length()
 
 
 class _Share:
     """What is known of one worker."""
 
-    __slots__ = ("above", "frame", "left", "since")
+    __slots__ = ("above", "errors", "frame", "left", "since")
 
     def __init__(self) -> None:
         self.above: Table | None = None  # a position that the worker has told; None for the start
         self.since = 0  # how many of its elements were handed on after that
+        self.errors: dict[str, int] = {}  # how many its stages have tolerated
         self.frame: Items | None = None
         self.left: Iterator[Any] = iter(())  # what was not yet laid out of that frame
 
@@ -105,8 +116,9 @@ class _Share:
 class Turns(Cell):
     """Whose turn it is, and where each worker is."""
 
-    def __init__(self, makers: Makers) -> None:
+    def __init__(self, makers: Makers, errors: Counter[str]) -> None:
         self._makers = makers
+        self._errors = errors
         self.waiting = deque(range(makers.count))  # those who have more, the next one first
         self._shares = [_Share() for _ in range(makers.count)]
         self._members: list[int] = []  # who has a part in the block, in order
@@ -117,7 +129,8 @@ class Turns(Cell):
         """What to have a worker open; None if it has nothing more to give. What was laid out is forgotten."""
         share = self._shares[number]
         share.frame, share.left = None, iter(())
-        return Order(run, share.above, share.since, reset) if number in self.waiting else None
+        order = Order(replace(run, errors=Counter()), share.above, share.since, reset)
+        return order if number in self.waiting else None
 
     def lacking(self, in_order: bool) -> list[int]:
         """Of whom a frame is needed before anything can be handed on."""
@@ -130,6 +143,26 @@ class Turns(Cell):
         """A frame of elements has come."""
         share = self._shares[number]
         share.frame, share.left = frame, iter(frame.body.unpack())
+
+    def count_errors(self, number: int, errors: dict[str, int] | None) -> None:
+        """A worker has said how many errors its stages have tolerated so far."""
+        if errors is not None and errors != self._shares[number].errors:
+            before = self._tolerated()
+            self._shares[number].errors = errors
+            self._errors.update(self._tolerated())
+            self._errors.subtract(before)
+
+    def _tolerated(self) -> Counter[str]:
+        """By all workers; what the dispatcher has tolerated is known to some of them earlier than to others."""
+        total: Counter[str] = Counter()
+        dealt: Counter[str] = Counter()
+        for share in self._shares:
+            for stage, number in share.errors.items():
+                if stage.startswith(DEALT):
+                    dealt[stage.removeprefix(DEALT)] = max(dealt[stage.removeprefix(DEALT)], number)
+                else:
+                    total[stage] += number
+        return total + dealt
 
     def ended(self, number: int) -> None:
         """A worker has no more elements."""
@@ -183,7 +216,7 @@ class Turns(Cell):
         handed_on = self._length - length_hint(self._block)
         turn = deque(self.waiting)
         turn.rotate(-handed_on)
-        workers: list[list[Any]] = [[share.above, share.since] for share in self._shares]
+        workers: list[list[Any]] = [[share.above, share.since, dict(share.errors)] for share in self._shares]
         for i, number in enumerate(self._members):
             rounds, more = divmod(handed_on, len(self._members))
             workers[number][1] += rounds + (i < more)
@@ -199,12 +232,19 @@ class Turns(Cell):
             raise StateError(f"turn: expected the numbers of workers, found {turn!r:.80}")
         self.waiting = deque(turn)
         for share, entry in zip(self._shares, workers, strict=True):
-            if type(entry) is not list or len(entry) != 2:
-                raise StateError(f"workers: expected [position, count], found {entry!r:.80}")
-            share.above, share.since = table(entry[0]), count(entry[1], "workers")
+            if type(entry) is not list or len(entry) != 3:
+                raise StateError(f"workers: expected [position, count, errors], found {entry!r:.80}")
+            share.above, share.since, share.errors = table(entry[0]), count(entry[1], "workers"), _errors(entry[2])
+        self._errors.update(self._tolerated())
 
     def close(self) -> None:
         for share in self._shares:
             share.frame, share.left = None, iter(())
         self._block = iter(())
         self._makers.stop()
+
+
+def _errors(saved: Any) -> dict[str, int]:
+    if type(saved) is not dict or not all(type(stage) is str for stage in saved):
+        raise StateError(f"errors: expected counts by stage, found {saved!r:.80}")
+    return {stage: count(number, "errors") for stage, number in saved.items()}

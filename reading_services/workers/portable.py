@@ -14,6 +14,8 @@ from datapipes.describe import stage as printed
 from datapipes.errors import BadArgumentType, GraphError
 from datapipes.iter import IterableWrapper, ShardingRoundRobinDispatcher
 from datapipes.legacy import is_sharding
+from datapipes.settings import apply_sharding
+from datapipes.sharding import SHARDING_PRIORITIES
 from datapipes.structure import Pipe
 from datapipes.where import where
 
@@ -22,6 +24,7 @@ def needs_many_readers(graph: Pipe, workers: int) -> None:
     """Refuse sources that only one can read; warn of a graph whose elements everybody would give."""
     if workers < 2:
         return
+    apply_sharding(structure.unfold(graph), workers, 0, SHARDING_PRIORITIES.MULTIPROCESSING)  # which may refuse it
     stages = structure.walk_by(_read_by_all, graph)
     for stage in stages:
         if isinstance(stage, IterableWrapper) and _can_be_read_once(stage.iterable):

@@ -76,6 +76,8 @@ class Items:
     size: int
     body: Any
     above: Any = None
+    errors: Any = None
+    """How many errors the stages have tolerated up to here, if any: in the whole stream, not in the frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ class Failed:
     opening: int
     error: Any
     above: Any = None
+    errors: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,7 @@ class End:
     """There are no more elements."""
 
     opening: int
+    errors: Any = None
 
 
 ToProducer: TypeAlias = Open | Credit | Stop | Close
@@ -163,26 +167,26 @@ class Producer:
         small = (self.window.small - self._bytes) // max(size, 1)
         return min(max(self.window.items - self._items, small), max(fits, 1))
 
-    def items(self, count: int, size: int, body: Any, above: Any = None) -> Items:
+    def items(self, count: int, size: int, body: Any, above: Any = None, errors: Any = None) -> Items:
         """The frame for some elements."""
-        frame = Items(self._open_one(), count, size, body, above)
+        frame = Items(self._open_one(), count, size, body, above, errors)
         self._under_way.append((count, size))
         self._items += count
         self._bytes += size
         return frame
 
-    def failed(self, error: Any, above: Any = None) -> Failed:
+    def failed(self, error: Any, above: Any = None, errors: Any = None) -> Failed:
         """The frame for an error; before the first opening, one that keeps the producer from starting."""
         if self._latest == START:
             self.gone = True
             return Failed(START, error)
-        frame = Failed(self._open_one(), error, above)
+        frame = Failed(self._open_one(), error, above, errors)
         self.opening = None
         return frame
 
-    def end(self) -> End:
+    def end(self, errors: Any = None) -> End:
         """The frame for the end of the stream."""
-        frame = End(self._open_one())
+        frame = End(self._open_one(), errors)
         self.opening = None
         return frame
 

@@ -182,7 +182,7 @@ class Server:
             self._fail(error)
             del error  # its traceback holds this frame
         elif made < wanted:
-            self._link.send(self._producer.end())
+            self._link.send(self._producer.end(self._errors()))
             self._leave_session()
 
     def _send(self, chunk: list[Any], look: bool) -> bool:
@@ -198,7 +198,8 @@ class Server:
             return all(self._send([element], look=False) for element in chunk)  # up to the one that it is
         chunk.clear()
         self._average = max(size // count, 1)
-        self._link.send(self._producer.items(count, size, body, self._position() if look else None))
+        position = self._position() if look else None
+        self._link.send(self._producer.items(count, size, body, position, self._errors()))
         return True
 
     def _opened(self) -> Session:
@@ -218,6 +219,9 @@ class Server:
         finally:
             self._looking += perf_counter() - started
 
+    def _errors(self) -> dict[str, int] | None:
+        return None if self._session is None else dict(self._session.run.errors) or None
+
     def _fail(self, error: BaseException) -> None:
         above = None
         if self._session is not None and self._session.failed:
@@ -225,7 +229,7 @@ class Server:
                 above = self._position(in_any_case=True)
             except Exception as another:
                 error.add_note(f"  and its position could not be saved: {another!r}")
-        self._link.send(self._producer.failed(self._failure(error), above))
+        self._link.send(self._producer.failed(self._failure(error), above, self._errors()))
         self._leave_session()  # whoever deals out elements must not wait for this worker any more
 
     def _leave_session(self) -> None:
