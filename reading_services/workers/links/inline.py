@@ -93,7 +93,7 @@ def pair(arrivals: Arrivals, number: int) -> tuple[ConsumerEnd, ProducerEnd]:
     >>> here.send(Close()); there.receive(), there.receive(wait=False)
     (Close(), None)
     >>> there.send(End(1)); arrivals.get()
-    (3, End(opening=1))
+    (3, End(opening=1...))
     """
     control: SimpleQueue[ToProducer] = SimpleQueue()
     return ConsumerEnd(control), ProducerEnd(control, arrivals, number)
