@@ -54,7 +54,10 @@ def all_indexed(pipes: Sequence[structure.Pipe]) -> list[Indexed] | None:
 
 
 def through(pipe: structure.Pipe) -> Indexed | None:
-    """How to read a stage that makes one element of each by a function, or hands on what it takes."""
+    """How to read a stage that makes one element of each by a step, or hands on what it takes.
+
+    One that commutes, and changes what it takes by other means than a step, says itself how it is read.
+    """
     step, source = pipe._step(), only_source(pipe)
     passes_on = pipe._commutes if step is None else step.kind == "map"
     above = indexed(source) if passes_on and source is not None else None
