@@ -36,7 +36,8 @@ class Marked:
 @both
 def test_init_comes_once_and_reset_at_each_epoch_behind_it(service: Service) -> None:
     options = {"worker_init_fn": Marked("init"), "worker_reset_fn": Marked("reset")}
-    with DataLoader2(numbers(2).sharding_filter(), reading_service=service(2, **options)) as loader:
+    loader: DataLoader2[Any] = DataLoader2(numbers(2).sharding_filter(), reading_service=service(2, **options))
+    with loader:
         first = [((0, "init", 0), "reset", 0), ((1, "init", 1), "reset", 1)]
         assert list(iter(loader)) == first
         assert list(iter(loader)) == [(x, "reset", x[2]) for x in first], "what it returned is kept"
@@ -82,7 +83,7 @@ def test_arguments_are_checked() -> None:
         {"num_workers": 1, "timeout": 0},
     ):
         with pytest.raises(BadArgument):
-            MultiProcessingReadingService(**options)
+            MultiProcessingReadingService(**options)  # type: ignore[arg-type]  # they are all numbers
     with pytest.raises(AssertionError, match="choose one available multiprocessing context"):
         MultiProcessingReadingService(1, "threads")
 
@@ -140,9 +141,11 @@ class AtHome(IterDataPipe[Any]):
 @both
 def test_what_is_not_replicable_stays_at_home(service: Service) -> None:
     graph = AtHome(numbers(6).sharding_filter().map(abs)).batch(2).prefetch(2)
-    with DataLoader2(AtHome(numbers(6).sharding_filter()).map(list), reading_service=service(2)) as loader:
-        assert list(loader) == [[x, True] for x in range(6)]
-    with DataLoader2(graph, reading_service=service(2)) as loader:
+    told: DataLoader2[Any] = DataLoader2(AtHome(numbers(6).sharding_filter()).map(list), reading_service=service(2))
+    with told:
+        assert list(told) == [[x, True] for x in range(6)]
+    loader: DataLoader2[Any] = DataLoader2(graph, reading_service=service(2))
+    with loader:
         assert [x for batch in loader for x, _ in batch] == list(range(6))
 
 
@@ -203,14 +206,17 @@ def test_a_state_of_another_number_of_workers_is_refused(service: Service) -> No
     with DataLoader2(numbers(9).sharding_filter(), reading_service=service(2)) as loader:
         next(iter(loader))
         state = loader.state_dict()
-    for other, said in ((service(3), "workers: saved with 2, and there are 3; use as many"), (None, "cells: ")):
+    for other, said in (
+        (service(3), "workers: saved with 2, and there are 3; use as many"),
+        (None, "does not fit stage 0"),
+    ):
         loader = DataLoader2(numbers(9).sharding_filter(), reading_service=other)
         with loader, pytest.raises(StateError, match=said):
             loader.load_state_dict(state)
 
 
 WRONG: list[Any] = [None, 1, "x", [], {"turn": [0]}, {"turn": [0, 0], "workers": []}]
-ENTRY = [None, 0, {}]
+ENTRY: list[Any] = [None, 0, {}]
 
 
 @pytest.mark.parametrize(
