@@ -224,6 +224,8 @@ def _must_be_noted(error: BaseException) -> None:
     if isinstance(error, Fault):
         must("<_raise_" in notes[0], f"{error!r}: the note does not name the stage that raised: {notes[0]}")
         frames = [frame.name for frame in extract_tb(error.__traceback__)]
+        told = ", in _raise_" in str(error.__cause__)  # what was raised in another process has its traceback as text
         must(
-            frames[-1].startswith("_raise_"), f"{error!r}: the traceback does not lead to where it was raised: {frames}"
+            frames[-1].startswith("_raise_") or told,
+            f"{error!r}: the traceback does not lead to where it was raised: {frames}",
         )

@@ -197,12 +197,17 @@ def same_seed(specimen: Specimen) -> None:
         must(unseeded[0] != unseeded[1], f"two loaders without a seed give one order: {unseeded[0]!s:.200}")
     if not specimen.random:
         must(all(epoch == epochs[0] for epoch in [*epochs, others, *unseeded]), "epochs differ, and nothing is random")
+    service = specimen.service
     on_top = {
         "a prefetch by the service": DataLoader2(
-            specimen.pipe(), reading_service=InProcessReadingService(prefetch_cnt=2)
+            specimen.pipe(), reading_service=InProcessReadingService(prefetch_cnt=2) if service is None else service()
         ),
-        "a map by an adapter": DataLoader2(specimen.pipe(), lambda pipe: Mapper(pipe, _itself)),
-        "a prefetch by an adapter": DataLoader2(specimen.pipe(), lambda pipe: Prefetcher(pipe, 2)),
+        "a map by an adapter": DataLoader2(
+            specimen.pipe(), lambda pipe: Mapper(pipe, _itself), None if service is None else service()
+        ),
+        "a prefetch by an adapter": DataLoader2(
+            specimen.pipe(), lambda pipe: Prefetcher(pipe, 2), None if service is None else service()
+        ),
     }
     for what, loader in on_top.items():
         loader.seed(SEED)

@@ -16,6 +16,7 @@ from tests.specimens_of_memory_caches import CACHED
 from tests.specimens_of_orders import COMBINED, SHUFFLED
 from tests.specimens_of_records import RECORDS
 from tests.specimens_of_remote import REMOTE
+from tests.specimens_of_services import SERVICES
 from tests.specimens_of_texts import TEXTS
 from tests.specimens_of_transforms import TRANSFORMS
 from tests.specimens_of_users import MAPSTYLE, USERS
@@ -37,6 +38,7 @@ SPECIMENS: list[Specimen] = [
     *CACHED,
     *CACHES,
     *FRAMES,
+    *SERVICES,
 ]
 
 WRAPPERS = {
@@ -48,7 +50,15 @@ WRAPPERS = {
 }
 """Operators without a method of their own, which the catalogues do not list."""
 
-BEYOND_THE_CATALOGUE = {"service.prefetch", "users.generator", "users.iterator", "users.torch", "users.stateful"}
+BEYOND_THE_CATALOGUE = {
+    "service.prefetch",
+    "service.processes",
+    "service.threads",
+    "users.generator",
+    "users.iterator",
+    "users.stateful",
+    "users.torch",
+}
 """What is no operator, and has to keep the laws all the same."""
 
 

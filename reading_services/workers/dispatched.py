@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import length_hint
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
@@ -100,17 +100,21 @@ class Dispatched(IterDataPipe[T_co]):
             yield from dealt.left
             if (used_up := dealt.used_up()) is not None:
                 self.asking.used_up(used_up)
-            frame = self.asking.receive()
+            frame, error = self.asking.receive(), None
             if frame is not None and frame.errors:
                 errors.update({DEALT + stage: n - errors[DEALT + stage] for stage, n in frame.errors.items()})
             if isinstance(frame, Items):
-                mishap = dealt.take(frame)
-                if mishap is not None:
-                    raise mishap.failure.error()
+                error = dealt.take(frame)
             elif isinstance(frame, Failed):
-                raise frame.error.error()
+                error = frame.error.error()
             elif frame is not None:
                 return
+            if error is not None:
+                try:
+                    raise error
+                finally:
+                    del error, frame  # the traceback holds this frame
+            del frame
 
     def __len__(self) -> int:
         return shard_length(len(self.graph), *self.dealt_to)
@@ -224,15 +228,16 @@ class Dealt(Cell):
         """How many elements were taken in all."""
         return self._behind + (0 if self._frame is None else self._frame.count - length_hint(self.left))
 
-    def take(self, frame: Items) -> Mishap | None:
-        """Elements have come, or what happened to one."""
+    def take(self, frame: Items) -> BaseException | None:
+        """Elements have come, or an error in place of one."""
         elements = frame.body.unpack()
-        self._frame = frame
-        if type(elements[0]) is Mishap:
-            self.left = iter(())
-            return elements[0]
-        self.left = iter(elements)
-        return None
+        self._frame = replace(frame, body=None)
+        if type(elements[0]) is not Mishap:
+            self.left = iter(elements)
+            return None
+        self.left = iter(())
+        error: BaseException = elements[0].failure.error()
+        return error
 
     def used_up(self) -> Items | None:
         """The frame that was the last one, now that all of it was taken; it says where the dispatcher was."""

@@ -17,7 +17,6 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -27,7 +26,7 @@ from datapipes.session import Session
 from datapipes.structure import Pipe
 from reading_services.workers.dispatched import Absent, Mishap, Share
 from reading_services.workers.protocol import START, Open, Producer, ToConsumer, ToProducer, Window
-from reading_services.workers.worker import Pace, Packing
+from reading_services.workers.worker import Pace, Packing, pull
 
 _CHEAP = 0.05  # the share of the time that may go into looking at positions
 
@@ -200,22 +199,16 @@ class Dispatcher:
         if session is None:
             return
         chunk: list[Any] = []
-        error = None
         started = perf_counter()
-        try:
-            chunk.extend(islice(session.iterator(), room))
-        except BaseException as raised:
-            session.fail(raised)
-            error = raised
+        error = pull(session, room, chunk)
         took, made = perf_counter() - started, len(chunk)
         self._making += took
         self._pace.took(took, full=made == self._pace.at_once * len(self._workers))
         self._dealt += made
         self._deal(chunk, self._dealt - made, None if error is not None else self._position())
         if error is not None:
-            self._dealt += 1
-            self._deal([Mishap(self._failure(error))], self._dealt - 1, self._position(in_any_case=True))
-            del error  # its traceback holds this frame
+            self._deal_error(error)
+            error = None  # it keeps the frames that it went through, and with them this one
         elif made < room:
             for number in self._taking_part():
                 worker = self._workers[number]
@@ -223,6 +216,10 @@ class Dispatcher:
                 worker.ends = True
                 self._send_kept(number)
             self._leave_session()
+
+    def _deal_error(self, error: BaseException) -> None:
+        self._dealt += 1
+        self._deal([Mishap(self._failure(error))], self._dealt - 1, self._position(in_any_case=True))
 
     def _deal(self, chunk: list[Any], first: int, position: tuple[Table, int] | None) -> None:
         """Give each worker its part of the elements from the given number on."""

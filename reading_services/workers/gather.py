@@ -228,7 +228,8 @@ class Turns(Cell):
             found = len(workers) if type(workers) is list else type(workers).__name__
             raise StateError(f"workers: saved with {found}, and there are {len(self._shares)}; use as many")
         numbers = range(len(workers))
-        if type(turn) is not list or sorted(set(turn)) != sorted(turn) or not all(n in numbers for n in turn):
+        known = type(turn) is list and all(type(number) is int and number in numbers for number in turn)
+        if not known or len(set(turn)) != len(turn):
             raise StateError(f"turn: expected the numbers of workers, found {turn!r:.80}")
         self.waiting = deque(turn)
         for share, entry in zip(self._shares, workers, strict=True):

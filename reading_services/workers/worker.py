@@ -98,6 +98,19 @@ class Pace:
             self.at_once = max(self.at_once // 2, 1)
 
 
+def pull(session: Session, most: int, chunk: list[Any]) -> BaseException | None:
+    """Take elements into a list, up to the end or to an exception, which is returned.
+
+    A function without a ``self``: an exception keeps the frames that it went through, and these must not keep it.
+    """
+    try:
+        chunk.extend(islice(session.iterator(), most))  # by no generator of ours: it would hold the last one
+    except BaseException as error:
+        session.fail(error)
+        return error
+    return None
+
+
 class Server:
     """One worker's loop.
 
@@ -166,21 +179,16 @@ class Server:
         session = self._opened()
         chunk: list[Any] = []
         wanted = max(1, min(self._pace.at_once, self._producer.room(self._average)))
-        error: BaseException | None = None
         started = perf_counter()
-        try:
-            chunk.extend(islice(session.iterator(), wanted))  # by no generator of ours: it would hold the last one
-        except BaseException as raised:
-            session.fail(raised)
-            error = raised
+        error = pull(session, wanted, chunk)
         took, made = perf_counter() - started, len(chunk)
         self._making += took
         self._pace.took(took, full=made == self._pace.at_once)
         if made and not self._send(chunk, look=error is None):
-            return
-        if error is not None:
+            error = None
+        elif error is not None:
             self._fail(error)
-            del error  # its traceback holds this frame
+            error = None  # it keeps the frames that it went through, and with them this one
         elif made < wanted:
             self._link.send(self._producer.end(self._errors()))
             self._leave_session()

@@ -1,0 +1,60 @@
+"""Specimens of what runs elsewhere: the same graphs in worker processes and in threads."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from datapipes.structure import Pipe
+from reading_services import MultiProcessingReadingService, ReadingServiceInterface, ThreadingReadingService
+from tests.specimen import Specimen, Tap, folder, numbers, paths, unseekable
+from tests.specimens_of_elements import add_ten, up_to
+
+
+def sharded_above(tap: Tap) -> Pipe:
+    return tap(numbers(4)).shuffle(buffer_size=3).sharding_filter().map(add_ten)
+
+
+def sharded_and_batched(tap: Tap) -> Pipe:
+    return tap(unseekable(6)).sharding_filter().flatmap(tap.generator(up_to)).batch(2)
+
+
+def rows(tap: Tap) -> Pipe:
+    assert folder().is_dir()
+    return tap(paths("a.csv", "b.csv", "c.csv")).sharding_filter().open_files().parse_csv(skip_lines=1)
+
+
+def forked(tap: Tap) -> Pipe:
+    a, b = tap(numbers(4)).sharding_filter().fork(2)
+    return a.map(tap.function(add_ten)).zip(b.prefetch(2))
+
+
+def dispatched(tap: Tap) -> Pipe:
+    return tap(numbers(5)).map(add_ten).sharding_round_robin_dispatch().shuffle(buffer_size=2)
+
+
+def _processes() -> ReadingServiceInterface:
+    return MultiProcessingReadingService(2, "fork", 2, 2, timeout=30)
+
+
+def _threads() -> ReadingServiceInterface:
+    return ThreadingReadingService(2, 2, timeout=30)
+
+
+# What follows a fault above the sharding depends on the worker: each of them meets it, and the turns are taken anew.
+def _services() -> list[Specimen]:
+    specimens = []
+    for operator, service in (("service.processes", _processes), ("service.threads", _threads)):
+        one = partial(Specimen, operator, service=service, after_fault="otherwise")
+        specimens += [
+            one("sharded below a shuffle", sharded_above, random="by seed"),
+            one("dispatched above a shuffle", dispatched, random="by seed"),
+        ]
+    return [
+        *specimens,  # processes take their time to start, so that more of them are for threads alone
+        one("sharded and batched", sharded_and_batched),
+        one("rows of files", rows),
+        one("forked", forked),
+    ]
+
+
+SERVICES = _services()
