@@ -8,6 +8,7 @@ import pickle
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -18,8 +19,8 @@ import pytest
 import torch
 from PIL import Image
 
+from datapipes.chunk import DataChunk
 from datapipes.iter import IterableWrapper
-from datapipes.iter.batch import DataChunk
 from datapipes.structure import Pipe
 from loader2 import DataLoader2
 from reading_services.workers.packing import pack, unpack
@@ -60,7 +61,7 @@ DTYPES = [
 ]
 
 TENSORS: dict[str, Callable[[int], Any]] = {
-    **{str(dtype): (lambda n, dtype=dtype: of(dtype, n)) for dtype in DTYPES},
+    **{str(dtype): partial(of, dtype) for dtype in DTYPES},
     "not contiguous": lambda n: torch.arange(2.0 * n).view(n, 2).t(),
     "a stride": lambda n: torch.arange(3 * n)[1::3],
     "expanded": lambda n: torch.ones(1).expand(n),
@@ -73,7 +74,7 @@ TENSORS: dict[str, Callable[[int], Any]] = {
     "sparse": lambda n: torch.eye(min(n, 50)).to_sparse(),
     "sparse rows": lambda n: torch.eye(min(n, 50)).to_sparse_csr(),
     "quantized": lambda n: torch.quantize_per_tensor(torch.arange(float(n)), 0.5, 1, torch.qint32),
-    "a subclass": lambda n: torch.arange(n).as_subclass(Special),  # type: ignore[arg-type]  # torch types it narrowly
+    "a subclass": lambda n: torch.arange(n).as_subclass(Special),
     "a part of a larger one": lambda n: torch.zeros(10, n)[3],
     "meta": lambda n: torch.empty(n, device="meta"),
 }
@@ -211,7 +212,7 @@ class Unsendable:
 
 
 def test_an_element_that_cannot_be_sent_is_an_error_and_the_others_come() -> None:
-    made = numbers(6).sharding_filter().map(lambda x: Unsendable() if x == 2 else x)
+    made: Pipe = numbers(6).sharding_filter().map(lambda x: Unsendable() if x == 2 else x)
     with DataLoader2(made, reading_service=processes(2)) as loader:
         iterator = iter(loader)
         assert [next(iterator), next(iterator)] == [0, 1]

@@ -73,7 +73,8 @@ def test_without_workers_both_functions_are_honoured() -> None:
     with pytest.warns(UserWarning, match="InProcessReadingService"):
         service = MultiProcessingReadingService(0, worker_init_fn=Marked("init"), worker_reset_fn=Marked("reset"))
     with DataLoader2(numbers(2).sharding_filter(), reading_service=service) as loader:
-        assert list(loader) == [((x, "init", 0), "reset", 0) for x in range(2)]
+        given: list[Any] = list(loader)
+        assert given == [((x, "init", 0), "reset", 0) for x in range(2)]
 
 
 def test_arguments_are_checked() -> None:
