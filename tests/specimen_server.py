@@ -80,17 +80,20 @@ def _ais_listing() -> bytes:
 
 
 @cache
-def address() -> str:
-    """The server's URL; the first who asks starts it."""
+def _started() -> str:
     server = _Server(("127.0.0.1", 0), _Handler)
     threading.Thread(target=server.serve_forever, name=NAME, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_address[1]}"
-    for name, value in {
-        "AWS_ENDPOINT_URL_S3": url,
-        "AWS_ACCESS_KEY_ID": "nobody",
-        "AWS_SECRET_ACCESS_KEY": "nothing",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }.items():
-        os.environ.setdefault(name, value)
+    return f"http://127.0.0.1:{server.server_address[1]}"
+
+
+def address() -> str:
+    """The server's URL; the first who asks starts it. Whoever asks means this one, whatever other tests have used."""
+    url = _started()
+    os.environ.update(
+        AWS_ENDPOINT_URL_S3=url,
+        AWS_ACCESS_KEY_ID="nobody",
+        AWS_SECRET_ACCESS_KEY="nothing",
+        AWS_DEFAULT_REGION="us-east-1",
+        AWS_EC2_METADATA_DISABLED="true",
+    )
     return url

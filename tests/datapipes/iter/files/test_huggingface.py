@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import pickle
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +49,14 @@ def test_rows(files: Path, kind: str, streaming: bool) -> None:
         len(dp)
 
 
-# What reads CSV files in `datasets` leaves them for the garbage collector, where an iteration is left half-way.
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """What reads files in `datasets` leaves them for the garbage collector, where an iteration is left half-way."""
+    yield
+    with warnings.catch_warnings(action="ignore"):
+        gc.collect()
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("streaming", [True, False])
 @pytest.mark.parametrize("kind", ["json", "csv", "parquet"])
