@@ -32,7 +32,7 @@ LAWS: dict[str, Law] = {
     "errors": error_and_go_on,
 }
 
-PATIENCE = 300  # seconds for the whole table; then the stacks are printed, and it ends
+PATIENCE = 600  # seconds for the whole table; then the stacks are printed, and it ends
 
 
 def broken(operator: str, law: str) -> list[str]:
