@@ -8,7 +8,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 
-from benchmarks import csv_files, file_formats, graph, machine, pushdown, scaling, startup
+from benchmarks import csv_files, file_formats, graph, machine, pushdown, scaling, startup, workers
 from benchmarks.table import Table
 
 BENCHMARKS: dict[str, tuple[str, Callable[[int], Iterator[Table]]]] = {
@@ -17,6 +17,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int], Iterator[Table]]]] = {
     "files": ("each kind of file, against the plain loop over its library", file_formats.tables),
     "scaling": ("cost per element and stage, for 1 to 64 stages", scaling.tables),
     "pushdown": ("one shard of eight, where elements are dear", pushdown.tables),
+    "workers": ("two worker processes, against torch's DataLoader and one process", workers.tables),
     "startup": ("first element of a graph of 1,000 stages, and imports", startup.tables),
 }
 ROUNDS = 15
