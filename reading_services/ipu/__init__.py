@@ -1,6 +1,8 @@
 """PopTorch's host side on a CPU: ``import reading_services.ipu as poptorch`` runs a data-loading script unchanged."""
 
 from reading_services.ipu import enums, options
+from reading_services.ipu.accessor import AsynchronousDataAccessor
+from reading_services.ipu.custom_types import ICustomArgParser, registerCustomArgParser
 from reading_services.ipu.enums import (
     CommGroupType,
     ConnectionType,
@@ -14,18 +16,22 @@ from reading_services.ipu.enums import (
 )
 from reading_services.ipu.errors import ConfigFileError, Error, RecoverableError, UnrecoverableError
 from reading_services.ipu.hardware import ipuHardwareIsAvailable, ipuHardwareVersion
+from reading_services.ipu.loader import DataLoader
 from reading_services.ipu.messages import setLogLevel
 from reading_services.ipu.options import Options, TensorLocationSettings
 from reading_services.ipu.strategies import AutoStage, Block, PipelinedExecution, ShardedExecution, Stage
 
 __all__ = [
+    "AsynchronousDataAccessor",
     "AutoStage",
     "Block",
     "CommGroupType",
     "ConfigFileError",
     "ConnectionType",
+    "DataLoader",
     "DataLoaderMode",
     "Error",
+    "ICustomArgParser",
     "MeanReductionStrategy",
     "Options",
     "OutputMode",
@@ -43,5 +49,6 @@ __all__ = [
     "ipuHardwareIsAvailable",
     "ipuHardwareVersion",
     "options",
+    "registerCustomArgParser",
     "setLogLevel",
 ]
