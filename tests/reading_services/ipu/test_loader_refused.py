@@ -14,7 +14,8 @@ import reading_services.ipu as poptorch
 from datapipes.iter import IterableWrapper
 from reading_services.ipu import DataLoaderMode, Options
 from tests.reading_services.ipu.datasets import Numbers, Stream
-from tests.reading_services.ipu.test_loader import Uneven, loader
+from tests.reading_services.ipu.test_loader import loader
+from tests.reading_services.ipu.test_loader_steps import Uneven
 
 SYNC, ASYNC, REBATCHED = DataLoaderMode
 
