@@ -136,7 +136,7 @@ def plain(length: int) -> IterDataPipe[Any]:
         SequenceWrapper(tensor_of(3).requires_grad_(), deepcopy=False).to_iter_datapipe().batch(2).collate(),
         SequenceWrapper(of_parameters(3), deepcopy=False).to_iter_datapipe().batch(2).collate(),
     ],
-    ids=str,
+    ids=["mapped", "own function", "tuples", "tolerant", "numbers", "chosen", "learnt", "learnt, side by side"],
 )
 def test_these_are_not(graph: IterDataPipe[Any]) -> None:
     assert not is_gathered(graph)
