@@ -68,6 +68,9 @@ class Carrier:
                     break
             if key.fd in self._begun:  # somebody who left the instances' group still holds the other end
                 self._close(key)
+        self._pipes.close()
+        os.close(self._wakes)
+        os.close(self._wake)
         os.write(self._when_done, b"\0")
 
     def _carry(self, key: selectors.SelectorKey) -> bool:
