@@ -15,6 +15,7 @@ from typing import Any, Literal
 from datapipes.errors import BadArgument
 
 IPUS_PER_MACHINE = 4
+Mode = Literal["async", "sync"]
 SOURCED, DERIVED, ASSUMED, GIVEN = "sourced", "derived", "assumed", "given"
 
 
@@ -164,7 +165,7 @@ class CostModel:
         machines = math.ceil(work.processes * work.replicas * work.stages / IPUS_PER_MACHINE)
         return min(self.host_bandwidth, self.link_limit * machines / work.processes)
 
-    def step(self, work: Work, load: float = 0.0, mode: Literal["async", "sync"] = "async") -> StepCost:
+    def step(self, work: Work, load: float = 0.0, mode: Mode = "async") -> StepCost:
         """The parts of one step. ``load`` is how long the loader takes for one: hidden in Async as far as that goes.
 
         >>> CostModel(seconds_per_item=1.0, call=0.0).step(Work(), load=3.0).wait

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from datapipes.errors import BadArgument
-from reading_services.ipu.cost import CostModel, StepCost, Work
+from reading_services.ipu.cost import CostModel, Mode, StepCost, Work
 
 if TYPE_CHECKING:
     from reading_services.ipu.timeline import Timeline
 
-Mode = Literal["async", "sync"]
 PARTS = ("compute", "bubble", "reduction", "transfer", "hidden", "sync", "wait", "wall")
 ALWAYS = {"compute", "transfer", "sync", "wait", "wall"}
 SHOWN = {"wait": "waiting"}
@@ -104,7 +103,7 @@ class Report:
 
     def total(self, part: str) -> float:
         """The modelled seconds, or the items, of all steps together."""
-        return sum(each.count * getattr(each.cost, part) for each in self.steps)
+        return float(sum(each.count * getattr(each.cost, part) for each in self.steps))
 
     @property
     def items_per_second(self) -> float:
@@ -155,7 +154,7 @@ class Report:
     __repr__ = __str__
 
     def _lines(self) -> Iterator[str]:
-        yield f"Modelled, not measured: {self.count:,} steps, {self.total('items'):,} items; milliseconds of a step"
+        yield f"Modelled, not measured: {self.count:,} steps, {self.total('items'):,.0f} items; milliseconds of a step"
         parts = [part for part in PARTS if part in ALWAYS or self.total(part)]
         rows = [("step", "items", *(SHOWN.get(part, part) for part in parts), "utilisation")]
         for each in self.steps[:LINES]:
