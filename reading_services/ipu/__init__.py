@@ -1,6 +1,10 @@
 """PopTorch's host side on a CPU: ``import reading_services.ipu as poptorch`` runs a data-loading script unchanged."""
 
-from reading_services.ipu import enums, options
+from reading_services.ipu import enums, optim, options, profiling
+from reading_services.ipu.device.executor import PoplarExecutor
+from reading_services.ipu.device.hooks import registerPostCompileHook, registerPreCompileHook
+from reading_services.ipu.device.losses import identity_loss, isRunningOnIpu
+from reading_services.ipu.device.wrapping import inferenceModel, trainingModel
 from reading_services.ipu.enums import (
     CommGroupType,
     ConnectionType,
@@ -16,10 +20,11 @@ from reading_services.ipu.errors import ConfigFileError, Error, RecoverableError
 from reading_services.ipu.hardware import ipuHardwareIsAvailable, ipuHardwareVersion
 from reading_services.ipu.messages import setLogLevel
 from reading_services.ipu.options import Options, TensorLocationSettings
-from reading_services.ipu.strategies import AutoStage, Block, PipelinedExecution, ShardedExecution, Stage
+from reading_services.ipu.strategies import AutoStage, BeginBlock, Block, PipelinedExecution, ShardedExecution, Stage
 
 __all__ = [
     "AutoStage",
+    "BeginBlock",
     "Block",
     "CommGroupType",
     "ConfigFileError",
@@ -30,6 +35,7 @@ __all__ = [
     "Options",
     "OutputMode",
     "PipelinedExecution",
+    "PoplarExecutor",
     "RecoverableError",
     "ReductionType",
     "ShardedExecution",
@@ -40,8 +46,16 @@ __all__ = [
     "UnrecoverableError",
     "VariableRetrievalMode",
     "enums",
+    "identity_loss",
+    "inferenceModel",
     "ipuHardwareIsAvailable",
     "ipuHardwareVersion",
+    "isRunningOnIpu",
+    "optim",
     "options",
+    "profiling",
+    "registerPostCompileHook",
+    "registerPreCompileHook",
     "setLogLevel",
+    "trainingModel",
 ]
