@@ -1,6 +1,8 @@
 """PopTorch's host side on a CPU: ``import reading_services.ipu as poptorch`` runs a data-loading script unchanged."""
 
 from reading_services.ipu import enums, optim, options, profiling
+from reading_services.ipu.accessor import AsynchronousDataAccessor
+from reading_services.ipu.custom_types import ICustomArgParser, registerCustomArgParser
 from reading_services.ipu.device.executor import PoplarExecutor
 from reading_services.ipu.device.hooks import registerPostCompileHook, registerPreCompileHook
 from reading_services.ipu.device.losses import identity_loss, isRunningOnIpu
@@ -18,19 +20,23 @@ from reading_services.ipu.enums import (
 )
 from reading_services.ipu.errors import ConfigFileError, Error, RecoverableError, UnrecoverableError
 from reading_services.ipu.hardware import ipuHardwareIsAvailable, ipuHardwareVersion
+from reading_services.ipu.loader import DataLoader
 from reading_services.ipu.messages import setLogLevel
 from reading_services.ipu.options import Options, TensorLocationSettings
 from reading_services.ipu.strategies import AutoStage, BeginBlock, Block, PipelinedExecution, ShardedExecution, Stage
 
 __all__ = [
+    "AsynchronousDataAccessor",
     "AutoStage",
     "BeginBlock",
     "Block",
     "CommGroupType",
     "ConfigFileError",
     "ConnectionType",
+    "DataLoader",
     "DataLoaderMode",
     "Error",
+    "ICustomArgParser",
     "MeanReductionStrategy",
     "Options",
     "OutputMode",
@@ -56,6 +62,7 @@ __all__ = [
     "profiling",
     "registerPostCompileHook",
     "registerPreCompileHook",
+    "registerCustomArgParser",
     "setLogLevel",
     "trainingModel",
 ]
