@@ -31,7 +31,7 @@ from reading_services.ipu.loading_rules import (
 from reading_services.ipu.options import Options
 from reading_services.ipu.partition import Block, Share
 from reading_services.ipu.rebatching import grouped, rebatched
-from reading_services.ipu.rows import Recycled, gather_of
+from reading_services.ipu.rows import gather_of
 from reading_services.ipu.sources import Rebatched, Source, Sourced
 
 
@@ -90,7 +90,6 @@ class DataLoader(Sourced, data.DataLoader[Any]):
             mode, drop_last, combined, several_parts=streams and num_workers > 1
         )
         self._epoch = 0
-        self._recycled = Recycled()
         async_options = dict(async_options or {})
         if self._rebatches:
             check_rebatching(mode, combined, rebatched_worker_size, async_options)
@@ -174,7 +173,7 @@ class DataLoader(Sourced, data.DataLoader[Any]):
             fetcher = iterator._dataset_fetcher
             fetcher.collate_fn = memory.collated
             gather = None if isinstance(self.dataset, IterableDataset) else gather_of(self.dataset)
-            fetcher.fetch = self._recycled.used_by(fetcher.fetch if gather is None else gather)
+            fetcher.fetch = gather or fetcher.fetch
         return iterator
 
     def source(self, rebatched_size: int | None) -> Source:
@@ -185,7 +184,7 @@ class DataLoader(Sourced, data.DataLoader[Any]):
                 "accessor one with mode=DataLoaderMode.Sync"
             )
         alone = Steps(self._alone())
-        if alone.rows_vary and not self._has_sampler and (self.combinedBatchSize or 1) > 1 and rebatched_size is None:
+        if self._keeps_rest and not self._has_sampler and (self.combinedBatchSize or 1) > 1 and rebatched_size is None:
             raise BadArgument(
                 "with drop_last=False the last step may be smaller, and an accessor only works if 'rebatched_size' is "
                 "specified too"
@@ -218,13 +217,14 @@ class Steps(Source):
 
     def __init__(self, loader: DataLoader) -> None:
         self.loader = loader
-        self.rows_vary = loader._keeps_rest
+        self.keeps_rest = loader._keeps_rest
+        self.rows_vary = loader._keeps_rest or loader._has_sampler  # whose batches have as many rows as it says
         self.batch_size = loader.combinedBatchSize or 1
         options = loader.options
         self.seed = options.random_seed if options.exists("random_seed") else None
 
     def source(self, rebatched_size: int | None) -> Source:
-        return Rebatched(self, rebatched_size, keep_rest=self.rows_vary) if rebatched_size else self
+        return Rebatched(self, rebatched_size, keep_rest=self.keeps_rest) if rebatched_size else self
 
     def epoch(self, number: int) -> Iterator[Any]:
         return iter(self.loader.steps(number))
