@@ -43,6 +43,15 @@ def test_a_file_of_calls(tmp_path: Path) -> None:
     assert repr(options) == repr(expected)
 
 
+def test_a_file_for_options_of_a_class_of_ones_own(tmp_path: Path) -> None:
+    class Mine(Options):
+        def both(self, number: int) -> "Mine":
+            return self.deviceIterations(number).replicationFactor(number)
+
+    options = Mine().loadFromFile(file(tmp_path, "both(3)\noutputMode(poptorch.enums.OutputMode.All)"))
+    assert (options.device_iterations, options.replication_factor, options.output_mode) == (3, 3, 2)
+
+
 def test_a_later_file_changes_what_it_names(tmp_path: Path) -> None:
     options = Options().loadFromFile(file(tmp_path, "deviceIterations(4)\nlogDir('x')", "first"))
     options.loadFromFile(file(tmp_path, "deviceIterations(5)", "second"))
@@ -81,8 +90,9 @@ def test_a_line_that_cannot_be_read(tmp_path: Path, text: str, number: int, line
 )
 def test_other_errors_are_those_of_the_call(tmp_path: Path, line: str, kind: type[Exception], said: str) -> None:
     options = Options()
-    with pytest.raises(kind, match=said):
+    with pytest.raises(kind, match=said) as raised:
         options.loadFromFile(file(tmp_path, f"deviceIterations(2)\n{line}"))
+    assert raised.value.__notes__ == [f"(in options.cfg: options.{line})"]
     assert options.device_iterations == 2  # the lines before were called
 
 
@@ -100,6 +110,10 @@ def test_other_errors_are_those_of_the_call(tmp_path: Path, line: str, kind: typ
         "logDir(poptorch.__builtins__)",
         "logDir('{0.__class__}'.format(options))",
         "_values.update()",
+        "set(**{'device_iterations': 2})",
+        "setAvailableMemoryProportion({**{}})",
+        "logDir(poptorch.trainingModel)",
+        "log_dir.format(1)",
         "loadFromFile.__func__.__globals__.clear()",
     ],
 )
@@ -138,6 +152,10 @@ def test_options_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert options._Popart.options["enableEngineCaching"] is True
     monkeypatch.setenv("POPTORCH_CACHE_DIR", "")
     assert "cachePath" not in Options()._Popart.options
+    monkeypatch.setenv("POPTORCH_DEFAULT_OPTIONS", "{'deviceIterations': 4}")
+    with pytest.raises(ValueError, match="property name") as raised:
+        Options()
+    assert raised.value.__notes__ == ["(from the environment variable POPTORCH_DEFAULT_OPTIONS)"]
 
 
 def test_the_process_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,5 +168,6 @@ def test_the_process_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
     assert (distributed.numProcesses, distributed.processId) == (7, 0)
     assert Options().Distributed.disable().numProcesses == 1
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "four")
-    with pytest.raises(ValueError, match="'four'"):
+    with pytest.raises(ValueError, match="'four'") as raised:
         Options()
+    assert raised.value.__notes__ == ["(from the environment variable OMPI_COMM_WORLD_SIZE)"]
