@@ -1,6 +1,8 @@
 """PopTorch's host side on a CPU: ``import reading_services.ipu as poptorch`` runs a data-loading script unchanged."""
 
 from reading_services.ipu import enums, options
+from reading_services.ipu.bottleneck import Verdict
+from reading_services.ipu.cost import CostModel
 from reading_services.ipu.enums import (
     CommGroupType,
     ConnectionType,
@@ -14,9 +16,12 @@ from reading_services.ipu.enums import (
 )
 from reading_services.ipu.errors import ConfigFileError, Error, RecoverableError, UnrecoverableError
 from reading_services.ipu.hardware import ipuHardwareIsAvailable, ipuHardwareVersion
+from reading_services.ipu.judging import verdict
 from reading_services.ipu.messages import setLogLevel
 from reading_services.ipu.options import Options, TensorLocationSettings
+from reading_services.ipu.report import Report
 from reading_services.ipu.strategies import AutoStage, Block, PipelinedExecution, ShardedExecution, Stage
+from reading_services.ipu.timeline import Timeline
 
 __all__ = [
     "AutoStage",
@@ -24,6 +29,7 @@ __all__ = [
     "CommGroupType",
     "ConfigFileError",
     "ConnectionType",
+    "CostModel",
     "DataLoaderMode",
     "Error",
     "MeanReductionStrategy",
@@ -32,16 +38,20 @@ __all__ = [
     "PipelinedExecution",
     "RecoverableError",
     "ReductionType",
+    "Report",
     "ShardedExecution",
     "SharingStrategy",
     "Stage",
     "SyncPattern",
     "TensorLocationSettings",
+    "Timeline",
     "UnrecoverableError",
     "VariableRetrievalMode",
+    "Verdict",
     "enums",
     "ipuHardwareIsAvailable",
     "ipuHardwareVersion",
     "options",
     "setLogLevel",
+    "verdict",
 ]
