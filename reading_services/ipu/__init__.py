@@ -1,8 +1,12 @@
 """PopTorch's host side on a CPU: ``import reading_services.ipu as poptorch`` runs a data-loading script unchanged."""
 
-from reading_services.ipu import enums, options
+from reading_services.ipu import enums, optim, options, profiling
 from reading_services.ipu.bottleneck import Verdict
 from reading_services.ipu.cost import CostModel
+from reading_services.ipu.device.executor import PoplarExecutor
+from reading_services.ipu.device.hooks import registerPostCompileHook, registerPreCompileHook
+from reading_services.ipu.device.losses import identity_loss, isRunningOnIpu
+from reading_services.ipu.device.wrapping import inferenceModel, trainingModel
 from reading_services.ipu.enums import (
     CommGroupType,
     ConnectionType,
@@ -20,11 +24,12 @@ from reading_services.ipu.judging import verdict
 from reading_services.ipu.messages import setLogLevel
 from reading_services.ipu.options import Options, TensorLocationSettings
 from reading_services.ipu.report import Report
-from reading_services.ipu.strategies import AutoStage, Block, PipelinedExecution, ShardedExecution, Stage
+from reading_services.ipu.strategies import AutoStage, BeginBlock, Block, PipelinedExecution, ShardedExecution, Stage
 from reading_services.ipu.timeline import Timeline
 
 __all__ = [
     "AutoStage",
+    "BeginBlock",
     "Block",
     "CommGroupType",
     "ConfigFileError",
@@ -36,6 +41,7 @@ __all__ = [
     "Options",
     "OutputMode",
     "PipelinedExecution",
+    "PoplarExecutor",
     "RecoverableError",
     "ReductionType",
     "Report",
@@ -49,9 +55,17 @@ __all__ = [
     "VariableRetrievalMode",
     "Verdict",
     "enums",
+    "identity_loss",
+    "inferenceModel",
     "ipuHardwareIsAvailable",
     "ipuHardwareVersion",
+    "isRunningOnIpu",
+    "optim",
     "options",
+    "profiling",
+    "registerPostCompileHook",
+    "registerPreCompileHook",
     "setLogLevel",
+    "trainingModel",
     "verdict",
 ]
