@@ -82,15 +82,24 @@ def _gather(rows: Pipe) -> Gather | None:
     source: Any = rows.datapipe
     data = source.sequence if type(source) is SequenceWrapper else source
     if type(data) is torch.Tensor:
-        plain = data.layout is torch.strided and data.device.type == "cpu" and data.dim() and not data.requires_grad
-        return partial(_selected, data, rows.indices) if plain and min(rows.indices, default=0) >= 0 else None
+        return partial(_selected, data, rows.indices) if has_rows(data) and min(rows.indices, default=0) >= 0 else None
     several = getattr(data, "__getitems__", None)
     return partial(_fetched, several, rows.indices) if callable(several) else None
 
 
+def has_rows(data: torch.Tensor) -> bool:
+    """Whether rows of a tensor can be gathered: it lies in this process's memory, and no gradients are asked for."""
+    plain = type(data) is torch.Tensor and data.layout is torch.strided and data.device.type == "cpu"
+    return plain and data.dim() > 0 and not data.requires_grad
+
+
+def selected(data: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    """The rows of a tensor at these positions, read straight into memory that they can travel in."""
+    return torch.index_select(data, 0, positions, out=memory.empty((len(positions), *data.shape[1:]), data.dtype))
+
+
 def _selected(data: torch.Tensor, indices: range, positions: Sequence[int]) -> torch.Tensor:
-    chosen = torch.tensor([indices[i] for i in positions])
-    return torch.index_select(data, 0, chosen, out=memory.empty((len(chosen), *data.shape[1:]), data.dtype))
+    return selected(data, torch.tensor([indices[i] for i in positions]))
 
 
 def _fetched(several: Callable[[list[int]], Sequence[Any]], indices: range, positions: Sequence[int]) -> Any:

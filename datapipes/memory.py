@@ -6,7 +6,8 @@ they are made there and need not be copied: a worker does so for what it makes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from math import prod
 from typing import Any
@@ -26,6 +27,19 @@ _allocate: ContextVar[Allocate | None] = ContextVar("allocate", default=None)
 def batches_from(allocate: Allocate | None) -> None:
     """Have the batches that this thread makes from now on lie in memory from ``allocate``."""
     _allocate.set(allocate)
+
+
+@contextmanager
+def batches_may_be_from(allocate: Allocate) -> Iterator[None]:
+    """Have batches lie in memory from ``allocate`` for a while, unless somebody has said already where they lie."""
+    if _allocate.get() is not None:
+        yield
+        return
+    before = _allocate.set(allocate)
+    try:
+        yield
+    finally:
+        _allocate.reset(before)
 
 
 def empty(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor | None:

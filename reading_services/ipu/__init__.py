@@ -1,8 +1,10 @@
 """PopTorch's host side on a CPU: ``import reading_services.ipu as poptorch`` runs a data-loading script unchanged."""
 
 from reading_services.ipu import enums, optim, options, profiling
+from reading_services.ipu.accessor import AsynchronousDataAccessor
 from reading_services.ipu.bottleneck import Verdict
 from reading_services.ipu.cost import CostModel
+from reading_services.ipu.custom_types import ICustomArgParser, registerCustomArgParser
 from reading_services.ipu.device.executor import PoplarExecutor
 from reading_services.ipu.device.hooks import registerPostCompileHook, registerPreCompileHook
 from reading_services.ipu.device.losses import identity_loss, isRunningOnIpu
@@ -21,6 +23,7 @@ from reading_services.ipu.enums import (
 from reading_services.ipu.errors import ConfigFileError, Error, RecoverableError, UnrecoverableError
 from reading_services.ipu.hardware import ipuHardwareIsAvailable, ipuHardwareVersion
 from reading_services.ipu.judging import verdict
+from reading_services.ipu.loader import DataLoader
 from reading_services.ipu.messages import setLogLevel
 from reading_services.ipu.options import Options, TensorLocationSettings
 from reading_services.ipu.report import Report
@@ -28,6 +31,7 @@ from reading_services.ipu.strategies import AutoStage, BeginBlock, Block, Pipeli
 from reading_services.ipu.timeline import Timeline
 
 __all__ = [
+    "AsynchronousDataAccessor",
     "AutoStage",
     "BeginBlock",
     "Block",
@@ -35,8 +39,10 @@ __all__ = [
     "ConfigFileError",
     "ConnectionType",
     "CostModel",
+    "DataLoader",
     "DataLoaderMode",
     "Error",
+    "ICustomArgParser",
     "MeanReductionStrategy",
     "Options",
     "OutputMode",
@@ -63,6 +69,7 @@ __all__ = [
     "optim",
     "options",
     "profiling",
+    "registerCustomArgParser",
     "registerPostCompileHook",
     "registerPreCompileHook",
     "setLogLevel",

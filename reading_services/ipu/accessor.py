@@ -1,8 +1,8 @@
 """AsynchronousDataAccessor: a dataset iterated ahead in a process of its own.
 
-One process makes the elements and keeps at most ``buffer_size`` of them ready; it waits for a slot as its consumer waits
-for an element, and neither of them ever polls. The elements come in the order in which they were made. Epochs never mix:
-what was made of an epoch that is left early is dropped, and the next one begins at its first element.
+One process makes the elements and keeps at most ``buffer_size`` of them ready; it waits for a slot as its consumer
+waits for an element, and neither of them ever polls. The elements come in the order in which they were made. Epochs
+never mix: what was made of an epoch that is left early is dropped, and the next one begins at its first element.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class AsynchronousDataAccessor(Iterator[Any]):
     """Iterate ``dataset`` in a process of its own, ``buffer_size`` elements ahead.
 
     An element is a tensor, or tensors in dicts, lists, tuples and objects of registered types (PopTorch allows no
-    nesting); all must be like the first. A step may be kept: the memory it lies in is used again when its last reference
-    is gone. With ``strict_aliasing`` it is lent as PopTorch lends it, until the next step is asked for, and raises if it
-    is used later (``aliasing``). ``miss_sleep_time_in_ms`` is accepted and means nothing: nobody sleeps.
+    nesting); all must be like the first. A step may be kept: the memory it lies in is used again when its last
+    reference is gone. With ``strict_aliasing`` it is lent as PopTorch lends it, until the next step is asked for, and
+    raises if it is used later (``aliasing``). ``miss_sleep_time_in_ms`` is accepted and means nothing: nobody sleeps.
 
     Without ``early_preload`` one element is made ahead of the first ``iter()``, else as many as there are slots. With
     ``load_indefinitely`` the next epoch follows without being asked for. Iterating again after a whole epoch goes on
@@ -48,7 +48,7 @@ class AsynchronousDataAccessor(Iterator[Any]):
 
     def __init__(
         self,
-        dataset: Iterable[Any],
+        dataset: Iterable[Any] | Sourced,
         buffer_size: int = 3,
         miss_sleep_time_in_ms: float = 0.1,
         load_indefinitely: bool = True,
@@ -79,7 +79,8 @@ class AsynchronousDataAccessor(Iterator[Any]):
         self._used = False  # whether anything was taken of the current one
         self._at_end = False
         window = self._wide if early_preload else Window(1, small=0, most=1 << 62)
-        seed = int(torch.empty((), dtype=torch.int64).random_().item())
+        drawn = int(torch.empty((), dtype=torch.int64).random_().item())
+        seed = drawn if source.seed is None else source.seed
         self._feed = Feed(source, SharingStrategy(sharing_strategy), window, load_indefinitely, seed)
         # It is also called before the interpreter waits for the processes that it has started.
         self._finalizer: Any = util.Finalize(self, _end, (self._feed, self._consumer), exitpriority=100)
@@ -186,7 +187,9 @@ class AsynchronousDataAccessor(Iterator[Any]):
 
     def _must_live(self) -> None:
         if self._feed.closed:
-            raise FetchFailed("An error occurred in the data fetcher, or terminate() was called: it does not run any more")
+            raise FetchFailed(
+                "An error occurred in the data fetcher, or terminate() was called: it does not run any more"
+            )
 
     def terminate(self) -> None:
         """End the process; calling it again does nothing. Steps that were handed out stay valid."""

@@ -1,8 +1,8 @@
 """The process of an accessor: it iterates a dataset for somebody else, as many elements ahead as there are slots.
 
 An opening of the protocol is a run of epochs. The end of an epoch is a frame of no elements; behind it the next epoch
-follows at once, but never one that is two ahead of the consumer's, or, where nothing is to be loaded unasked, the opening
-ends. Each element is a frame of its own, so that credit counts slots. With the very first one goes what it is like.
+follows at once, but never one that is two ahead of the consumer's. Where nothing is to be loaded unasked, the opening
+ends there. Each element is a frame of its own, so that credit counts slots. With the very first goes what all are like.
 
 It leaves quietly on Ctrl-C, which reaches all processes at a terminal, and on SIGTERM, and takes the workers that a
 loader has started here with it.
@@ -108,9 +108,7 @@ class Feeder:
     @property
     def _may_begin(self) -> bool:
         """Whether the next epoch may be begun: there is none, and at most one end that the consumer has not reached."""
-        return (
-            self._producer.opening is not None and self._elements is None and self._producer.under_way.count(0) < 2
-        )
+        return self._producer.opening is not None and self._elements is None and self._producer.under_way.count(0) < 2
 
     @property
     def _may_make(self) -> bool:
@@ -167,5 +165,5 @@ class Feeder:
     def _fail(self, error: Exception) -> None:
         self._elements = None
         if self._uniform is None:
-            print(error, file=sys.stderr) if isinstance(error, EmptyDataset) else traceback.print_exception(error)
+            traceback.print_exception(error)
         self._link.send(self._producer.failed(Failure.of(error, self._where)))

@@ -22,9 +22,14 @@ class Source(Sourced):
 
     rows_vary = False
     """Whether elements may differ in their number of rows."""
+    seed: int | None = None
+    """What random numbers in the other process follow from; None: from this one's."""
 
     def source(self, rebatched_size: int | None) -> Source:
         return Rebatched(self, rebatched_size) if rebatched_size else self
+
+    batch_size = 1
+    """Rows in an element."""
 
     @abstractmethod
     def epoch(self, number: int) -> Iterator[Any]:
@@ -40,6 +45,7 @@ class Plain(Source):
 
     def __init__(self, dataset: Iterable[Any]) -> None:
         self.dataset = dataset
+        self.batch_size = getattr(dataset, "batch_size", None) or 1
 
     def epoch(self, number: int) -> Iterator[Any]:
         return iter(self.dataset) if hasattr(type(self.dataset), "__iter__") else self._by_index()
@@ -69,10 +75,10 @@ class Rebatched(Source):
         self.inner = inner
         self.rows = rows
         self.rows_vary = self.keep_rest = keep_rest
+        self.seed = inner.seed
 
     def epoch(self, number: int) -> Iterator[Any]:
         return rebatched(self.inner.epoch(number), self.rows, self.keep_rest)
 
     def __len__(self) -> int:
-        inner: Any = getattr(self.inner, "dataset", None)
-        return len(self.inner) * getattr(inner, "batch_size", 1) // self.rows
+        return len(self.inner) * self.inner.batch_size // self.rows

@@ -1,6 +1,6 @@
 """Elements that are all alike: their first one sets the structure, shapes and types that all others must have.
 
-PopTorch copies later elements into buffers of the first one's sizes, and an element that would be broadcast there passes
+PopTorch copies later elements into buffers of the first one's sizes, and one that would be broadcast there passes
 unseen. Here each one is compared, and the error names what differs.
 """
 
@@ -76,7 +76,9 @@ def _tensors(like: Any, part: Any, where: str) -> Iterator[torch.Tensor]:
 
 
 def _unlike(where: str, wanted: str, found: Any) -> BadArgument:
-    return BadArgument(f"every element must be like the first, where element{where} was {wanted}; here it is {found!r:.200}")
+    return BadArgument(
+        f"every element must be like the first, where element{where} was {wanted}; here it is {found!r:.200}"
+    )
 
 
 def _shown(kinds: list[Any]) -> str:
