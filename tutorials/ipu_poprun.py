@@ -2,10 +2,9 @@
 
 ``poprun`` starts a program several times, as instances that share the replicas of a model. One learns what a loader
 makes of that: nothing if it is torch's, a part of the data if it is PopTorch's, and a part of the data in steps for all
-replicas of its instance if its options are PopDist's. Each step below is this very file, started by poprun.
+replicas of its instance if its options are PopDist's. The program that poprun starts is this very file.
 """
 
-import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -15,10 +14,12 @@ import torch
 from torch.utils.data import Dataset
 
 import reading_services.ipu as poptorch
-from reading_services.ipu import popdist
+import reading_services.ipu.popdist as popdist
+import reading_services.ipu.popdist.poptorch as popdist_poptorch
 
 REPLICAS, INSTANCES = 8, 4
 BATCH_SIZE = 32
+INSTANCE = "as-an-instance"
 
 
 class Cifar10Shaped(Dataset[tuple[torch.Tensor, int]]):
@@ -32,88 +33,89 @@ class Cifar10Shaped(Dataset[tuple[torch.Tensor, int]]):
 
 
 def main() -> None:
-    a_loader_that_knows_nothing()
-    a_loader_that_takes_its_part()
-    a_loader_for_all_replicas_of_its_instance()
-    what_popdist_has_settled()
+    if sys.argv[1:] == [INSTANCE]:
+        a_loader_that_knows_nothing()
+        a_loader_that_takes_its_part()
+        a_loader_for_all_replicas_of_its_instance()
+    else:
+        what_the_instances_print()
+        what_popdist_has_settled()
 
 
-# -- the programs of the instances -------------------------------------------------------------------------------------
+# -- the program of an instance ----------------------------------------------------------------------------------------
 
 
-def tell(size: int, loader: torch.utils.data.DataLoader[tuple[torch.Tensor, torch.Tensor]]) -> None:
+def a_loader_that_knows_nothing() -> None:
+    """Torch's own: every instance is given all of the data."""
+    tell(torch.utils.data.DataLoader(Cifar10Shaped(), batch_size=BATCH_SIZE, drop_last=True))
+
+
+def a_loader_that_takes_its_part() -> None:
+    """PopTorch's: plain options know the four processes, but not their replicas."""
+    tell(poptorch.DataLoader(poptorch.Options(), Cifar10Shaped(), batch_size=BATCH_SIZE))
+
+
+def a_loader_for_all_replicas_of_its_instance() -> None:
+    """With PopDist's options: eight replicas on four instances are two for each, and a step is for both."""
+    options = popdist_poptorch.Options()
+    print(f"* number of local replicas: {popdist.getNumLocalReplicas()}")
+    tell(poptorch.DataLoader(options, Cifar10Shaped(), batch_size=BATCH_SIZE))
+
+
+def tell(loader: torch.utils.data.DataLoader[tuple[torch.Tensor, torch.Tensor]]) -> None:
     images, _ = next(iter(loader))
-    print(f"* dataset size: {size}")
+    print(f"* dataset size: {len(Cifar10Shaped())}")
     print(f"* dataloader size: {len(loader)}")
     print(f"* batch size: {images.shape[0]}")
     print(f"* first image: {int(images[0, 0, 0, 0])}")
 
 
-def step_1() -> None:
-    dataset = Cifar10Shaped()
-    tell(len(dataset), torch.utils.data.DataLoader(dataset, batch_size=BATCH_SIZE, drop_last=True))
+# -- poprun ------------------------------------------------------------------------------------------------------------
 
 
-def step_2() -> None:
-    dataset = Cifar10Shaped()
-    tell(len(dataset), poptorch.DataLoader(poptorch.Options(), dataset, batch_size=BATCH_SIZE))
+def expected(instance: int) -> list[str]:
+    """What an instance prints. The parts of the data are blocks, one behind the other."""
+    return [
+        "* dataset size: 50000",
+        "* dataloader size: 1562",  # 50,000 // 32
+        "* batch size: 32",
+        "* first image: 0",
+        "* dataset size: 50000",
+        "* dataloader size: 390",  # 1562 // 4
+        "* batch size: 32",
+        f"* first image: {instance * 390 * 32}",
+        "* number of local replicas: 2",
+        "* dataset size: 50000",
+        "* dataloader size: 195",  # half as many steps, each twice as large
+        "* batch size: 64",
+        f"* first image: {instance * 195 * 64}",
+    ]
 
 
-def step_3() -> None:
-    options = popdist.poptorch.Options()
-    print(f"* number of local replicas: {popdist.getNumLocalReplicas()}")
-    dataset = Cifar10Shaped()
-    tell(len(dataset), poptorch.DataLoader(options, dataset, batch_size=BATCH_SIZE))
-
-
-# -- what they print ---------------------------------------------------------------------------------------------------
-
-
-def poprun(step: str) -> list[dict[str, int]]:
-    """Run a step as four instances; what each of them prints, by its name."""
-    launcher = [sys.executable, "-m", "reading_services.ipu.poprun"]
-    replicas = [f"--num-replicas={REPLICAS}", f"--num-instances={INSTANCES}"]
-    command = [*launcher, *replicas, sys.executable, str(Path(__file__).resolve()), step]
-    run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=45)
-    told: dict[int, dict[str, int]] = defaultdict(dict)
+def what_the_instances_print() -> None:
+    """Poprun puts in front of each line which instance it comes from; lines of different instances come as they may."""
+    poprun = [sys.executable, "-m", "reading_services.ipu.poprun"]
+    shares = [f"--num-replicas={REPLICAS}", f"--num-instances={INSTANCES}"]
+    program = [sys.executable, str(Path(__file__).resolve()), INSTANCE]
+    run = subprocess.run([*poprun, *shares, *program], stdout=subprocess.PIPE, text=True, check=True, timeout=45)
+    print(run.stdout)
+    told = defaultdict(list)
     for line in run.stdout.splitlines():
-        found = re.fullmatch(r"\[1,(\d+)\]<stdout>:\* (.*): (\d+)", line)
-        assert found, f"poprun marks each line with its instance: {line!r}"
-        told[int(found[1])][found[2]] = int(found[3])
-    print(f"\n{step}:", *sorted(run.stdout.splitlines()), sep="\n  ")
-    return [told[instance] for instance in range(INSTANCES)]
-
-
-def a_loader_that_knows_nothing() -> None:
-    """Torch's own: every instance is given all of the data."""
-    for told in poprun("step_1"):
-        assert told == {"dataset size": 50_000, "dataloader size": 1562, "batch size": 32, "first image": 0}
-
-
-def a_loader_that_takes_its_part() -> None:
-    """PopTorch's: plain options know the four processes, but not their replicas."""
-    for instance, told in enumerate(poprun("step_2")):
-        first = {"first image": instance * 390 * 32}
-        assert told == {"dataset size": 50_000, "dataloader size": 390, "batch size": 32} | first
-
-
-def a_loader_for_all_replicas_of_its_instance() -> None:
-    """PopDist's options: eight replicas on four instances are two for each, and a step is for both."""
-    for instance, told in enumerate(poprun("step_3")):
-        first = {"number of local replicas": 2, "first image": instance * 195 * 64}
-        assert told == {"dataset size": 50_000, "dataloader size": 195, "batch size": 64} | first
+        instance, _, text = line.partition("<stdout>:")
+        told[instance].append(text)
+    assert told == {f"[1,{instance}]": expected(instance) for instance in range(INSTANCES)}
 
 
 def what_popdist_has_settled() -> None:
     """What follows from how poprun was called cannot be set again."""
     said = ""
     try:
-        popdist.poptorch.Options().replicationFactor(2)
+        popdist_poptorch.Options().replicationFactor(2)
     except RuntimeError as error:
         said = str(error)
-    print(f"\nRuntimeError: {said}")
-    assert said == "Cannot call replicationFactor with popdist.poptorch.Options"
+    print(f"RuntimeError: {said}")
+    assert said.startswith("Cannot call replicationFactor with popdist.poptorch.Options")
 
 
 if __name__ == "__main__":
-    {"step_1": step_1, "step_2": step_2, "step_3": step_3, "main": main}[(sys.argv[1:] or ["main"])[0]]()
+    main()
