@@ -54,6 +54,7 @@ class Feed:
             seed,
             process.SharedFd(stacks),
             os.getpid(),
+            multiprocessing.get_start_method(),
         )
         begun = begin(context, feed, job, "accessor", daemon=False)  # a loader's workers are children of it
         self._member = Member("the accessor's process", begun, stacks)

@@ -10,6 +10,7 @@ loader has started here with it.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import sys
@@ -49,12 +50,15 @@ class Job:
     seed: int
     stacks: SharedFd
     parent: int
+    start_method: str
+    """How a loader starts its workers where this process was started, and so here."""
 
 
 def feed(job: Job) -> None:
     """The main function of the process."""
     settle(job.parent, job.stacks, _leave)
     signal.signal(signal.SIGTERM, _leave)
+    multiprocessing.set_start_method(job.start_method, force=True)
     logger.debug("AsynchronousDataAccessor worker process: %d", os.getpid())
     where = f"the accessor's process {os.getpid()}"
     try:

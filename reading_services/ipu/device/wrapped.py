@@ -141,7 +141,7 @@ def _wrapping(kind: type[nn.Module], trainer: Trainer) -> type[nn.Module]:
             """Copied or pickled, it is a model like others."""
             trainer.copyWeightsToHostIfNeeded()
             made, given, *rest = super().__reduce_ex__(protocol)
-            return made, (kind, *given[1:]), *rest
+            return _made, (made, tuple(kind if each is type(self) else each for each in given)), *rest
 
         def destroy(self) -> None:
             """Bring the weights home, free the device, and let this be a plain model again."""
@@ -154,3 +154,8 @@ def _wrapping(kind: type[nn.Module], trainer: Trainer) -> type[nn.Module]:
     Wrapped.__name__, Wrapped.__qualname__ = PREFIX + kind.__name__, PREFIX + kind.__qualname__
     Wrapped.__module__ = kind.__module__
     return Wrapped
+
+
+def _made(make: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+    """What a wrapped model is unpickled by; pickle would not have ``copyreg.__newobj__`` make another class."""
+    return make(*given)

@@ -32,10 +32,10 @@ def trainingModel(
     ...         return mse_loss(self.slope * x, y)
     >>> line = Line()
     >>> training = trainingModel(line, Options().deviceIterations(4))
-    >>> x = torch.arange(1.0, 9.0)
+    >>> x = torch.ones(8)
     >>> loss = training(x, 2 * x)  # four updates of two rows each
-    >>> loss.shape, 0 < line.slope < 2
-    (torch.Size([]), True)
+    >>> loss.shape, line.slope.item()
+    (torch.Size([]), 0.155...)
     """
     user_model, chosen = _model(model), _options(options)
     refuse_wrapped(user_model)
