@@ -55,7 +55,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--synthetic-data", dest="synthetic_data", action="store_true", help="leave out the loading")
     parser.add_argument("--replicas", type=int, default=1, help="copies of the model")
     args = parser.parse_args(arguments)
-    replicas, workers = args.replicas, min(num_workers, len(os.sched_getaffinity(0)))
+    cpus = len(os.sched_getaffinity(0))
+    replicas, workers = args.replicas, min(num_workers, cpus)
+    torch.set_num_threads(max(1, cpus // 2))  # for the simulation; the rest is for the workers
 
     # Options are frozen by the loader and the model that are given them, so all of them are set here.
     opts = poptorch.Options()
