@@ -66,4 +66,8 @@ def setLogLevel(level: str | int) -> None:
 
 if not logger.handlers:
     logger.addHandler(_ToStandardError())
-    setLogLevel(os.environ.get("POPTORCH_LOG_LEVEL") or "WARN")
+    try:
+        setLogLevel(os.environ.get("POPTORCH_LOG_LEVEL") or "WARN")
+    except ValueError as error:
+        error.add_note("(from the environment variable POPTORCH_LOG_LEVEL)")
+        raise

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, Self
 
+from reading_services.ipu.options.environment import number
 from reading_services.ipu.options.values import Value, Values
 
 
@@ -31,8 +31,8 @@ class _DistributedOptions(Values):
     def setEnvVarNames(self, var_num_processes: str, var_process_id: str) -> Self:
         """Take both numbers from environment variables; 1 and 0 where those are not set."""
         return self.set(
-            num_distributed_processes=int(os.environ.get(var_num_processes, "1")),
-            distributed_process_id=int(os.environ.get(var_process_id, "0")),
+            num_distributed_processes=number(var_num_processes, 1),
+            distributed_process_id=number(var_process_id, 0),
         )
 
     def disable(self) -> Self:

@@ -14,6 +14,7 @@ from datapipes.errors import BadArgument
 from reading_services.ipu.enums import CommGroupType, ConnectionType, OutputMode, SyncPattern
 from reading_services.ipu.messages import logger
 from reading_services.ipu.options.distributed import _DistributedOptions
+from reading_services.ipu.options.environment import blaming
 from reading_services.ipu.options.files import Files
 from reading_services.ipu.options.locations import _TensorLocationOptions
 from reading_services.ipu.options.popart import _PopartOptions
@@ -78,7 +79,8 @@ class Options(Stored, Files):
         if folder := os.environ.get("POPTORCH_CACHE_DIR"):
             self.enableExecutableCaching(folder)
         if text := os.environ.get("POPTORCH_DEFAULT_OPTIONS"):
-            self.from_json(text)
+            with blaming("from the environment variable POPTORCH_DEFAULT_OPTIONS"):
+                self.from_json(text)
 
     @property
     def Training(self) -> _TrainingOptions:

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from reading_services.ipu import enums
 from reading_services.ipu.errors import ConfigFileError
+from reading_services.ipu.options.environment import blaming
 
 _HOUSE = enums.__name__.rpartition(".")[0]
 _ALLOWED = (
@@ -35,8 +36,10 @@ class Files:
         path = Path(filepath)
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
         kept = [line for line in lines if line and not line.startswith("#")]
-        for call in [_read(line, number, path.name) for number, line in enumerate(kept, 1)]:
-            _Reader(self).value(call)
+        calls = [_read(line, number, path.name) for number, line in enumerate(kept, 1)]
+        for line, call in zip(kept, calls, strict=True):
+            with blaming(f"in {path.name}: options.{line}"):
+                _Reader(self).value(call)
         return self
 
     def from_json(self, string: str) -> Self:

@@ -107,9 +107,10 @@ class Values:
         return self._values[name]
 
     def _hint(self, name: str) -> str:
-        """What the owner of an unknown name may have meant."""
-        method = name.split("_")[0] + "".join(word.title() for word in name.split("_")[1:])
-        return f" (it is not set; call {method}())" if method != name and hasattr(type(self), method) else ""
+        """What whoever wrote an unknown name may have meant."""
+        first, *rest = name.split("_")
+        method = first + "".join(word.title() for word in rest)
+        return f" (call {method}() to set it)" if callable(getattr(type(self), method, None)) else ""
 
     def _names(self) -> list[str]:
         """Declared names in their order, then the others in the alphabet's, whatever order they were added in."""

@@ -10,6 +10,8 @@ import os
 from collections.abc import Callable, Iterable
 from typing import ParamSpec, TypeVar
 
+from reading_services.ipu.options.environment import number
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -36,27 +38,27 @@ def isPopdistEnvSet() -> bool:
 
 def getNumTotalReplicas() -> int:
     """Replicas of all instances together."""
-    return _number("POPDIST_NUM_TOTAL_REPLICAS", 1)
+    return number("POPDIST_NUM_TOTAL_REPLICAS", 1)
 
 
 def getNumLocalReplicas() -> int:
     """Replicas of this instance."""
-    return _number("POPDIST_NUM_LOCAL_REPLICAS", 1)
+    return number("POPDIST_NUM_LOCAL_REPLICAS", 1)
 
 
 def getNumIpusPerReplica() -> int:
     """IPUs that each replica takes."""
-    return _number("POPDIST_NUM_IPUS_PER_REPLICA", 1)
+    return number("POPDIST_NUM_IPUS_PER_REPLICA", 1)
 
 
 def getReplicaIndexOffset() -> int:
     """The number that the first replica of this instance has among all."""
-    return _number("POPDIST_REPLICA_INDEX_OFFSET", 0)
+    return number("POPDIST_REPLICA_INDEX_OFFSET", 0)
 
 
 def getLocalInstanceIndex() -> int:
     """The number of this instance on its host."""
-    return _number("POPDIST_LOCAL_INSTANCE_INDEX", 0)
+    return number("POPDIST_LOCAL_INSTANCE_INDEX", 0)
 
 
 def getNumInstances() -> int:
@@ -118,16 +120,6 @@ def _leave() -> None:
 
     if distributed.is_initialized():
         distributed.destroy_process_group()
-
-
-def _number(variable: str, otherwise: int) -> int:
-    text = os.environ.get(variable)
-    if text is None:
-        return otherwise
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"the environment variable {variable} should be a number, and is {text!r}") from None
 
 
 def _replicas_of_each() -> int:

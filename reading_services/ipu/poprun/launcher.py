@@ -27,6 +27,8 @@ from reading_services.ipu.poprun.variables import topology, variables
 
 GRACE = 10.0
 """Seconds that instances have to leave after they were told to."""
+_LAST_WORDS = 1.0
+"""Seconds at least for what they said last to be written."""
 _DONE = 0
 """The byte that the carrier of output sends at its end; the others are numbers of signals."""
 
@@ -71,8 +73,9 @@ class _Launch:
         self._carrier = Carrier()
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         self._status = 0
+        self._was_signalled = False
         self._until: float | None = None
-        """When those who were told to leave are killed; None as long as nobody was."""
+        """When those who were told to leave are killed; None as long as nobody was told."""
 
     def run(self) -> int:
         group = Group()
@@ -105,7 +108,8 @@ class _Launch:
             for name, sink in (("stdout", 1), ("stderr", 2))
         }
         env = variables(self._plan, number, rendezvous)
-        self._log("D", f"instance {number}: { ({k: v for k, v in env.items() if os.environ.get(k) != v}) }")
+        told = " ".join(f"{name}={value}" for name, value in env.items() if os.environ.get(name) != value)
+        self._log("D", f"instance {number} is told {told}")
         # One instance reads what the launcher is given; not a terminal, from which only the foreground may read.
         stdin = None if number == 0 and not os.isatty(0) else subprocess.DEVNULL
         try:
@@ -120,16 +124,16 @@ class _Launch:
         with selectors.DefaultSelector() as events:
             events.register(self._events, selectors.EVENT_READ)
             self._look_who_ended(group)
+            killed = False
             while self._running:
-                left = None if self._until is None else self._until - monotonic()
+                left = None if self._until is None or killed else self._until - monotonic()
                 if left is not None and left <= 0:
                     self._log("I", f"instances {', '.join(map(str, self._running))} did not leave, and are killed")
                     group.signal(signal.SIGKILL)
-                    left = None
-                    self._until = None
+                    killed, left = True, None
                 if not events.select(left):
                     continue
-                for number in set(os.read(self._events, 4096)) - {_DONE, signal.SIGCHLD}:
+                for number in set(os.read(self._events, 4096)) & set(FORWARDED):
                     self._forward(group, signal.Signals(number))
                 self._look_who_ended(group)
 
@@ -137,6 +141,7 @@ class _Launch:
         """Hand a signal on to all instances; the second one gives them no more time."""
         self._log("I", f"{number.name} is forwarded to all instances")
         group.signal(number)
+        self._was_signalled = True
         self._until = monotonic() + (self._grace if self._until is None else 0)
         self._status = 128 + number
 
@@ -155,15 +160,15 @@ class _Launch:
                 self._until = monotonic() + self._grace
 
     def _wait_for_output(self) -> None:
-        """Until all output is written, or a signal comes because whoever reads it does not."""
+        """Until all output is written; a launcher that was told to leave is not kept by a reader who does not read."""
         with selectors.DefaultSelector() as events:
             events.register(self._events, selectors.EVENT_READ)
-            while True:
-                events.select()
-                came = set(os.read(self._events, 4096)) - {signal.SIGCHLD}
-                if stop := came - {_DONE}:
+            until = max(self._until or 0.0, monotonic() + _LAST_WORDS)
+            while events.select(until - monotonic() if self._was_signalled else None):
+                came = set(os.read(self._events, 4096))
+                if stop := came & set(FORWARDED):
                     self._status = 128 + min(stop)
-                if came:
+                if stop or _DONE in came:
                     return
 
     def _log(self, level: str, text: str) -> None:

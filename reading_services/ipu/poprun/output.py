@@ -54,6 +54,15 @@ class Carrier:
         os.write(self._wake, b"e")
 
     def _run(self) -> None:
+        try:
+            self._carry_until_the_end()
+        finally:
+            self._pipes.close()
+            os.close(self._wakes)
+            os.close(self._wake)
+            os.write(self._when_done, b"\0")
+
+    def _carry_until_the_end(self) -> None:
         ended = False
         while not ended:
             for key, _ in self._pipes.select():
@@ -68,7 +77,6 @@ class Carrier:
                     break
             if key.fd in self._begun:  # somebody who left the instances' group still holds the other end
                 self._close(key)
-        os.write(self._when_done, b"\0")
 
     def _carry(self, key: selectors.SelectorKey) -> bool:
         """Write the lines of a pipe that are complete; False when there is nothing to be read now."""

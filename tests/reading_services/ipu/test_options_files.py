@@ -81,8 +81,9 @@ def test_a_line_that_cannot_be_read(tmp_path: Path, text: str, number: int, line
 )
 def test_other_errors_are_those_of_the_call(tmp_path: Path, line: str, kind: type[Exception], said: str) -> None:
     options = Options()
-    with pytest.raises(kind, match=said):
+    with pytest.raises(kind, match=said) as raised:
         options.loadFromFile(file(tmp_path, f"deviceIterations(2)\n{line}"))
+    assert raised.value.__notes__ == [f"(in options.cfg: options.{line})"]
     assert options.device_iterations == 2  # the lines before were called
 
 
@@ -138,6 +139,10 @@ def test_options_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert options._Popart.options["enableEngineCaching"] is True
     monkeypatch.setenv("POPTORCH_CACHE_DIR", "")
     assert "cachePath" not in Options()._Popart.options
+    monkeypatch.setenv("POPTORCH_DEFAULT_OPTIONS", "{'deviceIterations': 4}")
+    with pytest.raises(ValueError, match="property name") as raised:
+        Options()
+    assert raised.value.__notes__ == ["(from the environment variable POPTORCH_DEFAULT_OPTIONS)"]
 
 
 def test_the_process_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,5 +155,6 @@ def test_the_process_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
     assert (distributed.numProcesses, distributed.processId) == (7, 0)
     assert Options().Distributed.disable().numProcesses == 1
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "four")
-    with pytest.raises(ValueError, match="'four'"):
+    with pytest.raises(ValueError, match="'four'") as raised:
         Options()
+    assert raised.value.__notes__ == ["(from the environment variable OMPI_COMM_WORLD_SIZE)"]

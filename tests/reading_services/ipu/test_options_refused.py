@@ -61,6 +61,7 @@ NO_TILES = r"^numIOTiles must be an even number between 32 and 192\.$"
         ("options.set(nope=1)", AssertionError, "^Invalid option nope, valid options are .*device_it"),
         ('setattr(options, "nope", 1)', AssertionError, "^Invalid option nope, valid options are "),
         ('setattr(options, "random_seed", 1)', AssertionError, "^Invalid option random_seed, .*call randomSeed"),
+        ('setattr(options, "logDir", "x")', AssertionError, "^Invalid option logDir, .*call logDir"),
         ('setattr(options, "_x", 1)', AttributeError, r"^Invalid private attribute _x\.$"),
         ("options._x", AttributeError, r"^Invalid private attribute _x\.$"),
         ('setattr(options, "Training", options.Training)', AttributeError, "Training cannot be replaced"),
