@@ -13,6 +13,7 @@ from multiprocessing import util
 from typing import Any, Self
 
 import torch
+from torch.utils.data import Dataset
 
 from datapipes.errors import BadArgument, Loader2Error
 from reading_services.ipu.aliasing import Ring
@@ -48,7 +49,7 @@ class AsynchronousDataAccessor(Iterator[Any]):
 
     def __init__(
         self,
-        dataset: Iterable[Any] | Sourced,
+        dataset: Iterable[Any] | Dataset[Any] | Sourced,
         buffer_size: int = 3,
         miss_sleep_time_in_ms: float = 0.1,
         load_indefinitely: bool = True,

@@ -185,7 +185,7 @@ class DataLoader(Sourced, data.DataLoader[Any]):
                 "accessor one with mode=DataLoaderMode.Sync"
             )
         alone = Steps(self._alone())
-        if alone.rows_vary and not self._has_sampler and (self.combinedBatchSize or 1) > 1 and rebatched_size is None:
+        if self._keeps_rest and not self._has_sampler and (self.combinedBatchSize or 1) > 1 and rebatched_size is None:
             raise BadArgument(
                 "with drop_last=False the last step may be smaller, and an accessor only works if 'rebatched_size' is "
                 "specified too"
@@ -218,13 +218,14 @@ class Steps(Source):
 
     def __init__(self, loader: DataLoader) -> None:
         self.loader = loader
-        self.rows_vary = loader._keeps_rest
+        self.keeps_rest = loader._keeps_rest
+        self.rows_vary = loader._keeps_rest or loader._has_sampler  # whose batches have as many rows as it says
         self.batch_size = loader.combinedBatchSize or 1
         options = loader.options
         self.seed = options.random_seed if options.exists("random_seed") else None
 
     def source(self, rebatched_size: int | None) -> Source:
-        return Rebatched(self, rebatched_size, keep_rest=self.rows_vary) if rebatched_size else self
+        return Rebatched(self, rebatched_size, keep_rest=self.keeps_rest) if rebatched_size else self
 
     def epoch(self, number: int) -> Iterator[Any]:
         return iter(self.loader.steps(number))

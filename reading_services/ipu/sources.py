@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from torch.utils.data import Dataset
+
 from reading_services.ipu.rebatching import rebatched
 
 
@@ -43,12 +45,12 @@ class Source(Sourced):
 class Plain(Source):
     """Any object that can be iterated, each time anew; an epoch is one iteration."""
 
-    def __init__(self, dataset: Iterable[Any]) -> None:
+    def __init__(self, dataset: Iterable[Any] | Dataset[Any]) -> None:
         self.dataset = dataset
         self.batch_size = getattr(dataset, "batch_size", None) or 1
 
     def epoch(self, number: int) -> Iterator[Any]:
-        return iter(self.dataset) if hasattr(type(self.dataset), "__iter__") else self._by_index()
+        return iter(self.dataset) if isinstance(self.dataset, Iterable) else self._by_index()
 
     def _by_index(self) -> Iterator[Any]:
         """Elements 0, 1, 2 ... up to the first that is not there, as ``iter`` does, or that ends the iteration."""
