@@ -56,4 +56,4 @@ def sum_gradients(parameters: Iterable[nn.Parameter]) -> None:
 def from_first(tensors: Iterable[Tensor]) -> None:
     """Give all processes the first one's numbers."""
     for tensor in tensors:
-        dist.broadcast(tensor, src=0)
+        dist.broadcast(tensor.detach(), src=0)

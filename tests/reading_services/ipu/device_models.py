@@ -37,6 +37,13 @@ class Same(nn.Module):
         return x, (self.scale * x.float()).sum()
 
 
+class Anything(nn.Module):
+    """Gives back what it is given."""
+
+    def forward(self, x: Any, y: Any = None, *, flag: Any = 1) -> Any:
+        return x if y is None else (x, y)
+
+
 def micro_batches(batching: Batching) -> Iterator[tuple[int, int, int]]:
     """(d, a, r), in the order of the outputs."""
     for d in range(batching.iterations):

@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import reading_services.ipu as poptorch
+from reading_services.ipu import CommGroupType as Groups
+from reading_services.ipu import OutputMode as Mode
 from reading_services.ipu.arithmetic import Batching
 from tests.reading_services.ipu.device_models import Linear, Same, block_by_counting, kept_by_counting, micro_batches
 
-MODES = [poptorch.OutputMode.All, poptorch.OutputMode.Final, poptorch.OutputMode.Sum, poptorch.OutputMode.EveryN]
-Mode, Groups = poptorch.OutputMode, poptorch.CommGroupType
+MODES = [Mode.All, Mode.Final, Mode.Sum, Mode.EveryN]
 
 
 def options_of(batching: Batching) -> poptorch.Options:

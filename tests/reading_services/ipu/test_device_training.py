@@ -33,7 +33,7 @@ Reduction = poptorch.ReductionType
 
 def equal(one: nn.Module, other: nn.Module, tolerance: float = 0.0) -> None:
     for (name, a), b in zip(one.state_dict().items(), other.state_dict().values(), strict=True):
-        torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance, msg=lambda text, name=name: f"{name}: {text}")
+        torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance, msg=name)
 
 
 def data(rows: int, seed: int = 0) -> list[tuple[Tensor, Tensor]]:

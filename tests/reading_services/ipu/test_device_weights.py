@@ -21,9 +21,10 @@ X, TARGET = torch.ones(1, 3), torch.ones(1, 2)
 class Spied:
     """A training model, with a count of the copies home."""
 
-    def __init__(self, model: nn.Module | None = None, options: poptorch.Options | None = None) -> None:
-        self.model = Linear() if model is None else model
-        self.training = poptorch.trainingModel(self.model, options)
+    def __init__(self) -> None:
+        self.model = Linear()
+        self.held = self.model.layer.weight
+        self.training = poptorch.trainingModel(self.model)
         self.copies = 0
         original = self.training.copyWeightsToHost
 
@@ -39,7 +40,7 @@ class Spied:
 
 LOOKS: dict[str, Callable[[Spied], Any]] = {
     "a parameter": lambda spied: spied.model.layer.weight,
-    "a held parameter": lambda spied: spied.held.sum(),  # type: ignore[attr-defined]  # set by the test
+    "a held parameter": lambda spied: spied.held.sum(),
     "parameters": lambda spied: spied.model.parameters(),
     "named_parameters": lambda spied: spied.model.named_parameters(),
     "state_dict": lambda spied: spied.model.state_dict(),
@@ -49,7 +50,7 @@ LOOKS: dict[str, Callable[[Spied], Any]] = {
     "the executor's parameters": lambda spied: list(spied.training.parameters()),
     "a copy": lambda spied: copy.deepcopy(spied.model),
     "a pickle": lambda spied: pickle.dumps(spied.model),
-    "print": lambda spied: repr(spied.held),  # type: ignore[attr-defined]  # set by the test
+    "print": lambda spied: repr(spied.held),
     "asked for": lambda spied: spied.training.copyWeightsToHostIfNeeded(),
     "detaching": lambda spied: spied.training.detachFromDevice(),
     "destroying": lambda spied: spied.model.destroy(),  # type: ignore[operator]  # there while it is wrapped
@@ -59,14 +60,13 @@ LOOKS: dict[str, Callable[[Spied], Any]] = {
 @pytest.mark.parametrize("look", LOOKS)
 def test_one_copy_for_each_look_at_trained_weights(look: str) -> None:
     spied = Spied()
-    spied.held = spied.model.layer.weight  # type: ignore[attr-defined]  # for the looks above
-    before = spied.held.detach().clone()  # type: ignore[attr-defined]
+    before = spied.held.detach().clone()
     for _ in range(3):
         spied.train()
     assert spied.copies == 0
     LOOKS[look](spied)
     assert spied.copies == 1
-    assert not torch.equal(before, spied.held.detach())  # type: ignore[attr-defined]
+    assert not torch.equal(before, spied.held.detach())
     list(spied.model.parameters())
     assert spied.copies == 1
     assert spied.training.copyWeightsToHostIfNeeded() is False
@@ -126,9 +126,9 @@ def test_inference_follows_training() -> None:
     inference = poptorch.inferenceModel(spied.model)
     other = poptorch.inferenceModel(spied.model)
     assert type(other.model).__name__ == "PoptorchLinear"
-    copies = []
+    copies: list[None] = []
     original = inference.copyWeightsToDevice
-    inference.copyWeightsToDevice = lambda: copies.append(original())  # type: ignore[func-returns-value, method-assign]  # counted
+    inference.copyWeightsToDevice = lambda: copies.append(original())  # type: ignore[method-assign]  # to count
     for group in range(3):
         spied.train()
         spied.train()
