@@ -2,6 +2,8 @@
 
 from reading_services.ipu import enums, optim, options, profiling
 from reading_services.ipu.accessor import AsynchronousDataAccessor
+from reading_services.ipu.bottleneck import Verdict
+from reading_services.ipu.cost import CostModel
 from reading_services.ipu.custom_types import ICustomArgParser, registerCustomArgParser
 from reading_services.ipu.device.executor import PoplarExecutor
 from reading_services.ipu.device.hooks import registerPostCompileHook, registerPreCompileHook
@@ -20,10 +22,13 @@ from reading_services.ipu.enums import (
 )
 from reading_services.ipu.errors import ConfigFileError, Error, RecoverableError, UnrecoverableError
 from reading_services.ipu.hardware import ipuHardwareIsAvailable, ipuHardwareVersion
+from reading_services.ipu.judging import verdict
 from reading_services.ipu.loader import DataLoader
 from reading_services.ipu.messages import setLogLevel
 from reading_services.ipu.options import Options, TensorLocationSettings
+from reading_services.ipu.report import Report
 from reading_services.ipu.strategies import AutoStage, BeginBlock, Block, PipelinedExecution, ShardedExecution, Stage
+from reading_services.ipu.timeline import Timeline
 
 __all__ = [
     "AsynchronousDataAccessor",
@@ -33,6 +38,7 @@ __all__ = [
     "CommGroupType",
     "ConfigFileError",
     "ConnectionType",
+    "CostModel",
     "DataLoader",
     "DataLoaderMode",
     "Error",
@@ -44,13 +50,16 @@ __all__ = [
     "PoplarExecutor",
     "RecoverableError",
     "ReductionType",
+    "Report",
     "ShardedExecution",
     "SharingStrategy",
     "Stage",
     "SyncPattern",
     "TensorLocationSettings",
+    "Timeline",
     "UnrecoverableError",
     "VariableRetrievalMode",
+    "Verdict",
     "enums",
     "identity_loss",
     "inferenceModel",
@@ -60,9 +69,10 @@ __all__ = [
     "optim",
     "options",
     "profiling",
+    "registerCustomArgParser",
     "registerPostCompileHook",
     "registerPreCompileHook",
-    "registerCustomArgParser",
     "setLogLevel",
     "trainingModel",
+    "verdict",
 ]
