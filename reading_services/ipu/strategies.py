@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from enum import IntEnum
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
+
+from torch import nn
 
 from datapipes.errors import BadArgument
+
+M = TypeVar("M", bound=nn.Module)
 
 
 class AutoStage(IntEnum):
@@ -14,6 +19,15 @@ class AutoStage(IntEnum):
 
     SameAsIpu = 0
     AutoIncrement = 1
+
+
+class Entered(threading.local):
+    """The blocks that the forward pass of this thread has come through, while somebody wants to know."""
+
+    blocks: list[Block] | None = None
+
+
+entered = Entered()
 
 
 class Block:
@@ -24,12 +38,32 @@ class Block:
         self.ipu_id = ipu_id
 
     def __enter__(self) -> Block:
+        if entered.blocks is not None:
+            entered.blocks.append(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         pass
+
+
+def BeginBlock(layer_to_call: M, user_id: str | None = None, ipu_id: int | None = None) -> M:
+    """Let a block begin where a layer is called; it lasts until the next one begins. Returns the layer.
+
+    >>> model = nn.Sequential(nn.Linear(1, 2), BeginBlock(nn.Linear(2, 1), "second", ipu_id=1))
+    """
+    if not isinstance(layer_to_call, nn.Module):
+        raise BadArgument(f"BeginBlock takes a layer, an nn.Module, and not {layer_to_call!r}")
+    layer_to_call.register_forward_pre_hook(_Begin(user_id, ipu_id))
+    return layer_to_call
+
+
+class _Begin(Block):
+    """A block that begins with a layer's call."""
+
+    def __call__(self, layer: nn.Module, inputs: object) -> None:
+        self.__enter__()
 
 
 class Stage:
@@ -84,6 +118,11 @@ class ExecutionStrategy:
             case Block(user_id=str(name)):
                 return Stage(name) if given.ipu_id is None else Stage(name).ipu(given.ipu_id)
         raise BadArgument(f"{given!r} is no stage: give a Stage, a Block that has a user_id, or the name of a block")
+
+    @property
+    def auto(self) -> AutoStage:
+        """How blocks that are in no stage are put into one."""
+        return self._auto
 
     @property
     def stages(self) -> tuple[Stage, ...]:
