@@ -20,11 +20,21 @@ from typing import Any
 import cloudpickle
 
 from datapipes.structure import Pipe
+from datapipes.warned import warn
 from reading_services.worker_info import WorkerInfo
 from reading_services.workers.failures import WorkerDied, WorkerTimeout
 from reading_services.workers.links import process
 from reading_services.workers.main import DispatcherJob, Job, dispatch, work
-from reading_services.workers.members import Member, Worker, begin, end, file_for_stacks, stacks_of
+from reading_services.workers.members import (
+    STARTS_WORKERS,
+    UNGUARDED,
+    Member,
+    Worker,
+    begin,
+    end,
+    file_for_stacks,
+    stacks_of,
+)
 from reading_services.workers.protocol import START, Failed, ToConsumer, Window
 from reading_services.workers.worker import Order
 
@@ -63,6 +73,7 @@ class Crew:
         self._watched: dict[int, Member] = {}  # who a descriptor belongs to: a link, or what tells of a death
         self._owner = os.getpid()
         self._lock = threading.Lock()
+        self._said_it_is_full = False
 
     def __repr__(self) -> str:
         return f"{self.count} worker processes"
@@ -207,6 +218,12 @@ class Crew:
         member.has_spoken = True
         if frame is not None and (current := member.consumer.receive(frame)) is not None:
             member.frames.append(current)
+        if member.link.overflows and not self._said_it_is_full:
+            self._said_it_is_full = True
+            warn(
+                "the memory shared with the workers is full of elements that are still in use, so further ones go "
+                "through a pipe, which is slower; give the reading service more arena_bytes, or keep fewer batches"
+            )
         return None
 
     # -- what goes wrong -----------------------------------------------------------------------------------------------
@@ -228,6 +245,8 @@ class Crew:
             return failure
         member.process.join(_PATIENCE)
         code = member.process.exitcode
+        if code == STARTS_WORKERS:
+            return WorkerDied(UNGUARDED)
         if code is None:
             how = "closed its link"
         elif code < 0:
@@ -235,6 +254,8 @@ class Crew:
             how += " (the kernel does that when memory runs out)" if code == -signal.SIGKILL else ""
         else:
             how = f"left with exit code {code}"
+        if isinstance(member, Worker) and not member.has_spoken:
+            return WorkerDied(f"{member} {how}, before its first element; what it had to say is on stderr")
         return WorkerDied(f"{member} {how}, in the middle of its work; iterating again starts another one")
 
     def _too_slow(self, worker: Worker) -> WorkerTimeout:

@@ -25,6 +25,7 @@ from datapipes.errors import GraphError, UnsavableElement
 from datapipes.session import Session
 from datapipes.structure import Pipe
 from reading_services.workers.dispatched import Absent, Mishap, Share
+from reading_services.workers.portable import note_unsendable
 from reading_services.workers.protocol import START, Open, Producer, ToConsumer, ToProducer, Window
 from reading_services.workers.worker import Pace, Packing, pull
 
@@ -236,8 +237,9 @@ class Dispatcher:
         try:
             body, size = self._pack(part)
         except Exception as error:
-            error.__traceback__ = None
             if len(part) == 1:
+                if self._session is not None:
+                    note_unsendable(error, part[0], self._session.description)
                 self._keep(number, [Mishap(self._failure(error))], position)
             else:
                 for element in part:  # one of them cannot be sent; whoever resumes in between passes over the others

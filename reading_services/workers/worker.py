@@ -25,6 +25,7 @@ from datapipes.structure import Pipe
 from reading_services.service import graph_from
 from reading_services.worker_info import WorkerInfo
 from reading_services.workers.links import ProducerLink
+from reading_services.workers.portable import note_unsendable
 from reading_services.workers.protocol import Open, Producer, ProtocolError, ToProducer, Window
 
 _SHORT, _LONG = 0.0005, 0.002  # seconds that a chunk should take
@@ -199,8 +200,8 @@ class Server:
         try:
             body, size = self._pack(chunk)
         except Exception as error:
-            error.__traceback__ = None
             if count == 1:
+                note_unsendable(error, chunk[0], self._opened().description)
                 self._fail(error)
                 return False
             return all(self._send([element], look=False) for element in chunk)  # up to the one that it is
