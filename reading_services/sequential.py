@@ -13,6 +13,7 @@ from typing import Any
 
 from datapipes import elements, structure
 from datapipes.errors import BadArgument, BadArgumentType, StateError
+from datapipes.seeds import Run
 from reading_services.service import CheckpointableReadingServiceInterface, ReadingServiceInterface, ResetFn
 
 
@@ -68,6 +69,7 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
         return self._chained(datapipe, self._states(serialized_state))
 
     def _chained(self, datapipe: Any, states: list[bytes | None]) -> Any:
+        self._tell_ranks()
         unchecked = False
         for i, (service, state) in enumerate(zip(self.reading_services, states, strict=True)):
             if not structure.is_pipe(datapipe):
@@ -85,7 +87,19 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
                 datapipe = service.restore(datapipe, state)
         return datapipe
 
+    def _tell_ranks(self) -> None:
+        """Have ranks compare their services: an element is given once only if all have as many workers."""
+        for service in self.reading_services:
+            if isinstance(facts := getattr(service, "facts", None), dict):
+                facts["services"] = ", ".join(map(_counted, self.reading_services))
+
     # -- epochs --------------------------------------------------------------------------------------------------------
+
+    def agree(self, run: Run, resumed: bool) -> Run:
+        for service in self.reading_services:
+            if isinstance(service, ReadingServiceInterface):
+                run = service.agree(run, resumed)
+        return run
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         for service in self.reading_services:
@@ -188,6 +202,12 @@ def _all_of(calls: Iterable[Callable[[], None]]) -> None:
 
 def _name(service: Any) -> str:
     return type(service).__name__
+
+
+def _counted(service: Any) -> str:
+    """A service and how many workers it has."""
+    workers = getattr(service, "num_workers", None)
+    return _name(service) if workers is None else f"{_name(service)} with {workers} workers"
 
 
 def _call(services: Iterable[Any]) -> str:
