@@ -2,6 +2,7 @@
 
 from reading_services.in_process import InProcessReadingService
 from reading_services.multi_process import MultiProcessingReadingService
+from reading_services.sequential import SequentialReadingService
 from reading_services.service import CheckpointableReadingServiceInterface, ReadingServiceInterface
 from reading_services.threads import ThreadingReadingService
 from reading_services.worker_info import WorkerInfo, get_worker_info
@@ -12,6 +13,7 @@ __all__ = [
     "InProcessReadingService",
     "MultiProcessingReadingService",
     "ReadingServiceInterface",
+    "SequentialReadingService",
     "ThreadingReadingService",
     "WorkerDied",
     "WorkerError",
