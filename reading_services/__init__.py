@@ -5,6 +5,7 @@ from datapipes.ranks.in_step import PADDING
 from reading_services.distributed import DistributedReadingService
 from reading_services.in_process import InProcessReadingService
 from reading_services.multi_process import MultiProcessingReadingService
+from reading_services.sequential import SequentialReadingService
 from reading_services.service import CheckpointableReadingServiceInterface, ReadingServiceInterface
 from reading_services.threads import ThreadingReadingService
 from reading_services.worker_info import WorkerInfo, get_worker_info
@@ -23,6 +24,7 @@ __all__ = [
     "RanksDiffer",
     "RanksError",
     "ReadingServiceInterface",
+    "SequentialReadingService",
     "ThreadingReadingService",
     "UnevenRanks",
     "WorkerDied",

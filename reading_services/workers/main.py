@@ -66,9 +66,9 @@ def work(job: Job) -> None:
     batches_from(job.link.allocate)
 
     def of_epoch(order: Order) -> Pipe:
-        _seed_globals(derive("worker", order.run.seed, order.run.epoch, job.info.worker_id))
-        asking.key, asking.crowd, asking.reset = order.key, order.crowd, order.reset
-        return epochs.graph_of(order.reset)
+        _seed_globals(_own_seed(order, job.info.worker_id))
+        asking.ordered(order)
+        return epochs.graph_of(order.start)
 
     Server(job.link, of_epoch, job.window, _packed, partial(Failure.of, where=where), asking.leave).run()
 
@@ -99,7 +99,7 @@ def dispatch(job: DispatcherJob) -> None:
 
     def of_epoch(share: Share) -> Pipe:
         _seed_globals(derive("dispatcher", share.run.seed, share.run.epoch))
-        return epochs.graph_of(share.reset)
+        return epochs.graph_of(share.start)
 
     links = ProducerEnds(job.links)
     Dispatcher(links, len(job.links), of_epoch, job.window, _packed, partial(Failure.of, where=where)).run()
@@ -112,6 +112,15 @@ def _settle(parent: int, stacks: SharedFd) -> None:
     faulthandler.register(signal.SIGUSR1, file=stacks.fd, all_threads=True)
     _leave_with(parent)
     torch.set_num_threads(1)
+
+
+def _own_seed(order: Order, number: int) -> int:
+    """A seed that no other worker of any rank has."""
+    start = order.start
+    seed: int = (
+        derive("worker", order.run.seed, order.run.epoch, number) if start is None else start.seeds.generate_seed()
+    )
+    return seed
 
 
 def _seed_globals(seed: int) -> None:

@@ -69,6 +69,17 @@ def needs_pickling(graph: Pipe, **functions: Any) -> None:
     raise BadArgumentType(f"{graph!r:.200} cannot be sent to a worker: {reason}") from reason
 
 
+def portable(function: Callable[..., Any]) -> bytes:
+    """A function as bytes that a worker can read."""
+    try:
+        data: bytes = cloudpickle.dumps(function)
+    except Exception as error:
+        raise BadArgumentType(
+            f"{where(function)} has to run in the workers when an epoch starts, and cannot be sent to them: {error}"
+        ) from error
+    return data
+
+
 def _problem(value: object, use: Callable[[Any], Any] = cloudpickle.dumps) -> Exception | None:
     try:
         use(value)
