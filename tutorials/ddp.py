@@ -23,6 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 from datapipes.iter import IterDataPipe
 from datapipes.map import SequenceWrapper
 from loader2 import DataLoader2
+from loader2.state import gather, scatter
 from reading_services import DistributedReadingService, MultiProcessingReadingService, SequentialReadingService
 
 RANKS = 2
@@ -70,12 +71,10 @@ def trained(rank: int, folder: Path, killed_at: int | None) -> None:
     """The program of a rank."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=RANKS)
-    trainer = Trainer(rank, folder)
+    trainer = Trainer(rank, folder / "checkpoint.pt")
     with trainer.loader:  # at its end the workers end
         for epoch in range(trainer.epoch, EPOCHS):
-            trainer.loader.seed(
-                epoch
-            )  # also before the epoch that is resumed: it goes on, because its seed is the same
+            trainer.loader.seed(epoch)  # an epoch that was loaded and has this seed goes on where it was
             for batch in trainer.loader:
                 if trainer.steps == killed_at:
                     os.kill(os.getpid(), signal.SIGKILL)
@@ -109,20 +108,18 @@ def tensors(rows: list[list[float]]) -> Batch:
 
 
 class Trainer:
-    """A model that is the same on all ranks, and this rank's loader: what a checkpoint holds."""
+    """A model that all ranks have alike, and this rank's loader."""
 
-    def __init__(self, rank: int, folder: Path) -> None:
-        self.rank, self.folder = rank, folder
+    def __init__(self, rank: int, file: Path) -> None:
+        self.rank, self.file = rank, file
         torch.manual_seed(0)  # the first weights
         self.model = DistributedDataParallel(nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 1)))
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.05, momentum=0.9)
-        workers = MultiProcessingReadingService(num_workers=WORKERS)
-        self.loader = DataLoader2(
-            batches(), reading_service=SequentialReadingService(DistributedReadingService(), workers)
-        )
-        self.epoch = 0
+        service = SequentialReadingService(DistributedReadingService(), MultiProcessingReadingService(WORKERS))
+        self.loader = DataLoader2(batches(), reading_service=service)
         self.losses: list[float] = []
-        if (folder / "model.pt").exists():
+        self.epoch = 0
+        if file.exists():
             self.restore()
 
     @property
@@ -141,21 +138,29 @@ class Trainer:
         self.losses.append(of_all.item())
 
     def save(self, epoch: int) -> None:
-        """One file of what is the same on all ranks, and one of each rank's loader."""
-        loader = {"epoch": epoch, "loader": self.loader.state_dict()}  # asks neither a worker nor another rank
-        torch.save(loader, self.folder / f"loader-{self.rank}.pt")
+        """The model and the optimizer, which all ranks have alike, and where each rank's loader is, in one file."""
+        loaders = gather(self.loader.state_dict(), dst=0)  # of all ranks, on rank 0
         if self.rank == 0:
-            same = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "losses": self.losses}
-            torch.save(same, self.folder / "model.pt")
+            unfinished = self.file.with_suffix(".unfinished")
+            torch.save(
+                {
+                    "model": self.model.state_dict(),
+                    "optimizer": self.optimizer.state_dict(),
+                    "loaders": loaders,
+                    "losses": self.losses,
+                    "epoch": epoch,
+                },
+                unfinished,
+            )
+            unfinished.rename(self.file)  # there is a whole checkpoint at any time
 
     def restore(self) -> None:
-        same = torch.load(self.folder / "model.pt")
-        self.model.load_state_dict(same["model"])
-        self.optimizer.load_state_dict(same["optimizer"])
-        self.losses = same["losses"]
-        of_this_rank = torch.load(self.folder / f"loader-{self.rank}.pt")
-        self.epoch = of_this_rank["epoch"]
-        self.loader.load_state_dict(of_this_rank["loader"])
+        saved = torch.load(self.file)
+        self.model.load_state_dict(saved["model"])
+        self.optimizer.load_state_dict(saved["optimizer"])
+        self.loader.load_state_dict(scatter(saved["loaders"]))  # this rank's
+        self.losses = saved["losses"]
+        self.epoch = saved["epoch"]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A rank is killed in mid-epoch: the others are told within seconds, and after torchrun's restart nothing is missing."""
+"""A rank is killed in mid-epoch: the others are told within seconds, and torchrun's restart misses nothing."""
 
 from __future__ import annotations
 
