@@ -67,9 +67,9 @@ def work(job: Job) -> None:
     batches_from(job.link.allocate)
 
     def of_epoch(order: Order) -> Pipe:
-        generators.seed(derive("worker", order.run.seed, order.run.epoch, job.info.worker_id))
-        asking.key, asking.crowd, asking.reset = order.key, order.crowd, order.reset
-        return epochs.graph_of(order.reset)
+        generators.seed(_own_seed(order, job.info.worker_id))
+        asking.ordered(order)
+        return epochs.graph_of(order.start)
 
     failure = partial(Failure.of, where=where)
     Server(job.link, of_epoch, job.window, packed, failure, asking.leave, generators).run()
@@ -102,7 +102,7 @@ def dispatch(job: DispatcherJob) -> None:
 
     def of_epoch(share: Share) -> Pipe:
         generators.seed(derive("dispatcher", share.run.seed, share.run.epoch))
-        return epochs.graph_of(share.reset)
+        return epochs.graph_of(share.start)
 
     links = ProducerEnds(job.links)
     failure = partial(Failure.of, where=where)
@@ -116,6 +116,13 @@ def settle(parent: int, stacks: SharedFd, on_interrupt: Any = signal.SIG_IGN) ->
     faulthandler.register(signal.SIGUSR1, file=stacks.fd, all_threads=True)
     _leave_with(parent)
     torch.set_num_threads(1)
+
+
+def _own_seed(order: Order, number: int) -> int:
+    """A seed that no other worker of any rank has."""
+    run, start = order.run, order.start
+    seed: int = derive("worker", run.seed, run.epoch, number) if start is None else start.seeds.generate_seed()
+    return seed
 
 
 def packed(elements: list[Any]) -> tuple[Any, int]:
