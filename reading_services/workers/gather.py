@@ -55,10 +55,14 @@ class Gathered(IterDataPipe[T_co]):
     _data: ClassVar[frozenset[str]] = frozenset({"graph", "makers"})
 
     def __init__(
-        self, graph: IterDataPipe[T_co], makers: Makers, in_order: bool = True, length: Callable[[], int] | None = None
+        self,
+        graph: IterDataPipe[T_co],
+        makers: Makers,
+        in_order: bool = True,
+        length_of: Callable[[IterDataPipe[Any]], int] = len,
     ) -> None:
         self.graph = graph
-        self._length_fn = length
+        self._length_of = length_of
         self.makers = makers
         self.in_order = in_order
         self.starts: list[EpochStart] | None = None
@@ -108,7 +112,11 @@ class Gathered(IterDataPipe[T_co]):
     def __len__(self) -> int:
         if self.starts is not None and self.starts[0].reset is not None:
             raise TypeError("what the services in front do in the workers may change how many elements they give")
-        return len(self.graph) if self._length_fn is None else self._length_fn()
+        return self._length_of(self.graph)
+
+    def of(self, graph: IterDataPipe[Any]) -> Gathered[Any]:
+        """The same for another graph, to be asked for its length."""
+        return Gathered(graph, self.makers, self.in_order, self._length_of)
 
 
 class _Share:
