@@ -21,7 +21,8 @@ from reading_services import (
     SequentialReadingService,
     ThreadingReadingService,
 )
-from reading_services.ipu import DataLoaderMode, IPUReadingService, Options, trainingModel
+from reading_services.ipu import CostModel, DataLoaderMode, IPUReadingService, Options, trainingModel, verdict
+from reading_services.ipu.rates import runs_ahead, workers_of
 from tests.many_ranks import on_ranks
 from tests.reading_services.ranked import Ranked
 
@@ -213,6 +214,15 @@ def test_it_feeds_the_device(workers: int) -> None:
                 by_hand.step()
     assert ours.layer.weight.allclose(theirs.layer.weight, atol=1e-6)
     training.destroy()
+
+
+def test_a_verdict_knows_what_is_in_a_chain() -> None:
+    with loader_of(numbers(400), ThreadingReadingService(2), IPUReadingService(options_of(5), Async)) as loader:
+        assert (workers_of(loader), runs_ahead(loader)) == (2, True)
+        told = str(verdict(loader, cost=CostModel(seconds_per_item=1e-6), seconds=0.05, stages=False))
+    assert "2 rows x device iterations 5 x" in told
+    with loader_of(numbers(8), IPUReadingService(options_of(1))) as loader:
+        assert (workers_of(loader), runs_ahead(loader)) == (0, False)
 
 
 def _sample(number: int) -> tuple[torch.Tensor, torch.Tensor]:
