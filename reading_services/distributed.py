@@ -114,7 +114,7 @@ class DistributedReadingService(ReadingServiceInterface):
             raise RanksDiffer(f"the ranks are not about to do the same\n{differing}")
         if self._sources is not None and not data_differ:
             warn(
-                f"a graph without sharding_filter() gives all of {self._sources} on each of the {self._world} ranks; put "
+                f"a graph without sharding_filter() gives all of {self._sources} on each of {self._world} ranks; put "
                 ".sharding_filter() behind the shuffle, before the expensive stages, or give each rank its own data"
             )
         self._sources = None  # said once

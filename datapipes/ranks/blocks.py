@@ -24,9 +24,9 @@ from datapipes.streams import holds_stream
 
 _BLOCK: Final = 0.025
 """Seconds that reading a block should take,"""
-_MOST: Final = 4096
+_MOST: Final = 2048
 """and how many elements it has at most; a power of two, as all sizes are, so that blocks of all ranks end together."""
-_FEW: Final = 16
+_FEW: Final = 32
 """How many elements are read without a look at the clock, since they may have become slow;"""
 _CHEAP: Final = 0.05
 """the share of the time of reading that may go into looking at positions."""
@@ -65,7 +65,7 @@ class Blocks:
         lap_of: Callable[[int, Table | None], Session] | None,
     ) -> None:
         """Read from here: where the source is now, or in the lap that was reached."""
-        self._source, self._mark, self._lap_of = source, mark, lap_of
+        self.source, self._mark, self._lap_of = source, mark, lap_of
         if self.lap:
             self._enter()
         if not self.ahead:
@@ -75,16 +75,16 @@ class Blocks:
     def go_on(self) -> None:
         """Pass over what was handed on before the state was saved."""
         since, self.since = self.since, 0
-        if skip(self._source, since) < since:
+        if skip(self.source, since) < since:
             raise StateError("the source ended before the position that was saved")
 
-    def wants(self, upto: int, total: int | None, is_sure: bool) -> bool:
+    def wants(self, upto: int, total: int | None) -> bool:
         """Whether to read another block now: there is none, or little is ahead of what all ranks are known to have."""
         if self.error is not None or self.read == total or (self.end is not None and self._lap_of is None):
             return False
         if not self.ahead:
             return self.end is None or self.read < upto
-        at_once = is_sure or self.end is not None or holds_stream(self.ahead[-1])
+        at_once = self.end is not None or holds_stream(self.ahead[-1])
         return not at_once and self.read - upto < self._size
 
     def read_block(self, total: int | None) -> None:
@@ -100,7 +100,7 @@ class Blocks:
         try:
             while got < most and took < 2 * _BLOCK and not self._lap_ended:
                 few = min(_FEW, most - got)
-                self.ahead.extend(islice(self._source, few))
+                self.ahead.extend(islice(self.source, few))
                 self._lap_ended = len(self.ahead) - before < got + few
                 got, took = len(self.ahead) - before, perf_counter() - started
         except Exception as error:
@@ -111,7 +111,7 @@ class Blocks:
         if self._lap_ended and self.end is None:
             self.end = self.read
         if took > 2 * _BLOCK:
-            self._size = max(1, 1 << got.bit_length() - 1 >> 1)
+            self._size = max(1, (1 << got.bit_length()) >> 2)
         elif took < _BLOCK / 2 and got == most:
             self._size = min(_MOST, 2 * self._size)
 
@@ -129,7 +129,7 @@ class Blocks:
         if self._session is None and self._lap_of is not None:
             self._session, self.inside = self._lap_of(self.lap, self.inside), None
         if self._session is not None:
-            self._source, self._mark = segment(self._session), self._session.table
+            self.source, self._mark = segment(self._session), self._session.table
 
     def _look(self, read: int) -> None:
         started = perf_counter()

@@ -38,8 +38,8 @@ PADDING: Final = _Padding.PADDING
 """What a rank gives in place of an element that it does not have, with ``uneven="pad"``."""
 
 
-_FILLERS: Final = 4096
-"""How many of them are laid out at a time."""
+_LAID_OUT: Final = 4096
+"""How many fillers, or elements to come, are laid out at a time."""
 
 
 class InStep(Cell):
@@ -72,7 +72,7 @@ class InStep(Cell):
 
         ``lap_of`` opens what is above once more, at a position, if elements are to be repeated.
         """
-        self._blocks.start(source, mark, lap_of)
+        self._blocks.start(source, mark if self._length is None else None, lap_of)
         return self._interruptible()
 
     def _interruptible(self) -> Iterator[Any]:
@@ -86,6 +86,8 @@ class InStep(Cell):
         except GeneratorExit:
             raise
         except Exception as error:
+            if not isinstance(error, RanksError):
+                self._length = None  # an element is lost
             if not isinstance(error, RanksError) or isinstance(error, PrefetchTimeoutError):
                 tree.fail(self._key, error)
             raise
@@ -97,7 +99,8 @@ class InStep(Cell):
         blocks.go_on()
         verdict = self._begun(tree, key)
         while verdict["total"] != self._given:
-            if blocks.wants(verdict["upto"], verdict["total"], self._length is not None):
+            streams = self._length is not None and blocks.end is None
+            if not streams and blocks.wants(verdict["upto"], verdict["total"]):
                 self._read(tree, verdict["total"])
             if blocks.error is not None and not blocks.ahead:
                 self._raise()
@@ -105,7 +108,8 @@ class InStep(Cell):
             given = self._given
             if verdict["upto"] > given:
                 tree.check(given)
-                yield from self._portion_of(tree, tree.limit(verdict["upto"]) - given)
+                most = tree.limit(verdict["upto"]) - given
+                yield from self._streamed(tree, most) if streams else self._portion_of(tree, most)
             elif verdict["uneven"]:
                 raise UnevenRanks(f"the ranks have different numbers of elements: {Progress.counted(verdict)}")
             else:
@@ -118,7 +122,7 @@ class InStep(Cell):
     def _begun(self, tree: Tree, key: Key) -> Report:
         """Wait for all ranks to take part."""
         blocks = self._blocks
-        if self._length is None and blocks.wants(0, None, is_sure=False):
+        if self._length is None and blocks.wants(0, None):
             blocks.read_block(None)
         tree.begin(key, self._progress, self._report(tree))
         verdict = tree.wait(lambda _: True, self._given, self._timeout)
@@ -135,9 +139,6 @@ class InStep(Cell):
         blocks.read_block(total)
         if self._length is None:
             tree.update(self._report(tree))
-        elif blocks.end is not None and blocks.end < self._length and blocks.error is None:
-            self._length, had = None, self._length
-            raise GraphError(f"{self.label}: there were to be {had} elements above it, and there are {blocks.end}")
 
     def _report(self, tree: Tree, finished: bool = False) -> Report:
         promised = self._length is not None
@@ -150,7 +151,7 @@ class InStep(Cell):
         blocks = self._blocks
         portion, blocks.ahead = blocks.ahead[:most], blocks.ahead[most:]
         if not portion and self._progress.uneven == "pad":
-            portion = [PADDING] * min(most, _FILLERS)
+            portion = [PADDING] * min(most, _LAID_OUT)
         live = portion.copy()
         self._portion, self._taken = portion, Counted(live)
         if tree.interrupting(live.clear):
@@ -158,10 +159,27 @@ class InStep(Cell):
         tree.interrupting(None)
         self._put_back()
 
+    def _streamed(self, tree: Tree, most: int) -> Iterator[Any]:
+        """Hand on up to so many elements as they are made: all ranks know how many there will be."""
+        blocks, length = self._blocks, self._length or 0
+        tokens = [True] * min(most, length - blocks.read, _LAID_OUT)
+        wanted = len(tokens)
+        self._taken = Counted(map(itemgetter(1), zip(tokens, blocks.source, strict=False)))  # asks for a token first
+        if tree.interrupting(tokens.clear):
+            yield from self._taken.elements
+        tree.interrupting(None)
+        taken = self._taken.taken
+        self._put_back()
+        if tokens and taken < wanted:
+            raise GraphError(f"{self.label}: there were to be {length} elements above it, and there are {blocks.read}")
+        if blocks.read == length:
+            blocks.end = length
+
     def _put_back(self) -> None:
         """What is left of a portion is ahead again."""
         if self._taken is not None:
             self._blocks.ahead[:0] = self._left()
+            self._blocks.read += 0 if self._portion else self._taken.taken
             self._given += self._taken.taken
             self._portion, self._taken = [], None
 
@@ -190,7 +208,8 @@ class InStep(Cell):
 
     def _behind(self) -> int:
         """How many elements of this rank were handed on; fillers do not count."""
-        return self._blocks.read - len(self._blocks.ahead) - len(self._left())
+        streamed = 0 if self._portion or self._taken is None else self._taken.taken
+        return self._blocks.read + streamed - len(self._blocks.ahead) - len(self._left())
 
     def carried(self) -> Table | None:
         mark = self._blocks.mark(self._behind())

@@ -48,7 +48,8 @@ class Tree:
         self._told: Report | None = None  # what was said last: up, or down if this is rank 0
         self.verdict: Report | None = None
         self._news: list[News] = []
-        self.alarmed = False
+        self.alarmed = False  # whether there are news
+        self._unseen = False  # whether some have come since they were looked at
         self._interrupt: Callable[[], object] | None = None
         self._answer: list[int] | None = None
         self._closed = False
@@ -65,7 +66,7 @@ class Tree:
             if key != self._key:
                 self._told = self.verdict = None
                 self._news = [news for news in self._news if news["key"] is None or news["key"][0] >= key[0]]
-                self.alarmed = bool(self._news)
+                self.alarmed = self._unseen = bool(self._news)
             self._key, self._topic, self._own = key, topic, report
             self._pass_on()
 
@@ -141,13 +142,13 @@ class Tree:
                 news = first(self._news, self._key, given)
                 if news is not None:
                     raise error_of(news)
-                self.alarmed = False
+                self._unseen = False
 
     def interrupting(self, stop: Callable[[], object] | None) -> bool:
         """Call ``stop`` when there is bad news, from another thread; False if there is some that was not looked at."""
         with self._changed:
             self._interrupt = stop
-            return not self.alarmed
+            return not self._unseen
 
     def limit(self, most: int) -> int:
         """How far one may go with those who have left."""
@@ -193,7 +194,7 @@ class Tree:
         if news["rank"] != self.rank or news["news"] == "failed":
             self._news.append(news)
         if news["rank"] != self.rank and concerns(news, self._key):
-            self.alarmed = True
+            self.alarmed = self._unseen = True
             if self._interrupt is not None:
                 self._interrupt()
             self._changed.notify_all()
@@ -212,7 +213,7 @@ class Tree:
                 self._news.append(
                     {"news": "died", "key": None, "rank": self.rank, "how": f"its thread ended: {error!r}"}
                 )
-                self.alarmed = True
+                self.alarmed = self._unseen = True
                 self._changed.notify_all()
 
     def _hear_all(self) -> None:

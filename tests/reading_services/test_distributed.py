@@ -81,7 +81,7 @@ def test_uneven_ranks(counts: list[int], length_is_known: bool) -> None:
     def run(rank: int) -> Any:
         results: dict[str, Any] = {}
         for uneven in ("drop", "pad", "repeat", "error"):
-            graph = own(counts, rank, length_is_known).fullsync(20, uneven=uneven)  # type: ignore[arg-type]  # one of them
+            graph = own(counts, rank, length_is_known).fullsync(20, uneven=uneven)
             taken: list[Any] = []
             try:
                 taken.extend(graph)
