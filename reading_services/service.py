@@ -65,14 +65,6 @@ class ReadingServiceInterface(ABC):
         """
         return run
 
-    def agree(self, run: Run, resumed: bool) -> Run:
-        """The epoch that is about to begin, seed and number, as all who take part in it will have it.
-
-        Called after ``initialize`` at the start of each epoch; ``resumed`` says that it goes on from a saved position.
-        A service that runs in several processes, each with a loader, gives the same one to all of them.
-        """
-        return run
-
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         """Prepare an epoch; may return a function that takes the graph and returns the one to use from then on.
 

@@ -9,6 +9,7 @@ from datapipes import structure
 from datapipes.checks import needs, no_length, same_length
 from datapipes.iter.length import LengthSetter
 from datapipes.iter.wrapper import IterableWrapper
+from datapipes.made_elsewhere import MadeElsewhere
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from datapipes.ranks.group import here
@@ -71,7 +72,10 @@ class FullSync(IterDataPipe[T_co]):
 def _exact_length(graph: structure.Pipe) -> int | None:
     """How many elements a graph gives, if that is certain unless one raises."""
     for stage in structure.walk(graph):
-        if not type(stage).__module__.startswith("datapipes.") or isinstance(stage, LengthSetter):
+        if isinstance(stage, MadeElsewhere):
+            if _exact_length(stage.graph) is None:
+                return None
+        elif not type(stage).__module__.startswith("datapipes.") or isinstance(stage, LengthSetter):
             return None
         if isinstance(stage, IterableWrapper) and type(stage.iterable) not in _HONEST:
             return None
