@@ -7,6 +7,7 @@ waits for. Ctrl-C at a terminal reaches all processes; what it means is decided 
 from __future__ import annotations
 
 import faulthandler
+import multiprocessing
 import os
 import pickle
 import random
@@ -51,7 +52,7 @@ class Job:
 
 def work(job: Job) -> None:
     """The main function of a worker's process."""
-    _settle(job.parent, job.stacks)
+    settle(job.parent, job.stacks)
     set_worker_info(job.info)
     where = f"worker {job.info.worker_id} (process {os.getpid()})"
     try:
@@ -66,11 +67,11 @@ def work(job: Job) -> None:
     batches_from(job.link.allocate)
 
     def of_epoch(order: Order) -> Pipe:
-        _seed_globals(_own_seed(order, job.info.worker_id))
+        seed_globals(_own_seed(order, job.info.worker_id))
         asking.ordered(order)
         return epochs.graph_of(order.start)
 
-    Server(job.link, of_epoch, job.window, _packed, partial(Failure.of, where=where), asking.leave).run()
+    Server(job.link, of_epoch, job.window, packed, partial(Failure.of, where=where), asking.leave).run()
 
 
 @dataclass
@@ -87,7 +88,7 @@ class DispatcherJob:
 
 def dispatch(job: DispatcherJob) -> None:
     """The main function of the dispatcher's process."""
-    _settle(job.parent, job.stacks)
+    settle(job.parent, job.stacks)
     where = f"the dispatcher (process {os.getpid()})"
     try:
         graph, reset_fn = job.graph if isinstance(job.graph, tuple) else pickle.loads(job.graph)
@@ -98,16 +99,16 @@ def dispatch(job: DispatcherJob) -> None:
     epochs = Epochs(graph, reset_fn, WorkerInfo(len(job.links), 0))
 
     def of_epoch(share: Share) -> Pipe:
-        _seed_globals(derive("dispatcher", share.run.seed, share.run.epoch))
+        seed_globals(derive("dispatcher", share.run.seed, share.run.epoch))
         return epochs.graph_of(share.start)
 
     links = ProducerEnds(job.links)
-    Dispatcher(links, len(job.links), of_epoch, job.window, _packed, partial(Failure.of, where=where)).run()
+    Dispatcher(links, len(job.links), of_epoch, job.window, packed, partial(Failure.of, where=where)).run()
 
 
-def _settle(parent: int, stacks: SharedFd) -> None:
+def settle(parent: int, stacks: SharedFd, on_interrupt: Any = signal.SIG_IGN) -> None:
     """What every process of a service does first."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, on_interrupt)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     faulthandler.register(signal.SIGUSR1, file=stacks.fd, all_threads=True)
     _leave_with(parent)
@@ -123,7 +124,7 @@ def _own_seed(order: Order, number: int) -> int:
     return seed
 
 
-def _seed_globals(seed: int) -> None:
+def seed_globals(seed: int) -> None:
     """Seed the generators of random numbers that belong to nobody."""
     random.seed(seed)
     torch.manual_seed(seed)
@@ -131,7 +132,8 @@ def _seed_globals(seed: int) -> None:
         sys.modules["numpy"].random.seed(seed % 2**32)
 
 
-def _packed(elements: list[Any]) -> tuple[Any, int]:
+def packed(elements: list[Any]) -> tuple[Any, int]:
+    """A chunk of elements as the body of a frame, and its size in bytes."""
     data, buffers = pack(elements)
     return (data, buffers), len(data) + sum(buffer.nbytes for buffer in buffers)
 
@@ -147,6 +149,8 @@ def _leave_with(parent: int) -> None:
         gone = select.poll()
         gone.register(pidfd, select.POLLIN)
         gone.poll()
+        for child in multiprocessing.active_children():
+            child.kill()
         os._exit(1)
 
     threading.Thread(target=wait, name="parent watch", daemon=True).start()
