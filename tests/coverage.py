@@ -3,7 +3,8 @@
 A cell is a real process group whose ranks have real workers. Beside what the policy for uneven shards leaves out, adds
 or refuses, each element must be given once in every epoch; the same seed must give the same order, and the next epoch
 another one. Ranks are seeded differently, and must agree. The table shows, by policy, how many elements were left out
-(-), were filled in or repeated (+), or that the ranks were refused because they are uneven (x).
+(-), were filled in or repeated (+), or that the ranks were refused (x): because they are uneven, or because one of them
+has nothing that it could repeat.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from itertools import chain
 from time import perf_counter
 from typing import Any, TypeAlias, cast, get_args
 
+from datapipes.errors import GraphError
 from datapipes.iter import IterableWrapper
 from datapipes.ranks.topics import Uneven
 from datapipes.sharding import shard_length
@@ -39,7 +41,7 @@ WORKERS = range(4)
 POLICIES: tuple[Uneven, ...] = get_args(Uneven)
 SHUFFLED = 100  # elements from which on two epochs are not in the same order by chance
 HANGS = 20.0  # seconds after which a rank or a worker that says nothing is an error
-PATIENCE = 300  # seconds for the whole table; then the stacks are printed, and it ends
+PATIENCE = 600  # seconds for the whole table; then the stacks are printed, and it ends
 
 
 def lengths_for(world: int) -> list[int]:
@@ -78,7 +80,7 @@ def given_by(rank: int, policy: Uneven, workers: int, length: int) -> Given:
                 loader.seed(seeds + rank)
             try:
                 given.epochs.append(list(loader))
-            except RanksError as error:
+            except (RanksError, GraphError) as error:
                 given.raised.append(f"{type(error).__name__}: {error}")
             given.dropped = cast(DistributedReadingService, own).dropped
     return given
@@ -90,12 +92,21 @@ def expected_lengths(world: int, workers: int, length: int) -> list[int]:
     return [sum(shard_length(length, n * world, w + n * rank) for w in range(n)) for rank in range(world)]
 
 
+def refusals(policy: Uneven, own: Sequence[int]) -> set[str]:
+    """The errors of ranks that cannot go on together; ``own`` is how many elements each has."""
+    if policy == "error" and len(set(own)) > 1:
+        return {"UnevenRanks"}
+    if policy == "repeat" and min(own) == 0 < max(own):  # there is nothing that it could repeat
+        return {"GraphError", "RankFailed"}
+    return set()
+
+
 def wrong_with(policy: Uneven, length: int, own: Sequence[int], ranks: Sequence[Given]) -> list[str]:
     """What does not hold; ``own`` is how many elements each rank has."""
-    uneven = len(set(own)) > 1
-    if policy == "error" and uneven:
-        raised = [[error.partition(":")[0] for error in rank.raised] for rank in ranks]
-        return [] if raised == [["UnevenRanks"] * 3] * len(own) else [f"uneven ranks were not refused, but {raised}"]
+    if expected := refusals(policy, own):
+        raised = [{error.partition(":")[0] for error in rank.raised} for rank in ranks]
+        whole = all(len(rank.raised) == 3 for rank in ranks) and all(kinds <= expected for kinds in raised)
+        return [] if whole else [f"the ranks were to raise {expected} in each epoch, and have raised {raised}"]
     if wrong := [f"rank {i} raised {rank.raised[0]}" for i, rank in enumerate(ranks) if rank.raised]:
         return wrong
     size = min(own) if policy == "drop" else max(own)
@@ -142,7 +153,7 @@ def tried(world: int, cases: Sequence[Case]) -> Found:
         policy, workers, length = case
         own = expected_lengths(world, workers, length)
         size = len(own) * (min(own) if policy == "drop" else max(own)) - sum(own)
-        cell = "x" if policy == "error" and size else f"{size:+}" if size else "0"
+        cell = "x" if refusals(policy, own) else f"{size:+}" if size else "0"
         wrong = wrong_with(policy, length, own, ranks)
         found[case] = ("FAILED" if wrong else cell, wrong)
     return found

@@ -85,7 +85,11 @@ class FullSync(IterDataPipe[T_co]):
 def decisive(graph: structure.Pipe, world: int, uneven: Uneven) -> structure.Pipe:
     """What a graph is on the rank that all have the length of: the last one has the fewest elements, the first most."""
     rank = world - 1 if uneven == "drop" else 0
-    return apply_sharding(structure.unfold(graph), world, rank, SHARDING_PRIORITIES.DISTRIBUTED)
+    graph = apply_sharding(structure.unfold(graph), world, rank, SHARDING_PRIORITIES.DISTRIBUTED)
+    for stage in structure.walk(graph):
+        if isinstance(stage, MadeElsewhere):
+            stage.graph = decisive(stage.graph, world, uneven)
+    return graph
 
 
 def _exact_length(graph: structure.Pipe) -> int | None:

@@ -111,7 +111,7 @@ class Blocks:
         if self._lap_ended and self.end is None:
             self.end = self.read
         if took > 2 * _BLOCK:
-            self._size = max(1, 1 << got.bit_length() - 1 >> 1)
+            self._size = max(1, (1 << got.bit_length()) >> 2)
         elif took < _BLOCK / 2 and got == most:
             self._size = min(_MOST, 2 * self._size)
 

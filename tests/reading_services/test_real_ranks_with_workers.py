@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from datapipes.errors import RanksDiffer
+from datapipes.ranks.topics import Uneven
 from datapipes.structure import Pipe
 from loader2 import DataLoader2
 from loader2.state import gather, scatter
@@ -105,3 +106,18 @@ def test_ranks_with_different_numbers_of_workers_are_refused() -> None:
     for said in on_ranks(2, with_other_workers):
         assert "ThreadingReadingService with 1 workers" in said
         assert "ThreadingReadingService with 2 workers" in said
+
+
+def lengths(uneven: Uneven, make: Make, rank: int) -> set[int]:
+    services = SequentialReadingService(DistributedReadingService(HANGS, uneven=uneven), make())
+    with DataLoader2(numbers(11).sharding_filter().map(abs), reading_service=services) as loader:
+        before, given = len(loader), len(list(loader))
+        return {before, given, len(loader)}
+
+
+@every_way
+@pytest.mark.parametrize("uneven", ["drop", "pad"])
+def test_the_length_is_known_before_and_after(make: Make, uneven: Uneven) -> None:
+    ranks = on_ranks(2, partial(lengths, uneven, make))
+    assert ranks[0] == ranks[1]
+    assert len(ranks[0]) == 1
