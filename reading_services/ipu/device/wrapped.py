@@ -49,6 +49,8 @@ class _Watched:
                 if isinstance(each, _Watched):
                     for trainer in vars(each).get("trainers", ()):
                         trainer.copyWeightsToHostIfNeeded()
+            if function is Tensor.__repr__:
+                args = (args[0]._plain(), *args[1:])  # what is printed is the weight, and not how it is watched
             return function(*args, **(kwargs or {}))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
