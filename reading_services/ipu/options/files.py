@@ -11,15 +11,25 @@ import json
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any, Self
 
 from reading_services.ipu import enums
 from reading_services.ipu.errors import ConfigFileError
 from reading_services.ipu.options.environment import blaming
+from reading_services.ipu.options.locations import TensorLocationSettings
+from reading_services.ipu.strategies import AutoStage, Block, PipelinedExecution, ShardedExecution, Stage
 
-_HOUSE = enums.__name__.rpartition(".")[0]
-_ALLOWED = (
+_ENUMS = {name: one for name, one in vars(enums).items() if isinstance(one, type) and issubclass(one, Enum)}
+_CLASSES = (AutoStage, Block, PipelinedExecution, ShardedExecution, Stage, TensorLocationSettings)
+_POPTORCH = SimpleNamespace(
+    **_ENUMS,
+    **{one.__name__: one for one in _CLASSES},
+    enums=SimpleNamespace(**_ENUMS),
+    options=SimpleNamespace(TensorLocationSettings=TensorLocationSettings),
+)
+"""What a line finds under the package's name."""
+_READ = (
     *(ast.Expression, ast.Call, ast.keyword, ast.Attribute, ast.Name, ast.Constant, ast.expr_context),
     *(ast.List, ast.Tuple, ast.Set, ast.Dict, ast.UnaryOp, ast.USub, ast.UAdd),
 )
@@ -60,19 +70,21 @@ class Files:
 def _with_enum(value: Any) -> Any:
     """The member of an enum that is meant by its name, or the value as it is."""
     kind, _, member = value.partition(".") if isinstance(value, str) else ("", "", "")
-    found = getattr(enums, kind, None) if member else None
-    return getattr(found, member) if isinstance(found, type) and issubclass(found, Enum) else value
+    return getattr(_ENUMS[kind], member) if member and kind in _ENUMS else value
 
 
 def _read(line: str, number: int, name: str) -> ast.expr:
-    """The expression that a line is, once all of it is known to be harmless."""
+    """The expression that a line is, once it is known to consist of names, calls and literals."""
     shown = f"\n> options.{line}"
     try:
         tree = ast.parse(f"options.{line}", name, "eval")
     except SyntaxError as error:
         raise ConfigFileError(f"SyntaxError at line {number} of {name}: {error.msg}{shown}") from None
     for node in ast.walk(tree):
-        if not isinstance(node, _ALLOWED):
+        unpacks = (isinstance(node, ast.keyword) and node.arg is None) or (
+            isinstance(node, ast.Dict) and None in node.keys
+        )
+        if unpacks or not isinstance(node, _READ):
             raise ConfigFileError(
                 f"line {number} of {name}: {type(node).__name__} is not read from a file; a line is the call of an "
                 f"option with literals, enums and strategies as its arguments{shown}"
@@ -81,12 +93,11 @@ def _read(line: str, number: int, name: str) -> ast.expr:
 
 
 def _public(owner: Any, name: str) -> Any:
-    """An attribute of the options, of the package, or of what these gave."""
-    ours = owner if isinstance(owner, type | ModuleType) else type(owner)
-    where = ours.__name__ if isinstance(ours, ModuleType) else ours.__module__
-    exported = getattr(owner, "__all__", ()) if isinstance(owner, ModuleType) else (name,)
-    hidden = name.startswith("_") and name != "_Popart"
-    if hidden or name not in exported or f"{where}.".partition(f"{_HOUSE}.")[1] == "":
+    """An attribute of the options, or of what may be named in their arguments; no other object is looked into."""
+    house = enums.__name__.rpartition(".")[0]
+    kind = owner if isinstance(owner, type) else type(owner)
+    ours = kind is SimpleNamespace or any(base.__module__.startswith(f"{house}.") for base in kind.__mro__)
+    if not ours or (name.startswith("_") and name != "_Popart") or not hasattr(owner, name):
         raise AttributeError(f"Invalid attribute {name}.")
     return getattr(owner, name)
 
@@ -102,9 +113,7 @@ class _Reader:
             case ast.Name(id="options"):
                 return self._options
             case ast.Name(id="poptorch"):
-                from reading_services import ipu
-
-                return ipu
+                return _POPTORCH
             case ast.Name(id=name):
                 raise NameError(f"name {name!r} is not defined; a file knows options and poptorch", name=name)
             case ast.Attribute(value=owner, attr=name):
@@ -119,12 +128,12 @@ class _Reader:
             case ast.Set(elts=elements):
                 return set(self._each(elements))
             case ast.Dict(keys=keys, values=values):
-                return {self.value(k): self.value(v) for k, v in zip(keys, values, strict=True) if k is not None}
+                return {self.value(k): self.value(v) for k, v in zip(keys, values, strict=True) if k}
             case ast.UnaryOp(op=op, operand=operand):
                 return -self.value(operand) if isinstance(op, ast.USub) else +self.value(operand)
             case ast.Constant(value=value):
                 return value
-        raise ConfigFileError(f"{ast.unparse(node)} is not read from a file")  # pragma: no cover - see _ALLOWED
+        raise ConfigFileError(f"{ast.unparse(node)} is not read from a file")  # see _READ
 
     def _each(self, nodes: list[ast.expr]) -> Iterator[Any]:
         return map(self.value, nodes)

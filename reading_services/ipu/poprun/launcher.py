@@ -79,9 +79,7 @@ class _Launch:
 
     def run(self) -> int:
         group = Group()
-        meeting = os.memfd_create(
-            "rendezvous"
-        )  # a file for the instances to find each other by, gone with the launcher
+        meeting = os.memfd_create("rendezvous")  # where the instances find each other; gone with the launcher
         try:
             try:
                 for number in range(self._plan.instances):

@@ -43,6 +43,15 @@ def test_a_file_of_calls(tmp_path: Path) -> None:
     assert repr(options) == repr(expected)
 
 
+def test_a_file_for_options_of_a_class_of_ones_own(tmp_path: Path) -> None:
+    class Mine(Options):
+        def both(self, number: int) -> "Mine":
+            return self.deviceIterations(number).replicationFactor(number)
+
+    options = Mine().loadFromFile(file(tmp_path, "both(3)\noutputMode(poptorch.enums.OutputMode.All)"))
+    assert (options.device_iterations, options.replication_factor, options.output_mode) == (3, 3, 2)
+
+
 def test_a_later_file_changes_what_it_names(tmp_path: Path) -> None:
     options = Options().loadFromFile(file(tmp_path, "deviceIterations(4)\nlogDir('x')", "first"))
     options.loadFromFile(file(tmp_path, "deviceIterations(5)", "second"))
@@ -101,6 +110,10 @@ def test_other_errors_are_those_of_the_call(tmp_path: Path, line: str, kind: typ
         "logDir(poptorch.__builtins__)",
         "logDir('{0.__class__}'.format(options))",
         "_values.update()",
+        "set(**{'device_iterations': 2})",
+        "setAvailableMemoryProportion({**{}})",
+        "logDir(poptorch.trainingModel)",
+        "log_dir.format(1)",
         "loadFromFile.__func__.__globals__.clear()",
     ],
 )
