@@ -9,14 +9,20 @@ does so for what it makes.
 from __future__ import annotations
 
 <<<<<<< HEAD
+<<<<<<< HEAD
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 =======
+=======
+>>>>>>> b88209dd6a60a1cf51dae9b5d90c681f7b2552da
 import mmap
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+<<<<<<< HEAD
 >>>>>>> 30c0ee782a3806b3fc4de8a0ffc614f037afe3ab
+=======
+>>>>>>> b88209dd6a60a1cf51dae9b5d90c681f7b2552da
 from contextvars import ContextVar
 from functools import partial
 from math import prod
@@ -64,19 +70,6 @@ _recycled = _Recycled()
 def batches_from(allocate: Allocate | None) -> None:
     """Have the batches that this thread makes from now on lie in memory from ``allocate``."""
     _allocate.set(allocate)
-
-
-@contextmanager
-def batches_may_be_from(allocate: Allocate) -> Iterator[None]:
-    """Have batches lie in memory from ``allocate`` for a while, unless somebody has said already where they lie."""
-    if _allocate.get() is not None:
-        yield
-        return
-    before = _allocate.set(allocate)
-    try:
-        yield
-    finally:
-        _allocate.reset(before)
 
 
 def empty(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor | None:

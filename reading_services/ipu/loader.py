@@ -31,7 +31,7 @@ from reading_services.ipu.loading_rules import (
 from reading_services.ipu.options import Options
 from reading_services.ipu.partition import Block, Share
 from reading_services.ipu.rebatching import grouped, rebatched
-from reading_services.ipu.rows import Recycled, gather_of
+from reading_services.ipu.rows import gather_of
 from reading_services.ipu.sources import Rebatched, Source, Sourced
 
 
@@ -90,7 +90,6 @@ class DataLoader(Sourced, data.DataLoader[Any]):
             mode, drop_last, combined, several_parts=streams and num_workers > 1
         )
         self._epoch = 0
-        self._recycled = Recycled()
         async_options = dict(async_options or {})
         if self._rebatches:
             check_rebatching(mode, combined, rebatched_worker_size, async_options)
@@ -174,7 +173,7 @@ class DataLoader(Sourced, data.DataLoader[Any]):
             fetcher = iterator._dataset_fetcher
             fetcher.collate_fn = memory.collated
             gather = None if isinstance(self.dataset, IterableDataset) else gather_of(self.dataset)
-            fetcher.fetch = self._recycled.used_by(fetcher.fetch if gather is None else gather)
+            fetcher.fetch = gather or fetcher.fetch
         return iterator
 
     def source(self, rebatched_size: int | None) -> Source:

@@ -28,7 +28,6 @@ _FLAGS = 4096
 """At most so many slots are taken at a time. Their flags come first, a byte each."""
 _ALIGNED = 64
 _FREE = 1
-_ONLY_WHAT_IS_USED = 0x4000  # MAP_NORESERVE, which the module mmap does not name
 
 
 def create(size: int) -> int:
@@ -38,18 +37,11 @@ def create(size: int) -> int:
     return fd
 
 
-def recycled(size: int) -> Writer:
-    """An arena of this process alone: memory of batches that is used again when they are gone."""
-    memory = mmap.mmap(-1, _FLAGS + aligned(size), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _ONLY_WHAT_IS_USED)
-    memory.madvise(mmap.MADV_HUGEPAGE)
-    return Writer(memory)
-
-
 class Writer:
     """The side that takes slots and fills them."""
 
-    def __init__(self, shared: int | mmap.mmap) -> None:
-        self._memory = shared if isinstance(shared, mmap.mmap) else mmap.mmap(shared, 0)
+    def __init__(self, fd: int) -> None:
+        self._memory = mmap.mmap(fd, 0)
         self._view = memoryview(self._memory)
         self._start = ctypes.addressof(ctypes.c_ubyte.from_buffer(self._memory))
         self._free = [(_FLAGS, len(self._memory) - _FLAGS)]  # (offset, size) of what is free, by offset

@@ -8,9 +8,9 @@ trained makes the host's stale, and is copied home when somebody looks at them (
 from __future__ import annotations
 
 from contextlib import ExitStack
-from copy import copy
 from time import perf_counter
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +27,7 @@ from reading_services.ipu.device.optimisers import Snapshot
 from reading_services.ipu.device.program import Training
 from reading_services.ipu.device.randomness import Randomness
 from reading_services.ipu.device.weights import Weights
-from reading_services.ipu.device.wrapped import trainer_of, trainers_of, unwrap, wrap
+from reading_services.ipu.device.wrapped import shallow_copy, trainer_of, trainers_of, unwrap, wrap
 from reading_services.ipu.enums import ConnectionType, ReductionType
 from reading_services.ipu.errors import Error
 from reading_services.ipu.messages import logger
@@ -47,14 +47,14 @@ class PoplarExecutor(Observed):
         self.options = options
         """What it was made with, frozen."""
         self.cost_model = CostModel()
-        self._module = copy(model)  # its training flag, and its other attributes, are those of now
+        self._module = shallow_copy(model)  # its training flag and other attributes are those of now
         self._optimizer = optimizer
         self._compiled: Compiled | None = None
         self._weights: Weights | None = None
         self._held: ExitStack | None = None
         self._stale = False
         self._trained = 0
-        self._seen: dict[int, int] = {}
+        self._seen: WeakKeyDictionary[PoplarExecutor, int] = WeakKeyDictionary()
         self._has_run = False
         self._said: set[str] = set()
         self._meter = Meter()
@@ -66,17 +66,18 @@ class PoplarExecutor(Observed):
         """One step: all device iterations on these inputs, each of which trains if this is a training model."""
         if self.options.connection_type == ConnectionType.Never:
             raise BadArgument("Trying to run a model on an offline device: the connection type is Never")
-        if self._compiled is None:
-            tensors = self._compile(args, kwargs)
-        else:
-            bound(self._module.forward, args, kwargs)
-            tensors = self._compiled.arguments.tensors(args, kwargs)
-        self._warn_of(args, kwargs, tensors)
-        if self._held is None:
-            self.attachToDevice()
-        if self._optimizer is None and any(self._seen.get(id(t)) != t._trained for t in self._trainers()):
-            self.copyWeightsToDevice()
-        return self._step(tensors)
+        with torch.inference_mode(False):  # the device's weights are not made for the caller's mode
+            if self._compiled is None:
+                tensors = self._compile(args, kwargs)
+            else:
+                bound(self._module.forward, args, kwargs)
+                tensors = self._compiled.arguments.tensors(args, kwargs)
+            self._warn_of(args, kwargs, tensors)
+            if self._held is None:
+                self.attachToDevice()
+            if self._optimizer is None and any(self._seen.get(each) != each._trained for each in self._trainers()):
+                self.copyWeightsToDevice()
+            return self._step(tensors)
 
     def _step(self, tensors: list[Tensor]) -> Any:
         compiled = self._known()
@@ -95,7 +96,8 @@ class PoplarExecutor(Observed):
         if self._compiled is not None:
             logger.warning("Call to compile() ignored: the executable is already compiled")
             return
-        self._compile(args, kwargs)
+        with torch.inference_mode(False):
+            self._compile(args, kwargs)
 
     def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
         trains = self._optimizer is not None
@@ -205,7 +207,7 @@ class PoplarExecutor(Observed):
         self._stale = False
         for trainer in self._trainers():
             trainer.copyWeightsToHostIfNeeded()
-            self._seen[id(trainer)] = trainer._trained
+            self._seen[trainer] = trainer._trained
         if self._weights is None or self._held is None or compiled.work.synthetic:
             return
         self._weights.to_device()

@@ -92,7 +92,7 @@ class Program:
     def run(self, tensors: list[Tensor], kept: Kept) -> Any:
         """One step: all device iterations on these rows, and the outputs that are kept."""
         b, outputs = self.batching, Outputs(kept, self.like)
-        with torch.inference_mode(False), torch.set_grad_enabled(self.training is not None):
+        with torch.set_grad_enabled(self.training is not None):
             for d in range(b.iterations):
                 for a in range(b.accumulation):
                     for r in range(b.replicas):
@@ -117,7 +117,7 @@ class Program:
         held = [(buffer, buffer._version, buffer.clone()) for buffer in self._buffers()]
         entered.blocks = self.blocks = []
         try:
-            with torch.inference_mode(False), torch.set_grad_enabled(trains):
+            with torch.set_grad_enabled(trains):
                 self.flops = flops_of(lambda: self._learn(first, trains))
         finally:
             entered.blocks = None

@@ -15,6 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_iter
 
+from reading_services.ipu.device.losses import isRunningOnIpu
+from reading_services.ipu.errors import Error
+
 PREFIX = "Poptorch"
 _LOOKING = ("forward", "parameters", "named_parameters", "buffers", "named_buffers", "state_dict")
 
@@ -36,6 +39,11 @@ class _Watched:
     def __torch_function__(
         cls, function: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if isRunningOnIpu():
+            raise Error(
+                "forward has reached a weight of the user's model in place of the device's copy, by a function that "
+                "remembers the model, say: reach weights by self, in forward and in methods"
+            )
         with torch._C.DisableTorchFunctionSubclass():
             for each in tree_iter((args, kwargs)):
                 if isinstance(each, _Watched):
@@ -82,6 +90,14 @@ def trainers_of(model: nn.Module) -> list[Trainer]:
 def plain_class(model: nn.Module) -> type[nn.Module]:
     """The class that a model has, or had before it was wrapped."""
     return type(model) if trainer_of(model) is None else type(model).__mro__[1]
+
+
+def shallow_copy(model: nn.Module) -> nn.Module:
+    """A model with the same parts and attributes, which nobody trains."""
+    kind = plain_class(model)
+    made = kind.__new__(kind)
+    vars(made).update(vars(model))
+    return made
 
 
 def wrap(model: nn.Module, trainer: Trainer) -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import reading_services.ipu as poptorch
+from tests.reading_services.ipu.device_models import Linear
 
 
 class Flags(nn.Module):
@@ -155,3 +156,71 @@ def test_replicas_draw_numbers_of_their_own() -> None:
     model = poptorch.inferenceModel(nn.Dropout(), poptorch.Options().replicationFactor(2))
     out = model(torch.ones(2, 100))
     assert not torch.equal(out[0], out[1])
+
+
+class Odd(nn.Module):
+    """Reaches its weights in the ways that people think of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(3, 3), nn.utils.parametrizations.weight_norm(nn.Linear(3, 3))
+        self.hidden = [self.first, (self.second,)]
+        self.by_name = {"first": self.first}
+        self.bound = self.second.forward
+        self.lstm = nn.LSTM(3, 3, batch_first=True)
+        self.shared = self.first.weight
+        self.me = [self]
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.bound(self.hidden[0](x)) + self.by_name["first"](x) @ self.shared  # type: ignore[operator]  # a Linear
+        assert self.me[0].first is self.first
+        out = self.lstm(x.unsqueeze(1))[0].squeeze(1)
+        return poptorch.identity_loss((x + out) ** 2, "mean")
+
+
+def test_a_copy_is_complete() -> None:
+    torch.manual_seed(0)
+    model, expected = Odd(), Odd()
+    expected.load_state_dict(model.state_dict())
+    optimizer = torch.optim.SGD(expected.parameters(), lr=0.1)
+    training = poptorch.trainingModel(model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
+    for _ in range(3):
+        x = torch.randn(4, 3)
+        loss = training(x)
+        optimizer.zero_grad()
+        by_hand = expected(x)
+        by_hand.backward()
+        optimizer.step()
+        torch.testing.assert_close(loss, by_hand.detach())
+    for (name, one), other in zip(model.named_parameters(), expected.parameters(), strict=True):
+        torch.testing.assert_close(one, other, msg=name)
+
+
+def test_a_weight_that_is_reached_past_the_copy_is_an_error() -> None:
+    class Closing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(3, 3)
+            self.function = lambda x: self.layer(x)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return poptorch.identity_loss(self.function(x), "sum")  # type: ignore[no-untyped-call]  # a lambda
+
+    with pytest.raises(poptorch.Error, match="forward has reached a weight of the user's model"):
+        poptorch.trainingModel(Closing())(torch.ones(1, 3))
+
+
+def test_modes_of_gradients_outside_do_not_matter() -> None:
+    x, target = torch.ones(2, 3), torch.ones(2, 2)
+    modes: list[Any] = [torch.no_grad, torch.enable_grad, torch.inference_mode]
+    for outside in modes:
+        model = Linear()
+        before = model.layer.weight.detach().clone()
+        with outside():
+            training = poptorch.trainingModel(model)
+            _, loss = training(x.clone(), target)
+            out = poptorch.inferenceModel(model)(x.clone())
+        assert not torch.equal(model.layer.weight, before)
+        assert not loss.requires_grad
+        assert not out.requires_grad
+        assert not out.is_inference()

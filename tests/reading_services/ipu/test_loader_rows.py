@@ -13,7 +13,7 @@ from reading_services.ipu import DataLoaderMode, Options
 from reading_services.ipu.rows import gather_of
 from tests.reading_services.ipu.test_loader import loader
 
-IMAGES = torch.arange(50 * 3 * 40 * 40, dtype=torch.float32).view(50, 3, 40, 40)
+IMAGES = torch.arange(50 * 3 * 100 * 100, dtype=torch.float32).view(50, 3, 100, 100)
 LABELS = torch.arange(50)
 
 
