@@ -100,41 +100,13 @@ def batches_of(data: Any) -> Gather | None:
             [0, 1]]), tensor([2, 0])]
     """
     if type(data) is torch.Tensor:
-<<<<<<< HEAD
-<<<<<<< HEAD
-        return partial(_selected, data, rows.indices) if has_rows(data) and min(rows.indices, default=0) >= 0 else None
-=======
         return partial(_selected, data) if _is_plain(data) else None
     if type(data) is TensorDataset:
         return partial(_selected_of_each, data.tensors) if all(map(_is_plain, data.tensors)) else None
->>>>>>> 30c0ee782a3806b3fc4de8a0ffc614f037afe3ab
-=======
-        return partial(_selected, data) if _is_plain(data) else None
-    if type(data) is TensorDataset:
-        return partial(_selected_of_each, data.tensors) if all(map(_is_plain, data.tensors)) else None
->>>>>>> b88209dd6a60a1cf51dae9b5d90c681f7b2552da
     several = getattr(data, "__getitems__", None)
     return partial(_fetched, several) if callable(several) else None
 
 
-<<<<<<< HEAD
-<<<<<<< HEAD
-def has_rows(data: torch.Tensor) -> bool:
-    """Whether rows of a tensor can be gathered: it lies in this process's memory, and no gradients are asked for."""
-    plain = type(data) is torch.Tensor and data.layout is torch.strided and data.device.type == "cpu"
-    return plain and data.dim() > 0 and not data.requires_grad
-
-
-def selected(data: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-    """The rows of a tensor at these positions, read straight into memory that they can travel in."""
-    return torch.index_select(data, 0, positions, out=memory.empty((len(positions), *data.shape[1:]), data.dtype))
-
-
-def _selected(data: torch.Tensor, indices: range, positions: Sequence[int]) -> torch.Tensor:
-    return selected(data, torch.tensor([indices[i] for i in positions]))
-=======
-=======
->>>>>>> b88209dd6a60a1cf51dae9b5d90c681f7b2552da
 def _is_plain(data: torch.Tensor) -> bool:
     strided = type(data) is torch.Tensor and data.layout is torch.strided and data.device.type == "cpu"
     return strided and data.dim() > 0 and not data.requires_grad
@@ -151,10 +123,6 @@ def _selected_of_each(data: Sequence[torch.Tensor], positions: Sequence[int]) ->
 
 def _rows(data: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
     return torch.index_select(data, 0, chosen, out=memory.empty((len(chosen), *data.shape[1:]), data.dtype))
-<<<<<<< HEAD
->>>>>>> 30c0ee782a3806b3fc4de8a0ffc614f037afe3ab
-=======
->>>>>>> b88209dd6a60a1cf51dae9b5d90c681f7b2552da
 
 
 def _fetched(several: Callable[[list[int]], Sequence[Any]], positions: Sequence[int]) -> Any:

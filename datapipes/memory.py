@@ -8,21 +8,10 @@ does so for what it makes.
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-<<<<<<< HEAD
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-=======
-=======
->>>>>>> b88209dd6a60a1cf51dae9b5d90c681f7b2552da
 import mmap
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-<<<<<<< HEAD
->>>>>>> 30c0ee782a3806b3fc4de8a0ffc614f037afe3ab
-=======
->>>>>>> b88209dd6a60a1cf51dae9b5d90c681f7b2552da
 from contextvars import ContextVar
 from functools import partial
 from math import prod
