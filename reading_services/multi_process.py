@@ -7,7 +7,6 @@ import os
 import warnings
 import weakref
 from collections.abc import Callable
-from functools import partial
 from typing import Any, ClassVar
 
 from datapipes.errors import BadArgument
@@ -132,7 +131,7 @@ class MultiProcessingReadingService(ReadingServiceInterface):
         crew = Crew(plan)
         self._crew = crew
         weakref.finalize(self, crew.close)
-        self._gathered = Gathered(end, crew, self.in_order, self._length_of(end))
+        self._gathered = Gathered(end, crew, self.in_order, self._length_of)
         crew.start()
         return with_end_replaced(datapipe, end, lambda _: self._gathered)
 
@@ -141,10 +140,10 @@ class MultiProcessingReadingService(ReadingServiceInterface):
         if end is None or self.num_workers == 0:
             return datapipe
         makers: Any = None
-        return with_end_replaced(datapipe, end, lambda end: Gathered(end, makers, length=self._length_of(end)))
+        return with_end_replaced(datapipe, end, lambda end: Gathered(end, makers, length=self._length_of))
 
-    def _length_of(self, end: Pipe) -> Callable[[], int]:
-        return partial(length_of_parts, end, self.num_workers, self.worker_init_fn, self.worker_reset_fn)
+    def _length_of(self, end: Pipe) -> int:
+        return length_of_parts(end, self.num_workers, self.worker_init_fn, self.worker_reset_fn)
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         if self.num_workers == 0:

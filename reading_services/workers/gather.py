@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from datapipes import structure
 from datapipes.cells import Cell, Table, count, fields, table
 from datapipes.errors import StateError
+from datapipes.made_elsewhere import MadeElsewhere
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from datapipes.seeds import Run
@@ -49,13 +50,17 @@ class Makers(Protocol):
         """Say that nobody wants the rest of the opening."""
 
 
-class Gathered(IterDataPipe[T_co]):
+class Gathered(MadeElsewhere[T_co]):
     """What the workers make of a graph."""
 
     _data: ClassVar[frozenset[str]] = frozenset({"graph", "makers"})
 
     def __init__(
-        self, graph: IterDataPipe[T_co], makers: Makers, in_order: bool = True, length: Callable[[], int] | None = None
+        self,
+        graph: IterDataPipe[T_co],
+        makers: Makers,
+        in_order: bool = True,
+        length: Callable[[Any], int] | None = None,
     ) -> None:
         self.graph = graph
         self._length_fn = length
@@ -108,7 +113,7 @@ class Gathered(IterDataPipe[T_co]):
     def __len__(self) -> int:
         if self.starts is not None and self.starts[0].reset is not None:
             raise TypeError("what the services in front do in the workers may change how many elements they give")
-        return len(self.graph) if self._length_fn is None else self._length_fn()
+        return len(self.graph) if self._length_fn is None else self._length_fn(self.graph)
 
 
 class _Share:
