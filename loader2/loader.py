@@ -106,9 +106,7 @@ class DataLoader2(Generic[T_co]):
         run, service = epochs.run(), self.reading_service
         if service is not None:
             if not self._initialized:
-                self._begun = True
-                self.datapipe = self._initialize(service)
-                self._initialized = True
+                self._initialize(service)
             prepare = service.initialize_iteration(SeedGenerator(run.stage_seed(-1)))
             if prepare is not None:
                 self.datapipe = prepare(self.datapipe)
@@ -123,11 +121,13 @@ class DataLoader2(Generic[T_co]):
             pipe = IterableWrapper(self._foreign, deepcopy=False)
         return Session(pipe, run) if cells is None else _restored(pipe, run, cells)
 
-    def _initialize(self, service: ReadingServiceInterface) -> Any:
-        saved, self._service_state = self._service_state, None
+    def _initialize(self, service: ReadingServiceInterface) -> None:
+        self._begun, saved, self._service_state = True, self._service_state, None
         if saved is not None and isinstance(service, CheckpointableReadingServiceInterface):
-            return service.restore(self.datapipe, saved)
-        return service.initialize(self.datapipe)
+            self.datapipe = service.restore(self.datapipe, saved)
+        else:
+            self.datapipe = service.initialize(self.datapipe)
+        self._initialized = True
 
     def seed(self, seed: int) -> None:
         """Set the seed of the next epoch; the epochs after it go on from there, each different."""
