@@ -83,8 +83,8 @@ class DataLoader2(Generic[T_co]):
             previous.invalidate()
         if session is None or session.asked or (self._epochs.pending is not None and self._loaded is None):
             self._abandon()
-            epochs = self._epochs.following()
-            session, self._epochs = self._begin(epochs), epochs
+            session = self._begin(epochs := self._epochs.following())
+            self._epochs = epochs.agreed(session.run)
         elif self._loaded is not None:  # nobody has taken an element of the epoch: the new iterator goes on with it
             self._epochs = self._epochs.resumed()
         iterator = DataLoader2Iterator.begin(self, session, self._foreign)
@@ -107,6 +107,7 @@ class DataLoader2(Generic[T_co]):
         if service is not None:
             if not self._initialized:
                 self._initialize(service)
+            run = service.agree(run, cells is not None) if isinstance(service, ReadingServiceInterface) else run
             prepare = service.initialize_iteration(SeedGenerator(run.stage_seed(-1)))
             if prepare is not None:
                 self.datapipe = prepare(self.datapipe)
@@ -283,9 +284,8 @@ def _numbered(datapipe: Any) -> Any:
             f"DataLoader2 loads an IterDataPipe or a MapDataPipe, got {type(datapipe).__name__}: {datapipe!r:.80}; "
             + ("a state holds no graph, so it is needed here" if datapipe is None else "wrap it in IterableWrapper")
         )
-    if not structure.is_stream(datapipe):
-        datapipe = MapDataPipe.to_iter_datapipe(datapipe)
-    return structure.unfold(datapipe)
+    stream = datapipe if structure.is_stream(datapipe) else MapDataPipe.to_iter_datapipe(datapipe)
+    return structure.unfold(stream)
 
 
 def _restored(pipe: Any, run: Run, cells: Table) -> Session:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -34,6 +33,7 @@ from reading_services.workers.members import (
     begin,
     end,
     file_for_stacks,
+    how_it_ended,
     kill,
     stacks_of,
 )
@@ -41,7 +41,6 @@ from reading_services.workers.protocol import START, Failed, ToConsumer, Window
 from reading_services.workers.worker import Order
 
 _TO_START = 60.0  # seconds that a new worker may take before its first elements, beside the user's timeout
-_PATIENCE = 1.0  # seconds for a process that has closed its link to be gone
 
 
 @dataclass(frozen=True)
@@ -246,17 +245,9 @@ class Crew:
         """Why a member of the crew has gone."""
         if isinstance(member, Worker) and (failure := self._failure_at_start(member)) is not None:
             return failure
-        member.process.join(_PATIENCE)
-        code = member.process.exitcode
-        if code == STARTS_WORKERS:
+        how = how_it_ended(member.process)
+        if member.process.exitcode == STARTS_WORKERS:
             return WorkerDied(UNGUARDED)
-        if code is None:
-            how = "closed its link"
-        elif code < 0:
-            how = f"was ended by {signal.Signals(-code).name}"
-            how += " (the kernel does that when memory runs out)" if code == -signal.SIGKILL else ""
-        else:
-            how = f"left with exit code {code}"
         if isinstance(member, Worker) and not member.has_spoken:
             return WorkerDied(f"{member} {how}, before its first element; what it had to say is on stderr")
         return WorkerDied(f"{member} {how}, in the middle of its work; iterating again starts another one")

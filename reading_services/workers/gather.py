@@ -26,7 +26,7 @@ from datapipes.seeds import Run
 from datapipes.structure import Pipe
 from reading_services.workers.dispatched import DEALT
 from reading_services.workers.protocol import Failed, Items, ToConsumer
-from reading_services.workers.worker import Order
+from reading_services.workers.worker import EpochStart, Order
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -61,7 +61,14 @@ class Gathered(IterDataPipe[T_co]):
         self._length_fn = length
         self.makers = makers
         self.in_order = in_order
-        self.resets: list[Any] | None = None
+        self.starts: list[EpochStart] | None = None
+        self._epochs = 0
+
+    def begin_epoch(self, seed_generator: Any, reset: Any) -> None:
+        """Say what the workers are to do before the next epoch; ``reset`` is a function, or the pickle of one."""
+        self._epochs += 1
+        spawn = seed_generator.spawn
+        self.starts = [EpochStart(self._epochs, spawn(i), spawn(0), reset) for i in range(self.makers.count)]
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         turns = at.cell(lambda: Turns(self.makers, at.run.errors))
@@ -75,8 +82,8 @@ class Gathered(IterDataPipe[T_co]):
 
     def _elements(self, turns: Turns, run: Run) -> Iterator[T_co]:
         makers = self.makers
-        resets = self.resets or [None] * makers.count
-        makers.open([turns.order(number, run, resets[number]) for number in range(makers.count)])
+        starts = self.starts
+        makers.open([turns.order(i, run, None if starts is None else starts[i]) for i in range(makers.count)])
         while turns.waiting:
             wanted = turns.lacking(self.in_order)
             if wanted:
@@ -99,6 +106,8 @@ class Gathered(IterDataPipe[T_co]):
                 makers.used_up(number, frame)
 
     def __len__(self) -> int:
+        if self.starts is not None and self.starts[0].reset is not None:
+            raise TypeError("what the services in front do in the workers may change how many elements they give")
         return len(self.graph) if self._length_fn is None else self._length_fn()
 
 
@@ -127,11 +136,11 @@ class Turns(Cell):
         self._length = 0
         self._block: Iterator[Any] = iter(())
 
-    def order(self, number: int, run: Run, reset: Any) -> Order | None:
+    def order(self, number: int, run: Run, start: EpochStart | None) -> Order | None:
         """What to have a worker open; None if it has nothing more to give. What was laid out is forgotten."""
         share = self._shares[number]
         share.frame, share.left = None, iter(())
-        order = Order(replace(run, errors=Counter()), share.above, share.since, reset)
+        order = Order(replace(run, errors=Counter()), share.above, share.since, start)
         return order if number in self.waiting else None
 
     def lacking(self, in_order: bool) -> list[int]:

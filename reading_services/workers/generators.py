@@ -8,10 +8,11 @@ that again, from the start of the epoch. Threads share these generators, and lea
 
 from __future__ import annotations
 
+import ctypes
 import random
+import sys
 from typing import Any, Final
 
-import numpy
 import torch
 
 from datapipes.cells import Table
@@ -28,6 +29,14 @@ PLACE: Final = -1
 _WHAT: Final = "the global generators of random numbers"
 
 
+def seed_all(seed: int) -> None:
+    """Seed the three generators; numpy's if there is a numpy, which torch imports."""
+    random.seed(seed)
+    torch.manual_seed(seed)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed(seed % 2**32)
+
+
 class Generators:
     """The three generators of this process."""
 
@@ -37,9 +46,7 @@ class Generators:
 
     def seed(self, seed: int) -> None:
         """Begin an epoch."""
-        random.seed(seed)
-        numpy.random.seed(seed % 2**32)
-        torch.manual_seed(seed)
+        seed_all(seed)
         self._fresh, self._drawn = _now(), False
 
     def beside(self, session: Session) -> Table:
@@ -57,7 +64,10 @@ class Generators:
             drawn: Any = unpack(saved, what=_WHAT)
             of_python, of_numpy, of_torch = drawn
             random.setstate(of_python)
-            numpy.random.set_state(("MT19937", numpy.frombuffer(of_numpy[0], "u4"), *of_numpy[1:]))
+            if of_numpy is not None:
+                import numpy
+
+                numpy.random.set_state(("MT19937", numpy.frombuffer(of_numpy[0], "u4"), *of_numpy[1:]))
             torch.set_rng_state(torch.frombuffer(bytearray(of_torch), dtype=torch.uint8))
         except Exception as error:
             raise StateError(f"{_WHAT}: {error}") from error
@@ -65,9 +75,19 @@ class Generators:
 
 
 def _now() -> list[Any]:
-    state: Any = numpy.random.get_state()
-    _, keys, *rest = state
-    return [random.getstate(), (keys.tobytes(), *rest), torch.get_rng_state().numpy().tobytes()]
+    return [random.getstate(), _of_numpy(), _of_torch()]
+
+
+def _of_numpy() -> tuple[Any, ...] | None:
+    if (numpy := sys.modules.get("numpy")) is None:
+        return None
+    _, keys, *rest = numpy.random.get_state()
+    return keys.tobytes(), *rest
+
+
+def _of_torch() -> bytes:
+    state = torch.get_rng_state()
+    return ctypes.string_at(state.data_ptr(), state.numel())
 
 
 def opened(graph: Pipe, run: Run, above: Table | None, generators: Generators | None) -> Session:

@@ -7,6 +7,7 @@ waits for. Ctrl-C at a terminal reaches all processes; what it means is decided 
 from __future__ import annotations
 
 import faulthandler
+import multiprocessing
 import os
 import pickle
 import select
@@ -50,7 +51,7 @@ class Job:
 
 def work(job: Job) -> None:
     """The main function of a worker's process."""
-    _settle(job.parent, job.stacks)
+    settle(job.parent, job.stacks)
     set_worker_info(job.info)
     where = f"worker {job.info.worker_id} (process {os.getpid()})"
     try:
@@ -66,12 +67,12 @@ def work(job: Job) -> None:
     batches_from(job.link.allocate)
 
     def of_epoch(order: Order) -> Pipe:
-        generators.seed(derive("worker", order.run.seed, order.run.epoch, job.info.worker_id))
-        asking.key, asking.crowd, asking.reset = order.key, order.crowd, order.reset
-        return epochs.graph_of(order.reset)
+        generators.seed(_own_seed(order, job.info.worker_id))
+        asking.ordered(order)
+        return epochs.graph_of(order.start)
 
     failure = partial(Failure.of, where=where)
-    Server(job.link, of_epoch, job.window, _packed, failure, asking.leave, generators).run()
+    Server(job.link, of_epoch, job.window, packed, failure, asking.leave, generators).run()
 
 
 @dataclass
@@ -88,7 +89,7 @@ class DispatcherJob:
 
 def dispatch(job: DispatcherJob) -> None:
     """The main function of the dispatcher's process."""
-    _settle(job.parent, job.stacks)
+    settle(job.parent, job.stacks)
     where = f"the dispatcher (process {os.getpid()})"
     try:
         graph, reset_fn = job.graph if isinstance(job.graph, tuple) else pickle.loads(job.graph)
@@ -101,23 +102,31 @@ def dispatch(job: DispatcherJob) -> None:
 
     def of_epoch(share: Share) -> Pipe:
         generators.seed(derive("dispatcher", share.run.seed, share.run.epoch))
-        return epochs.graph_of(share.reset)
+        return epochs.graph_of(share.start)
 
     links = ProducerEnds(job.links)
     failure = partial(Failure.of, where=where)
-    Dispatcher(links, len(job.links), of_epoch, job.window, _packed, failure, generators).run()
+    Dispatcher(links, len(job.links), of_epoch, job.window, packed, failure, generators).run()
 
 
-def _settle(parent: int, stacks: SharedFd) -> None:
+def settle(parent: int, stacks: SharedFd, on_interrupt: Any = signal.SIG_IGN) -> None:
     """What every process of a service does first."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, on_interrupt)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     faulthandler.register(signal.SIGUSR1, file=stacks.fd, all_threads=True)
     _leave_with(parent)
     torch.set_num_threads(1)
 
 
-def _packed(elements: list[Any]) -> tuple[Any, int]:
+def _own_seed(order: Order, number: int) -> int:
+    """A seed that no other worker of any rank has."""
+    run, start = order.run, order.start
+    seed: int = derive("worker", run.seed, run.epoch, number) if start is None else start.seeds.generate_seed()
+    return seed
+
+
+def packed(elements: list[Any]) -> tuple[Any, int]:
+    """A chunk of elements as the body of a frame, and its size in bytes."""
     data, buffers = pack(elements)
     return (data, buffers), len(data) + sum(buffer.nbytes for buffer in buffers)
 
@@ -133,6 +142,8 @@ def _leave_with(parent: int) -> None:
         gone = select.poll()
         gone.register(pidfd, select.POLLIN)
         gone.poll()
+        for child in multiprocessing.active_children():
+            child.kill()
         os._exit(1)
 
     threading.Thread(target=wait, name="parent watch", daemon=True).start()

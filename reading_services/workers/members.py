@@ -18,6 +18,7 @@ from reading_services.workers.links import process
 from reading_services.workers.protocol import Consumer, ToConsumer
 
 _ASKED, _TERMINATED, _KILLED = 1.0, 1.0, 2.0  # seconds that a process has to leave, after each step
+_PATIENCE = 1.0  # seconds for a process that has closed its link to be gone
 _TO_WRITE = 0.5  # seconds for a worker to write its stacks
 _NAMED = "loader2"
 
@@ -59,8 +60,8 @@ class Worker(Member):
     """Whether anything has come since it was started."""
 
 
-def begin(context: Any, main: Any, job: Any, name: str) -> Any:
-    """Start a process.
+def begin(context: Any, main: Any, job: Any, name: str, daemon: bool = True) -> Any:
+    """Start a process; one that is to have processes of its own must be no daemon, and is ended by its owner only.
 
     One that is started by spawn or forkserver imports the program's file. If that starts workers again, outside of
     ``if __name__ == "__main__"``, it leaves at once and without a word, and the loader at home says why.
@@ -76,7 +77,7 @@ def begin(context: Any, main: Any, job: Any, name: str) -> Any:
         resource_tracker.ensure_running()
     heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        begun = context.Process(target=main, args=(job,), name=f"{_NAMED} {name}", daemon=True)
+        begun = context.Process(target=main, args=(job,), name=f"{_NAMED} {name}", daemon=daemon)
         begun.start()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, heard)
@@ -103,6 +104,18 @@ def kill(members: Sequence[Member]) -> None:
     for member in members:
         with suppress(OSError, ValueError):  # it has ended, or was closed, meanwhile
             member.process.kill()
+
+
+def how_it_ended(process: Any) -> str:
+    """What became of a process that ended without a word, for the message of an error."""
+    process.join(_PATIENCE)
+    code = process.exitcode
+    if code is None:
+        return "closed its link"
+    if code >= 0:
+        return f"left with exit code {code}"
+    because = " (the kernel does that when memory runs out)" if code == -signal.SIGKILL else ""
+    return f"was ended by {signal.Signals(-code).name}{because}"
 
 
 def file_for_stacks() -> int:

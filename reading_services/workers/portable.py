@@ -101,6 +101,17 @@ def _parts(value: object) -> Iterable[tuple[str, object]]:
     return ((f".{name}", part) for name, part in getattr(value, "__dict__", {}).items())
 
 
+def portable(function: Callable[..., Any]) -> bytes:
+    """A function as bytes that a worker can read."""
+    try:
+        data: bytes = cloudpickle.dumps(function)
+    except Exception as error:
+        raise BadArgumentType(
+            f"{where(function)} has to run in the workers when an epoch starts, and cannot be sent to them: {error}"
+        ) from error
+    return data
+
+
 def _problem(value: object, use: Callable[[Any], Any] = cloudpickle.dumps) -> Exception | None:
     try:
         use(value)

@@ -8,8 +8,9 @@ time; whoever saves in between counts the elements since.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from time import perf_counter
 from typing import Any, Protocol
@@ -35,14 +36,31 @@ _CHEAP = 0.05  # the share of the time that may go into looking at positions
 
 
 @dataclass(frozen=True, slots=True)
+class EpochStart:
+    """What a worker is told of an epoch before it opens its graph for it."""
+
+    number: int
+    """Of this epoch with this service. One that is opened again, after an error, is not begun again."""
+    seeds: Any
+    """The worker's generator of seeds,"""
+    seeds_to_deal: Any
+    """and that of the dispatcher."""
+    reset: Any = None
+    """What the services in front have to do to the graph: a function, or the pickle of one."""
+
+    def to_deal(self) -> EpochStart:
+        """What the dispatcher is told of it."""
+        return replace(self, seeds=self.seeds_to_deal)
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
     """What to open: a run, from its start or from a position, and how many elements behind that."""
 
     run: Run
     above: Table | None = None
     behind: int = 0
-    reset: Any = None
-    """What this epoch's reset function is given, if there is one."""
+    start: EpochStart | None = None
     key: int = 0
     """The number of the opening, the same for all workers,"""
     crowd: tuple[int, ...] = ()
@@ -66,17 +84,27 @@ def part_of(graph: Pipe, info: WorkerInfo, init_fn: Callable[[Any, WorkerInfo], 
 
 
 class Epochs:
-    """A worker's graph, which a function of its user's may replace at the start of each epoch."""
+    """A worker's graph, which functions of its users' may replace at the start of each epoch.
+
+    First comes what the services in front have to do to it, then the worker's own function. What they return is kept.
+    """
 
     def __init__(self, graph: Pipe, reset_fn: Callable[[Any, WorkerInfo, Any], Any] | None, info: WorkerInfo) -> None:
         self._graph = graph
         self._reset_fn = reset_fn
         self._info = info
+        self._number = 0
 
-    def graph_of(self, seeds: Any) -> Pipe:
-        """The graph for an epoch; ``seeds`` is what the function is given."""
-        if self._reset_fn is not None:
-            self._graph = graph_from(self._reset_fn, self._reset_fn(self._graph, self._info, seeds))
+    def graph_of(self, start: EpochStart | None) -> Pipe:
+        """The graph for an epoch."""
+        if start is not None and start.number != self._number:
+            graph, reset = self._graph, start.reset
+            if reset is not None:
+                reset = pickle.loads(reset) if type(reset) is bytes else reset
+                graph = graph_from(reset, reset(graph))
+            if self._reset_fn is not None:
+                graph = graph_from(self._reset_fn, self._reset_fn(graph, self._info, start.seeds))
+            self._graph, self._number = graph, start.number
         return self._graph
 
 
