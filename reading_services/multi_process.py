@@ -18,6 +18,7 @@ from reading_services.workers.crew import Crew, Plan
 from reading_services.workers.cut import replicable_end, with_end_replaced
 from reading_services.workers.dispatched import length_of_parts, without_dispatched
 from reading_services.workers.gather import Gathered
+from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.portable import needs_many_readers, needs_pickling, portable
 from reading_services.workers.protocol import Window
 
@@ -132,7 +133,8 @@ class MultiProcessingReadingService(ReadingServiceInterface):
         self._crew = crew
         weakref.finalize(self, crew.close)
         self._gathered = Gathered(end, crew, self.in_order, self._length_of)
-        crew.start()
+        with CtrlCWaits():
+            crew.start()
         return with_end_replaced(datapipe, end, lambda _: self._gathered)
 
     def planned(self, datapipe: Pipe) -> Pipe:
