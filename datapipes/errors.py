@@ -19,6 +19,13 @@ Loader2Error
 │   ├── CorruptRecord (RuntimeError)         a record of a TFRecord file
 │   ├── CorruptTar (tarfile.ReadError)       a tar archive
 │   └── CorruptZip (zipfile.BadZipFile)      a zip archive
+├── RanksError (RuntimeError)            ranks of a process group that cannot go on together
+│   ├── PrefetchTimeoutError (TimeoutError)  one that has said nothing for longer than it may
+│   ├── RankDied                         one that ended without a word, or cannot be reached
+│   ├── RankFailed                       one whose loading raised; its error and traceback, as text
+│   ├── RankLeft                         one that left its epoch before the others
+│   ├── RanksDiffer                      ranks with different graphs, services or positions
+│   └── UnevenRanks                      ranks with different numbers of elements, where that is not allowed
 ├── UnsafeMember (ValueError)            a member of an archive that leads outside it, or is no regular file
 ├── TooLarge (ValueError)                data that grows past its limit when it is decompressed
 └── ReadTooLate (tarfile.StreamError)    a member of a stream that was read on past it
@@ -92,6 +99,44 @@ class HashMismatch(Loader2Error, RuntimeError):
 
 class LockTimeout(Loader2Error, TimeoutError):
     """A file that another process or thread keeps locked for too long; the message names it."""
+
+
+class RanksError(Loader2Error, RuntimeError):
+    """The ranks of a process group cannot go on together; the message names those that are the reason."""
+
+
+class PrefetchTimeoutError(RanksError, TimeoutError):
+    """Nothing was heard of a rank for longer than ``timeout`` seconds."""
+
+    def __init__(self, timeout: float, who: str = "") -> None:
+        super().__init__(f"Fail to fetch data within {timeout:g} seconds" + (f", waiting for {who}" if who else ""))
+        self.timeout = timeout
+
+
+class RankDied(RanksError):
+    """A rank ended without a word, or its host cannot be reached any more."""
+
+
+class RankFailed(RanksError):
+    """Loading raised on another rank: ``rank``, and its ``error`` and ``traceback`` as text."""
+
+    def __init__(self, rank: int, error: str, traceback: str = "") -> None:
+        super().__init__(f"rank {rank} failed: {error}")
+        self.rank, self.error, self.traceback = rank, error, traceback
+        if traceback:
+            self.add_note(f"on rank {rank}:\n{traceback}")
+
+
+class RankLeft(RanksError):
+    """A rank left its epoch, or shut down its loader, before the others."""
+
+
+class RanksDiffer(RanksError):
+    """Ranks do not do the same: the message says which of them differ in what."""
+
+
+class UnevenRanks(RanksError):
+    """Ranks have different numbers of elements, and ``uneven="error"``."""
 
 
 class CorruptData(Loader2Error, ValueError):

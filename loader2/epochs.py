@@ -43,6 +43,10 @@ class Epochs:
         """A loaded epoch goes on: a seed that is given for it once more is not meant for the one after."""
         return replace(self, pending=None) if self.pending == self.seed and self.number == 0 else self
 
+    def agreed(self, run: Run) -> Epochs:
+        """The same, with the seed and the number that the epoch has got by agreement."""
+        return replace(self, seed=run.seed, number=run.epoch)
+
     def run(self) -> Run:
         """What the session of the epoch under way depends on."""
         if self.seed is None:

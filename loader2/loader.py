@@ -30,6 +30,7 @@ from loader2.random import SeedGenerator, checked_seed
 from loader2.state import LoaderState, stages_of
 from reading_services import CheckpointableReadingServiceInterface, ReadingServiceInterface
 from reading_services.service import own_copy
+from reading_services.workers.gather import refuse_other_workers
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -82,8 +83,8 @@ class DataLoader2(Generic[T_co]):
             previous.invalidate()
         if session is None or session.asked or (self._epochs.pending is not None and self._loaded is None):
             self._abandon()
-            epochs = self._epochs.following()
-            session, self._epochs = self._begin(epochs), epochs
+            session = self._begin(epochs := self._epochs.following())
+            self._epochs = epochs.agreed(session.run)
         elif self._loaded is not None:  # nobody has taken an element of the epoch: the new iterator goes on with it
             self._epochs = self._epochs.resumed()
         iterator = DataLoader2Iterator.begin(self, session, self._foreign)
@@ -108,6 +109,8 @@ class DataLoader2(Generic[T_co]):
                 self._begun = True
                 self.datapipe = self._initialize(service)
                 self._initialized = True
+            if isinstance(service, ReadingServiceInterface):
+                run = service.agree(run, cells is not None)
             prepare = service.initialize_iteration(SeedGenerator(run.stage_seed(-1)))
             if prepare is not None:
                 self.datapipe = prepare(self.datapipe)
@@ -292,7 +295,8 @@ def _restored(pipe: Any, run: Run, cells: Table) -> Session:
     session = Session(pipe, run, cells)
     try:
         session.iterator()
-    except BaseException:
+    except BaseException as error:
         session.close()
+        refuse_other_workers(error, pipe, cells)
         raise
     return session

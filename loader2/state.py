@@ -29,9 +29,20 @@ from datapipes.errors import StateError, UnsafeState, UnsavableElement
 from datapipes.iterator import difference
 from datapipes.plain import check, check_plain, is_uint64, shown
 from loader2.epochs import Epochs
+from loader2.rank_states import gather, scatter
 from reading_services import CheckpointableReadingServiceInterface, ReadingServiceInterface
 
-__all__ = ["LoaderState", "NotCheckpointable", "StateError", "UnsafeState", "UnsavableElement", "allow", "allowed"]
+__all__ = [
+    "LoaderState",
+    "NotCheckpointable",
+    "StateError",
+    "UnsafeState",
+    "UnsavableElement",
+    "allow",
+    "allowed",
+    "gather",
+    "scatter",
+]
 
 VERSION: Final = 1
 _FIELDS: Final = ("version", "status", "seed", "epoch", "pending", "stages", "cells", "service")

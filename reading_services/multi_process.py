@@ -8,18 +8,18 @@ import warnings
 import weakref
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from datapipes.errors import BadArgument
 from datapipes.structure import Pipe
 from reading_services.in_process import InProcessReadingService
-from reading_services.service import ReadingServiceInterface, ResetFn
+from reading_services.service import Level, ReadingServiceInterface, ResetFn
 from reading_services.worker_info import WorkerInfo
 from reading_services.workers.crew import Crew, Plan
 from reading_services.workers.cut import replicable_end, with_end_replaced
 from reading_services.workers.dispatched import length_of_parts, without_dispatched
 from reading_services.workers.gather import Gathered
-from reading_services.workers.portable import needs_many_readers, needs_pickling
+from reading_services.workers.portable import needs_many_readers, needs_pickling, portable
 from reading_services.workers.protocol import Window
 
 InitFn = Callable[[Any, WorkerInfo], Any]
@@ -37,6 +37,9 @@ class MultiProcessingReadingService(ReadingServiceInterface):
     ``worker_init_fn(datapipe, worker_info)`` may change a worker's graph once, ``worker_reset_fn(datapipe, worker_info,
     seed_generator)`` at the start of each epoch. Both return the graph to use.
 
+    ``random``, ``numpy.random`` and torch are seeded in each worker for each epoch, and saved with its position once
+    they were used. ``max_errors`` of a stage is what each worker lets pass.
+
     ``in_order=False`` hands on what is there first. A worker that has sent nothing for ``timeout`` seconds while it was
     waited for is a ``WorkerTimeout``, one that has gone a ``WorkerDied``; going on, or the next epoch, replaces the
     latter. ``arena_bytes`` is the shared memory of each worker; elements that find no room in it are sent over a pipe.
@@ -48,6 +51,8 @@ class MultiProcessingReadingService(ReadingServiceInterface):
     ...     list(dl)
     ['0', '1', '2', '3', '4', '5']
     """
+
+    level: ClassVar[Level | None] = "workers"
 
     def __init__(
         self,
@@ -131,12 +136,12 @@ class MultiProcessingReadingService(ReadingServiceInterface):
         crew.start()
         return with_end_replaced(datapipe, end, lambda _: self._gathered)
 
-    def length(self, datapipe: Pipe) -> int:
+    def planned(self, datapipe: Pipe) -> Pipe:
         end = replicable_end(datapipe)
         if end is None or self.num_workers == 0:
-            return len(datapipe)
+            return datapipe
         makers: Any = None
-        return len(with_end_replaced(datapipe, end, lambda end: Gathered(end, makers, length=self._length_of(end))))
+        return with_end_replaced(datapipe, end, lambda end: Gathered(end, makers, length=self._length_of(end)))
 
     def _length_of(self, end: Pipe) -> Callable[[], int]:
         return partial(length_of_parts, end, self.num_workers, self.worker_init_fn, self.worker_reset_fn)
@@ -144,9 +149,10 @@ class MultiProcessingReadingService(ReadingServiceInterface):
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         if self.num_workers == 0:
             return self._at_home.initialize_iteration(seed_generator, iter_reset_fn)
-        if self._gathered is not None and self.worker_reset_fn is not None:
-            self._gathered.resets = [seed_generator.spawn(number) for number in range(self.num_workers)]
-        return iter_reset_fn
+        if self._gathered is None:
+            return iter_reset_fn
+        self._gathered.begin_epoch(seed_generator, None if iter_reset_fn is None else portable(iter_reset_fn))
+        return None
 
     def finalize(self) -> None:
         crew, self._crew = self._crew, None

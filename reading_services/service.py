@@ -10,14 +10,18 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from datapipes import structure
 from datapipes.errors import BadArgumentType
+from datapipes.seeds import Run
 from datapipes.where import where
 
 ResetFn: TypeAlias = Callable[[Any], Any]
 """Takes the graph at the start of an epoch and returns the one to iterate."""
+
+
+Level: TypeAlias = Literal["ranks", "workers"]
 
 
 class ReadingServiceInterface(ABC):
@@ -32,6 +36,9 @@ class ReadingServiceInterface(ABC):
     10
     """
 
+    level: ClassVar[Level | None] = None
+    """What this service makes many of; a chain has one of each at most, ranks in front of workers."""
+
     def check(self, datapipe: Any) -> None:  # noqa: B027 - optional: most services can run any graph
         """Refuse a graph that this service cannot run, when the loader is made."""
 
@@ -39,20 +46,35 @@ class ReadingServiceInterface(ABC):
     def initialize(self, datapipe: Any) -> Any:
         """Prepare a graph, once, before the first epoch; the graph to iterate. The graph given may be changed."""
 
+    def planned(self, datapipe: Any) -> Any:
+        """A graph as long as the one that ``initialize`` would return; nothing is begun, and nothing is changed."""
+        return datapipe
+
     def length(self, datapipe: Any) -> int:
         """How many elements an epoch of a graph gives when it runs here; TypeError if that is not known beforehand.
 
         Asked before ``initialize``; afterwards the graph that it returned is asked.
         """
-        return len(datapipe)
+        return len(self.planned(datapipe))
+
+    def agree(self, run: Run, resumed: bool) -> Run:
+        """The epoch that is about to begin, seed and number, as all who take part in it will have it.
+
+        Called after ``initialize`` at the start of each epoch; ``resumed`` says that it goes on from a saved position.
+        A service that runs in several processes, each with a loader, gives the same one to all of them.
+        """
+        return run
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
-        """Prepare an epoch; may return a function that the loader applies to its graph.
+        """Prepare an epoch; may return a function that takes the graph and returns the one to use from then on.
+
+        It is applied by the loader, or by the service behind this one in a chain, which is given it as
+        ``iter_reset_fn`` and runs it where the graph is: in its workers, or at home by returning it in turn.
 
         ``seed_generator`` is a ``loader2.random.SeedGenerator`` for services that seed something of their own;
         the stages of the graph are seeded without it.
         """
-        return None
+        return iter_reset_fn
 
     def finalize_iteration(self) -> None:  # noqa: B027 - optional: most services have nothing to do here
         """Called when an epoch has ended, or its iterator is found to be out of date, and before ``finalize``."""

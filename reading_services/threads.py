@@ -5,12 +5,12 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from datapipes.errors import BadArgument
 from datapipes.structure import Pipe
 from reading_services.multi_process import EpochFn, InitFn
-from reading_services.service import ReadingServiceInterface, ResetFn
+from reading_services.service import Level, ReadingServiceInterface, ResetFn
 from reading_services.workers.cut import replicable_end, with_end_replaced
 from reading_services.workers.dispatched import length_of_parts, without_dispatched
 from reading_services.workers.gather import Gathered
@@ -34,6 +34,8 @@ class ThreadingReadingService(ReadingServiceInterface):
     ...     list(dl)
     ['0', '1', '2', '3', '4', '5']
     """
+
+    level: ClassVar[Level | None] = "workers"
 
     def __init__(
         self,
@@ -78,20 +80,21 @@ class ThreadingReadingService(ReadingServiceInterface):
         self._gathered = Gathered(end, crew, self.in_order, self._length_of(end))
         return with_end_replaced(datapipe, end, lambda _: self._gathered)
 
-    def length(self, datapipe: Pipe) -> int:
+    def planned(self, datapipe: Pipe) -> Pipe:
         end = replicable_end(datapipe)
         if end is None:
-            return len(datapipe)
+            return datapipe
         makers: Any = None
-        return len(with_end_replaced(datapipe, end, lambda end: Gathered(end, makers, length=self._length_of(end))))
+        return with_end_replaced(datapipe, end, lambda end: Gathered(end, makers, length=self._length_of(end)))
 
     def _length_of(self, end: Pipe) -> Callable[[], int]:
         return partial(length_of_parts, end, self.num_workers, self.worker_init_fn, self.worker_reset_fn)
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
-        if self._gathered is not None and self.worker_reset_fn is not None:
-            self._gathered.resets = [seed_generator.spawn(number) for number in range(self.num_workers)]
-        return iter_reset_fn
+        if self._gathered is None:
+            return iter_reset_fn
+        self._gathered.begin_epoch(seed_generator, iter_reset_fn)
+        return None
 
     def finalize(self) -> None:
         crew, self._crew = self._crew, None

@@ -10,13 +10,14 @@ from torch.utils.data import default_collate
 if TYPE_CHECKING:
     from datapipes.on_error import OnError
     from datapipes.pipe import IterDataPipe, MapDataPipe
+    from datapipes.ranks.topics import Uneven
 
 T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
 
 
 class ElementMethods(Generic[T_co]):
-    """map, filter, flatmap, collate, enumerate, header, repeat, cycle, prefetch, to_map_datapipe."""
+    """map, filter, flatmap, collate, enumerate, header, repeat, cycle, prefetch, fullsync, to_map_datapipe."""
 
     def map(
         self,
@@ -170,6 +171,17 @@ class ElementMethods(Generic[T_co]):
         from datapipes.iter.prefetch import Prefetcher
 
         return Prefetcher(self, buffer_size)  # type: ignore[arg-type]  # self is an IterDataPipe
+
+    def fullsync(self, timeout: float = 1800, *, uneven: Uneven = "drop") -> IterDataPipe[Any]:
+        """As many elements as every other rank of the process group gives.
+
+        >>> from datapipes.iter import IterableWrapper
+        >>> list(IterableWrapper("abc").sharding_filter().fullsync())
+        ['a', 'b', 'c']
+        """
+        from datapipes.iter.full_sync import FullSync
+
+        return FullSync(self, timeout, uneven=uneven)  # type: ignore[arg-type]  # self is an IterDataPipe
 
     def to_map_datapipe(self, key_value_fn: Callable[[Any], Any] | None = None) -> MapDataPipe[Any]:
         """The elements, which are pairs of a key and a value or are made into such, to be looked up by key.

@@ -51,6 +51,7 @@ from datapipes.iter.frames.parting import ConcatDataFramesPipe, DataFramesAsTupl
 from datapipes.iter.frames.regrouping import FilterDataFramesPipe, ShuffleDataFramesPipe
 from datapipes.iter.frames.tracing import DataFrameTracer
 from datapipes.iter.from_map import MapToIterConverter
+from datapipes.iter.full_sync import FullSync
 from datapipes.iter.groupby import Grouper
 from datapipes.iter.in_batch_shuffle import InBatchShuffler
 from datapipes.iter.key_zipping import IterKeyZipper, MapKeyZipper
@@ -103,6 +104,7 @@ CATALOGUE = {
     "flatmap": FlatMapper,
     "flatten": Flattener,
     "fork": Forker,
+    "fullsync": FullSync,
     "groupby": Grouper,
     "header": Header,
     "in_batch_shuffle": InBatchShuffler,
@@ -211,6 +213,7 @@ __all__ = [
     "FlatMapper",
     "Flattener",
     "Forker",
+    "FullSync",
     "GDriveReader",
     "Grouper",
     "HashChecker",

@@ -26,8 +26,9 @@ from reading_services.ipu.parcels import Parcel
 from reading_services.ipu.sources import Source
 from reading_services.ipu.uniform import Uniform, element_of
 from reading_services.workers.failures import Failure
+from reading_services.workers.generators import seed_all
 from reading_services.workers.links.process import ProducerEnd, SharedFd
-from reading_services.workers.main import leave_at_once, packed, seed_globals, settle
+from reading_services.workers.main import leave_at_once, packed, settle
 from reading_services.workers.protocol import START, Failed, Open, Producer, ToProducer, Window
 
 _NO_MORE: Final = object()
@@ -124,7 +125,7 @@ class Feeder:
     def _go_on(self) -> None:
         try:
             if self._elements is None:
-                seed_globals(derive("accessor", self._seed, self._epoch))
+                seed_all(derive("accessor", self._seed, self._epoch))
                 self._elements = self._source.epoch(self._epoch)
             else:
                 self._make()

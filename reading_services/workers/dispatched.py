@@ -24,7 +24,7 @@ from reading_services.worker_info import WorkerInfo
 from reading_services.workers.cut import dispatched_end, with_end_replaced
 from reading_services.workers.failures import WorkerDied
 from reading_services.workers.protocol import Consumer, Failed, Items, ToConsumer, ToProducer
-from reading_services.workers.worker import part_of
+from reading_services.workers.worker import EpochStart, Order, part_of
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -48,7 +48,7 @@ class Share:
     """how many elements were dealt before that,"""
     taken: int
     """and how many this worker has taken in all."""
-    reset: Any = None
+    start: EpochStart | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Dispatched(IterDataPipe[T_co]):
         dealt = at.cell(lambda: Dealt(asking.stop))
         if not dealt.asked:  # at once, because the others wait for it; after an exception it goes on with what came
             dealt.asked = True
-            asking.ask(Share(asking.key, asking.crowd, at.run, dealt.above, dealt.before, dealt.taken, asking.reset))
+            asking.ask(Share(asking.key, asking.crowd, at.run, dealt.above, dealt.before, dealt.taken, asking.start))
         return self._elements(dealt, at.run.errors)
 
     def _elements(self, dealt: Dealt, errors: Counter[str]) -> Iterator[T_co]:
@@ -127,9 +127,14 @@ class Asking:
         self.link: DispatchLink | None = None
         self.key = 0
         self.crowd: tuple[int, ...] = (0,)
-        self.reset: Any = None
+        self.start: EpochStart | None = None
         self._consumer = Consumer()
         self._asked = 0  # the key of the last share that was asked for
+
+    def ordered(self, order: Order) -> None:
+        """The worker has been given an order; what it asks for from now on is for that."""
+        self.key, self.crowd = order.key, order.crowd
+        self.start = None if order.start is None else order.start.to_deal()
 
     def ask(self, share: Share | Absent) -> None:
         """Begin an opening."""

@@ -153,12 +153,12 @@ def _as_they_are(elements: list[Any]) -> tuple[Any, int]:
 
 
 def _of_epoch(epochs: Epochs, asking: Asking, order: Order) -> Pipe:
-    asking.key, asking.crowd, asking.reset = order.key, order.crowd, order.reset
-    return epochs.graph_of(order.reset)
+    asking.ordered(order)
+    return epochs.graph_of(order.start)
 
 
 def _of_share(epochs: Epochs, share: Share) -> Pipe:
-    return epochs.graph_of(share.reset)
+    return epochs.graph_of(share.start)
 
 
 def _begun(loop: Server | Dispatcher, info: WorkerInfo, name: str) -> threading.Thread:

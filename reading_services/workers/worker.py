@@ -8,8 +8,9 @@ time; whoever saves in between counts the elements since.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from time import perf_counter
 from typing import Any, Protocol
@@ -24,12 +25,32 @@ from datapipes.sharding import SHARDING_PRIORITIES
 from datapipes.structure import Pipe
 from reading_services.service import graph_from
 from reading_services.worker_info import WorkerInfo
+from reading_services.workers.generators import Generators, opened
 from reading_services.workers.links import ProducerLink
+from reading_services.workers.portable import note_unsendable
 from reading_services.workers.protocol import Open, Producer, ProtocolError, ToProducer, Window
 
 _SHORT, _LONG = 0.0005, 0.002  # seconds that a chunk should take
 _LARGEST = 4096  # elements in a chunk
 _CHEAP = 0.05  # the share of the time that may go into looking at positions
+
+
+@dataclass(frozen=True, slots=True)
+class EpochStart:
+    """What a worker is told of an epoch before it opens its graph for it."""
+
+    number: int
+    """Of this epoch with this service. One that is opened again, after an error, is not begun again."""
+    seeds: Any
+    """The worker's generator of seeds,"""
+    seeds_to_deal: Any
+    """and that of the dispatcher."""
+    reset: Any = None
+    """What the services in front have to do to the graph: a function, or the pickle of one."""
+
+    def to_deal(self) -> EpochStart:
+        """What the dispatcher is told of it."""
+        return replace(self, seeds=self.seeds_to_deal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +60,7 @@ class Order:
     run: Run
     above: Table | None = None
     behind: int = 0
-    reset: Any = None
-    """What this epoch's reset function is given, if there is one."""
+    start: EpochStart | None = None
     key: int = 0
     """The number of the opening, the same for all workers,"""
     crowd: tuple[int, ...] = ()
@@ -64,17 +84,27 @@ def part_of(graph: Pipe, info: WorkerInfo, init_fn: Callable[[Any, WorkerInfo], 
 
 
 class Epochs:
-    """A worker's graph, which a function of its user's may replace at the start of each epoch."""
+    """A worker's graph, which functions of its users' may replace at the start of each epoch.
+
+    First comes what the services in front have to do to it, then the worker's own function. What they return is kept.
+    """
 
     def __init__(self, graph: Pipe, reset_fn: Callable[[Any, WorkerInfo, Any], Any] | None, info: WorkerInfo) -> None:
         self._graph = graph
         self._reset_fn = reset_fn
         self._info = info
+        self._number = 0
 
-    def graph_of(self, seeds: Any) -> Pipe:
-        """The graph for an epoch; ``seeds`` is what the function is given."""
-        if self._reset_fn is not None:
-            self._graph = graph_from(self._reset_fn, self._reset_fn(self._graph, self._info, seeds))
+    def graph_of(self, start: EpochStart | None) -> Pipe:
+        """The graph for an epoch."""
+        if start is not None and start.number != self._number:
+            graph, reset = self._graph, start.reset
+            if reset is not None:
+                reset = pickle.loads(reset) if type(reset) is bytes else reset
+                graph = graph_from(reset, reset(graph))
+            if self._reset_fn is not None:
+                graph = graph_from(self._reset_fn, self._reset_fn(graph, self._info, start.seeds))
+            self._graph, self._number = graph, start.number
         return self._graph
 
 
@@ -115,7 +145,7 @@ class Server:
     """One worker's loop.
 
     ``open_graph`` gives the graph of an epoch, ``failure`` makes an error ready for the link, and ``left`` is called
-    when an opening is over.
+    when an opening is over. ``generators`` are saved with positions.
     """
 
     def __init__(
@@ -126,6 +156,7 @@ class Server:
         pack: Packing,
         failure: Callable[[BaseException], Any],
         left: Callable[[], None] = lambda: None,
+        generators: Generators | None = None,
     ) -> None:
         self._link = link
         self._left = left
@@ -133,6 +164,7 @@ class Server:
         self._producer = Producer(window)
         self._pack = pack
         self._failure = failure
+        self._generators = generators
         self._session: Session | None = None
         self._pace = Pace()
         self._average = 64  # bytes of an element, as far as is known
@@ -164,7 +196,7 @@ class Server:
             self._leave_session()
 
     def _begin(self, order: Order) -> None:
-        self._session = Session(self._open_graph(order), order.run, order.above)
+        self._session = opened(self._open_graph(order), order.run, order.above, self._generators)
         self._pace = Pace()
         self._making = self._looking = 0.0
         for _ in range(order.behind):
@@ -199,8 +231,8 @@ class Server:
         try:
             body, size = self._pack(chunk)
         except Exception as error:
-            error.__traceback__ = None
             if count == 1:
+                note_unsendable(error, chunk[0], self._opened().description)
                 self._fail(error)
                 return False
             return all(self._send([element], look=False) for element in chunk)  # up to the one that it is
@@ -221,7 +253,7 @@ class Server:
             return None
         started = perf_counter()
         try:
-            return session.table()
+            return session.table() if self._generators is None else self._generators.beside(session)
         except UnsavableElement:
             return None
         finally:

@@ -67,6 +67,7 @@ IterableWrapper([1]).random_split({'a': 0.5, 'b': 1}, 7, total_length=1)[1].map(
 IterableWrapper([1]).demux(2, bool, drop_none=True)[0]
 IterableWrapper([(1, 2)]).fork(2)[1].map(operator.itemgetter(1))
 IterableWrapper([1]).prefetch(buffer_size=3)
+IterableWrapper([1]).fullsync(timeout=60, uneven='pad')
 IterableWrapper([1]).threadpool_map(str, scheduled_tasks=2, on_error='skip', thread_name_prefix='x')
 IterableWrapper([1]).map_batches(sorted, 2, input_col='x').shuffled_flatmap(buffer_size=5)
 IterableWrapper([(1, 2)]).drop([0]).slice(0, stop=1).flatten(indices=0).memory_cell(remember_elements=3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from datapipes.graph import SHARDING_PRIORITIES, apply_sharding
 from datapipes.iter import IterableWrapper, IterDataPipe
@@ -14,6 +14,8 @@ from tests.specimen import shown
 
 SEED = 5
 HANGS = 20.0  # seconds after which a worker that sends nothing is an error
+
+T = TypeVar("T")
 
 Build: TypeAlias = Callable[[], Pipe]
 Service: TypeAlias = Callable[..., ReadingServiceInterface]
@@ -55,7 +57,7 @@ def in_turn(build: Build, workers: int, epochs: int = 1, seed: int = SEED) -> li
     return [taken_in_turn(shards) for shards in zip(*by_worker, strict=True)]
 
 
-def taken_in_turn(streams: Iterable[list[str]]) -> list[str]:
+def taken_in_turn(streams: Iterable[list[T]]) -> list[T]:
     """One element of each stream after the other; a stream that has ended is passed over."""
     longest = sorted(streams, key=len)[-1:] or [[]]
     return [stream[i] for i in range(len(longest[0])) for stream in streams if i < len(stream)]

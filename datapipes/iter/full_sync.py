@@ -1,0 +1,81 @@
+"""fullsync: every rank of a process group gives as many elements as the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import ClassVar, TypeVar
+
+from datapipes import structure
+from datapipes.checks import needs, no_length, same_length
+from datapipes.iter.length import LengthSetter
+from datapipes.iter.wrapper import IterableWrapper
+from datapipes.opening import Opening
+from datapipes.pipe import IterDataPipe
+from datapipes.ranks.group import here
+from datapipes.ranks.in_step import InStep
+from datapipes.ranks.topics import POLICIES, Uneven
+from datapipes.ranks.tree import Tree
+
+T_co = TypeVar("T_co", covariant=True)
+
+_HONEST = (range, list, tuple, dict, set, frozenset, str, bytes)
+"""What knows how many elements it gives."""
+
+
+class FullSync(IterDataPipe[T_co]):
+    """The same elements, as many as on every other rank; by default as many as the rank with the fewest has.
+
+    ``uneven`` says what becomes of the others: ``"drop"`` leaves them out, ``"pad"`` gives ``PADDING`` on ranks that
+    have come to their end, ``"repeat"`` begins such a rank's own elements anew, ``"error"`` is an ``UnevenRanks``. A
+    rank of which nothing is heard for ``timeout`` seconds is a ``PrefetchTimeoutError``; one that dies, fails or leaves
+    is an error on all others. It belongs into the process that trains, so it is not replicated to workers.
+
+    Without a process group there is one rank, and nothing to do; torchdata raised then.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper(range(3)).sharding_filter().fullsync())
+    [0, 1, 2]
+    """
+
+    _fluent: ClassVar[str | None] = "fullsync"
+    _data: ClassVar[frozenset[str]] = frozenset({"tree"})
+
+    def __init__(self, datapipe: IterDataPipe[T_co], timeout: float = 1800, *, uneven: Uneven = "drop") -> None:
+        self.datapipe = datapipe
+        self.timeout = timeout
+        self.uneven = uneven
+        self.tree: Tree | None = None  # the connections of a service; otherwise each opening makes its own
+        self.length: Callable[[], int] | None = None
+        needs(timeout > 0, self, f"timeout={timeout}: seconds, more than 0")
+        needs(uneven in POLICIES, self, f"uneven={uneven!r}: expected one of {', '.join(map(repr, POLICIES))}")
+
+    def is_replicable(self) -> bool:
+        """False: ranks are kept in step, not workers."""
+        return False
+
+    def _open(self, at: Opening) -> Iterator[T_co]:
+        if here()[1] == 1:
+            return at.source(self.datapipe)
+        mark = at.above().now if at.is_private() else None
+        step = at.cell(lambda: InStep(self.uneven, self.timeout, self.tree, _exact_length(self.datapipe)))
+        return step.elements(at.source(self.datapipe), mark)
+
+    def __len__(self) -> int:
+        if self.length is not None:
+            return self.length()
+        if here()[1] == 1:
+            return same_length(self)
+        raise no_length(self)
+
+
+def _exact_length(graph: structure.Pipe) -> int | None:
+    """How many elements a graph gives, if that is certain unless one raises."""
+    for stage in structure.walk(graph):
+        if not type(stage).__module__.startswith("datapipes.") or isinstance(stage, LengthSetter):
+            return None
+        if isinstance(stage, IterableWrapper) and type(stage.iterable) not in _HONEST:
+            return None
+    try:
+        return len(graph)
+    except TypeError:
+        return None

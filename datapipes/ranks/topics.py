@@ -1,0 +1,139 @@
+"""What ranks tell each other, and what follows from it: plain data and pure functions, no I/O.
+
+A *report* is what one rank knows, or several of them put together by ``merged``; a *verdict* is what follows once all
+ranks are in one report. Counts only ever grow, and so do verdicts: one that comes late is never wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Literal, Protocol, TypeAlias
+
+Report: TypeAlias = dict[str, Any]
+Uneven: TypeAlias = Literal["drop", "pad", "repeat", "error"]
+
+POLICIES: Final = ("drop", "pad", "repeat", "error")
+_NAMED = 4
+"""How many ranks are named of those that say the same, and at each end of those that count."""
+
+
+class Topic(Protocol):
+    """What is being talked about."""
+
+    def merged(self, reports: Sequence[Report]) -> Report:
+        """The reports of several ranks, or groups of ranks, as one."""
+
+    def verdict(self, whole: Report) -> Report:
+        """What follows from the report of all ranks."""
+
+
+class Facts:
+    """Whether all ranks are about to do the same, and rank 0's seed and epoch for all of them."""
+
+    @staticmethod
+    def report(rank: int, run: tuple[int, int], facts: dict[str, str]) -> Report:
+        """What one rank is about to do."""
+        said = {name: {text: [1, [rank]]} for name, text in facts.items()}
+        return {"run": list(run) if rank == 0 else None, "facts": said}
+
+    def merged(self, reports: Sequence[Report]) -> Report:
+        run = next((report["run"] for report in reports if report["run"] is not None), None)
+        names = dict.fromkeys(name for report in reports for name in report["facts"])
+        said: dict[str, dict[str, list[Any]]] = {name: {} for name in names}
+        for report in reports:
+            for name, texts in report["facts"].items():
+                for text, (count, ranks) in texts.items():
+                    known = said[name].get(text, [0, []])
+                    said[name][text] = [known[0] + count, sorted({*known[1], *ranks})[:_NAMED]]
+        return {"run": run, "facts": said}
+
+    def verdict(self, whole: Report) -> Report:
+        differing = {name: texts for name, texts in whole["facts"].items() if len(texts) > 1}
+        return {"run": whole["run"], "differing": differing}
+
+    @staticmethod
+    def difference(verdict: Report) -> str:
+        """What the ranks differ in, for people; nothing if they do not.
+
+        >>> talk = Facts()
+        >>> both = talk.merged([talk.report(0, (5, 0), {"graph": ".batch(8)"}),
+        ...                     talk.report(1, (6, 0), {"graph": ".batch(4)"})])
+        >>> Facts.difference(talk.verdict(both))
+        'graph: rank 0 has .batch(8); rank 1 has .batch(4)'
+        """
+        return "\n".join(
+            f"{name}: " + "; ".join(f"{_named(*who)} {text}" for text, who in texts.items())
+            for name, texts in verdict["differing"].items()
+        )
+
+
+def _named(count: int, ranks: Iterable[int]) -> str:
+    some = ", ".join(map(str, ranks))
+    if count == 1:
+        return f"rank {some} has"
+    return f"ranks {some} have" if count <= _NAMED else f"ranks {some} and {count - _NAMED} more have"
+
+
+class Progress:
+    """How far each rank has elements for certain, and how far all may go.
+
+    A report has ``open``, the least that a rank has which may get more; ``first`` and ``last``, the least and the most
+    of those that have come to their end; ``promised``, whether one of the latter only knows its length; ``finished``,
+    whether all have handed on everything; ``given``, the lowest and the highest position at which they began.
+    """
+
+    def __init__(self, uneven: Uneven) -> None:
+        self.uneven = uneven
+
+    def report(
+        self, rank: int, have: int, ended: bool, given: int, promised: bool = False, finished: bool = False
+    ) -> Report:
+        """How far one rank is."""
+        return {
+            "open": None if ended else have,
+            "first": [have, rank] if ended else None,
+            "last": [have, rank] if ended else None,
+            "promised": promised,
+            "finished": finished,
+            "given": [[given, rank], [given, rank]],
+            "counts": [[have, rank, ended]] if self.uneven == "error" else [],
+        }
+
+    def merged(self, reports: Sequence[Report]) -> Report:
+        def each(name: str) -> list[Any]:
+            return [report[name] for report in reports if report[name] is not None]
+
+        counts = sorted(count for report in reports for count in report["counts"])
+        return {
+            "open": min(each("open"), default=None),
+            "first": min(each("first"), default=None),
+            "last": max(each("last"), default=None),
+            "promised": any(each("promised")),
+            "finished": all(each("finished")),
+            "given": [min(low for low, _ in each("given")), max(high for _, high in each("given"))],
+            "counts": counts if len(counts) <= 2 * _NAMED else counts[:_NAMED] + counts[-_NAMED:],
+        }
+
+    def verdict(self, whole: Report) -> Report:
+        """``upto``, how many elements each rank may hand on; ``total``, how many there will be, once that is known."""
+        more, first, last = whole["open"], whole["first"], whole["last"]
+        uneven = False
+        if first is None:
+            upto, total = more, None
+        elif self.uneven in ("pad", "repeat"):
+            upto, total = (last[0], last[0]) if more is None else (more, None)
+        else:
+            least = first[0]
+            upto = least if more is None else min(more, least)
+            total = None if upto < least else least
+            if self.uneven == "error":
+                uneven = last[0] > least or (more is not None and more > least)
+                total = None if uneven or more is not None else least
+        names = ("promised", "finished", "given", "counts")
+        return {"upto": upto, "total": total, "uneven": uneven, **{name: whole[name] for name in names}}
+
+    @staticmethod
+    def counted(verdict: Report) -> str:
+        """How many elements the ranks have, for people."""
+        counts = sorted(verdict["counts"], key=lambda entry: entry[1])
+        return ", ".join(f"rank {rank} has {count if ended else f'at least {count}'}" for count, rank, ended in counts)

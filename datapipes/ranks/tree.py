@@ -1,0 +1,283 @@
+"""One rank's place in the tree of ranks: what it says, what it is told, and a thread that listens.
+
+Reports go up: a rank puts its own and those of its children together, once it has one of each. The verdict of rank 0
+comes down. Bad news (a rank has died, failed, or left) goes to everybody at once, and whoever hands on elements is
+interrupted. Every wait ends: with a verdict, with bad news, or with its time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import socket
+import threading
+import traceback
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, TypeAlias
+
+from datapipes.errors import PrefetchTimeoutError, RankDied, RankFailed, RankLeft
+from datapipes.ranks.group import here, store
+from datapipes.ranks.meeting import meet, parent_of
+from datapipes.ranks.topics import Report, Topic
+
+Key: TypeAlias = tuple[int, int]
+"""The number of the epoch, and which attempt at it this is: another one begins after an error."""
+
+_PATIENCE: Final = 2.0
+"""Seconds to wait for the thread when it is told to end."""
+
+_trees: weakref.WeakSet[Tree] = weakref.WeakSet()
+
+
+class Tree:
+    """The connections of one rank, for one loader."""
+
+    def __init__(self, rank: int, parent: int | None, links: dict[int, socket.socket]) -> None:
+        self.rank = rank
+        self.epoch = 0
+        self.dropped = 0  # how many elements of the last epoch other ranks had no partner for, as far as it is known
+        self._parent = parent
+        self._links = dict(links)
+        self._children = tuple(neighbour for neighbour in links if neighbour != parent)
+        self._changed = threading.Condition()
+        self._key: Key | None = None
+        self._topic: Topic | None = None
+        self._own: Report = {}
+        self._below: dict[int, tuple[Key, Report]] = {}
+        self._told: Report | None = None  # what was said last: up, or down if this is rank 0
+        self.verdict: Report | None = None
+        self._news: list[dict[str, Any]] = []
+        self.alarmed = False
+        self._interrupt: Callable[[], object] | None = None
+        self._closed = False
+        self._wake, self._woken = socket.socketpair()
+        self._thread = threading.Thread(target=self._listen, name=f"ranks ({rank})", daemon=True)
+        _trees.add(self)
+        self._thread.start()
+
+    # -- what a rank says ----------------------------------------------------------------------------------------------
+
+    def begin(self, key: Key, topic: Topic, report: Report) -> None:
+        """Take part in a conversation, with a first report."""
+        with self._changed:
+            if key != self._key:
+                self._told = self.verdict = None
+                self._news = [news for news in self._news if news["key"] is None or news["key"][0] >= key[0]]
+                self.alarmed = bool(self._news)
+            self._key, self._topic, self._own = key, topic, report
+            self._pass_on()
+
+    def update(self, report: Report) -> None:
+        """Report how things have changed."""
+        with self._changed:
+            self._own = report
+            self._pass_on()
+
+    def fail(self, key: Key, error: BaseException) -> None:
+        """Tell all others that this rank cannot go on, and why."""
+        text, trace = f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error))
+        with self._changed:
+            self._spread({"news": "failed", "key": key, "rank": self.rank, "error": text, "trace": trace})
+
+    def leave(self, epoch: int, given: int) -> None:
+        """Tell all others that this rank takes no more of an epoch that is not at its end."""
+        with self._changed:
+            self._spread({"news": "left", "key": [epoch, 0], "rank": self.rank, "given": given})
+
+    def close(self) -> None:
+        """Say goodbye, and end."""
+        with self._changed:
+            if not self._closed:
+                self._closed = True
+                self._spread({"news": "gone", "key": None, "rank": self.rank})
+        with suppress(OSError):
+            self._wake.send(b"x")
+        if self._thread is not threading.current_thread():
+            self._thread.join(_PATIENCE)
+        for link in self._links.values():
+            link.close()
+        self._wake.close()
+        self._woken.close()
+
+    # -- what a rank is told -------------------------------------------------------------------------------------------
+
+    def wait(self, ready: Callable[[Report], bool], given: int, timeout: float) -> Report:
+        """The verdict, once it is ready; bad news is an error."""
+
+        def come() -> bool:
+            return (self.verdict is not None and ready(self.verdict)) or bool(self._bad(given, waits=True))
+
+        with self._changed:
+            in_time = self._changed.wait_for(come, timeout)
+            if self.verdict is not None and ready(self.verdict):
+                return self.verdict
+            if in_time:
+                self._raise(self._bad(given, waits=True)[0])
+        raise PrefetchTimeoutError(timeout, self._missing())
+
+    def check(self, given: int) -> None:
+        """Raise bad news that concerns a rank which has handed on so many elements."""
+        if self.alarmed:
+            with self._changed:
+                for news in self._bad(given, waits=False):
+                    self._raise(news)
+                self.alarmed = False
+
+    def interrupting(self, stop: Callable[[], object] | None) -> bool:
+        """Call ``stop`` when there is bad news, from another thread; False if there is some that was not looked at."""
+        with self._changed:
+            self._interrupt = stop
+            return not self.alarmed
+
+    def limit(self, most: int) -> int:
+        """How far one may go with those who have left."""
+        with self._changed:
+            for news in self._concerning():
+                if news["news"] == "left":
+                    most = min(most, news["given"])
+            return most
+
+    def failed(self, key: Key) -> bool:
+        """Whether an attempt has failed, on any rank."""
+        with self._changed:
+            return any(news["news"] == "failed" and tuple(news["key"]) == key for news in self._news)
+
+    def _concerning(self) -> list[dict[str, Any]]:
+        return [news for news in self._news if self._key is not None and _concerns(news, self._key)]
+
+    def _bad(self, given: int, waits: bool) -> list[dict[str, Any]]:
+        return [
+            news
+            for news in self._concerning()
+            if news["news"] in ("died", "failed")
+            or (news["news"] == "gone" and waits)
+            or (news["news"] == "left" and (waits or given >= news["given"]))
+        ]
+
+    def _raise(self, news: dict[str, Any]) -> None:
+        rank = news["rank"]
+        match news["news"]:
+            case "died":
+                raise RankDied(f"rank {rank} has died: {news['how']}")
+            case "failed":
+                raise RankFailed(rank, news["error"], news["trace"])
+            case "left":
+                raise RankLeft(
+                    f"rank {rank} has left the epoch after {news['given']} elements, and this rank goes on; "
+                    "break out of the loop at the same element on all ranks"
+                )
+        raise RankLeft(f"rank {rank} has shut down its loader, or ended, and this rank goes on")
+
+    def _missing(self) -> str:
+        with self._changed:
+            lacking = [child for child in self._children if self._below.get(child, (None,))[0] != self._key]
+        return "rank " + ", ".join(map(str, lacking[:8])) if lacking else ""
+
+    # -- the tree ------------------------------------------------------------------------------------------------------
+
+    def _pass_on(self) -> None:
+        """Say what is new, once all below have said something."""
+        if self._topic is None or any(self._below.get(child, (None,))[0] != self._key for child in self._children):
+            return
+        merged = self._topic.merged([self._own, *(self._below[child][1] for child in self._children)])
+        if self._parent is not None:
+            if merged != self._told:
+                self._told = merged
+                self._send(self._parent, {"report": merged, "key": self._key})
+        else:
+            verdict = self._topic.verdict(merged)
+            if verdict != self._told:
+                self._told = verdict
+                self._decide({"verdict": verdict, "key": self._key})
+
+    def _decide(self, message: dict[str, Any]) -> None:
+        for child in self._children:
+            self._send(child, message)
+        if message["key"] is not None and tuple(message["key"]) == self._key:
+            self.verdict = message["verdict"]
+            self._changed.notify_all()
+
+    def _spread(self, news: dict[str, Any], but: int | None = None) -> None:
+        for neighbour in tuple(self._links):
+            if neighbour != but:
+                self._send(neighbour, news)
+        if news["rank"] != self.rank or news["news"] == "failed":
+            self._news.append(news)
+        if news["rank"] != self.rank and (self._key is None or _concerns(news, self._key)):
+            self.alarmed = True
+            if self._interrupt is not None:
+                self._interrupt()
+            self._changed.notify_all()
+
+    def _send(self, neighbour: int, message: dict[str, Any]) -> None:
+        link = self._links.get(neighbour)
+        if link is not None:
+            with suppress(OSError):  # the thread that listens finds out, and says which rank it is
+                link.sendall(json.dumps(message).encode() + b"\n")
+
+    def _listen(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._woken, selectors.EVENT_READ, None)
+            unread: dict[int, bytes] = {}
+            for neighbour, link in self._links.items():
+                selector.register(link, selectors.EVENT_READ, neighbour)
+            while not self._closed:
+                for ready, _ in selector.select():
+                    neighbour = ready.data
+                    if neighbour is None:
+                        return
+                    received, how = _received(ready.fileobj)
+                    *lines, unread[neighbour] = (unread.get(neighbour, b"") + received).split(b"\n")
+                    with self._changed:
+                        for line in lines:
+                            self._hear(neighbour, json.loads(line))
+                        if not received:
+                            selector.unregister(ready.fileobj)
+                            self._lost(neighbour, how)
+
+    def _hear(self, neighbour: int, message: dict[str, Any]) -> None:
+        if "report" in message:
+            self._below[neighbour] = (tuple(message["key"]), message["report"])
+            self._pass_on()
+        elif "verdict" in message:
+            self._decide(message)
+        else:
+            self._spread(message, but=neighbour)
+
+    def _lost(self, neighbour: int, how: str) -> None:
+        self._links.pop(neighbour).close()
+        if not any(news["rank"] == neighbour and news["news"] in ("gone", "died") for news in self._news):
+            self._spread({"news": "died", "key": None, "rank": neighbour, "how": how})
+
+
+def connected(timeout: float) -> Tree:
+    """Meet the other ranks of the process group; all of them have to call."""
+    rank, world = here()
+    return Tree(rank, parent_of(rank), meet(store(), rank, world, timeout))
+
+
+def _received(link: Any) -> tuple[bytes, str]:
+    try:
+        received = link.recv(1 << 16)
+    except OSError as error:
+        return b"", f"its connection broke ({error})"
+    return received, "its connection was closed without a word, as when a process is killed; see its own output"
+
+
+def _concerns(news: dict[str, Any], key: Key) -> bool:
+    """Whether news from before matter in a conversation."""
+    return news["key"] is None or (news["key"][0] == key[0] and (news["news"] == "left" or tuple(news["key"]) == key))
+
+
+def _forget() -> None:
+    """In a forked child: let go of the connections, which are the parent's, so that its end is noticed."""
+    for tree in list(_trees):
+        for link in (*tree._links.values(), tree._wake, tree._woken):
+            os.close(link.detach())
+    _trees.clear()
+
+
+os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,156 @@
+"""One checkpoint of all ranks: their states side by side, as plain data that any kind of checkpoint takes.
+
+Each rank has a state of its own, because each is somewhere in its own shard, and goes on from there when there are as
+many ranks again. Between two epochs all ranks are at the same place, so there any number of them goes on.
+
+A rank that cannot take part says so to the others, and all raise: nobody waits for what will not come.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch.distributed as dist
+
+from datapipes import elements
+from datapipes.errors import Loader2Error, StateError
+from datapipes.plain import check
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+_FIELDS = {"world_size", "states"}
+
+
+def gather(state_dict: dict[str, Any], dst: int | None = None, group: ProcessGroup | None = None) -> dict[str, Any]:
+    """The states of all ranks as one, on every rank, or on rank ``dst`` alone; the others get ``{}`` then.
+
+    All ranks call it, with what their own ``state_dict()`` gave. The result is a number and a list of bytes. It goes
+    beside the model into ``torch.save``, or into ``torch.distributed.checkpoint``, which would otherwise keep but one
+    rank's state because all have the same name. Without a process group it is a checkpoint of one rank.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> from loader2 import DataLoader2
+    >>> dl = DataLoader2(IterableWrapper(range(4)))
+    >>> it = iter(dl)
+    >>> next(it)
+    0
+    >>> checkpoint = gather(dl.state_dict())
+    >>> checkpoint["world_size"], [type(state) for state in checkpoint["states"]]
+    (1, [<class 'bytes'>])
+    >>> again = DataLoader2(IterableWrapper(range(4)))
+    >>> again.load_state_dict(scatter(checkpoint))
+    >>> list(again)
+    [1, 2, 3]
+    """
+    rank, world = _here(group)
+    packed, problem = b"", None
+    try:
+        packed = elements.pack(state_dict, what="state_dict")
+    except Loader2Error as error:
+        problem = error
+    _must_go_well(problem, world, group)
+    states: list[Any] = [packed] * world
+    if world > 1 and dst is None:
+        dist.all_gather_object(states, packed, group=group)
+    elif world > 1:
+        dist.gather_object(packed, states if rank == dst else None, group=group, group_dst=dst)
+    return {"world_size": world, "states": states} if dst in (None, rank) else {}
+
+
+def scatter(
+    gathered: dict[str, Any] | None,
+    src: int | None = None,
+    group: ProcessGroup | None = None,
+    *,
+    begin_epoch_again: bool = False,
+) -> dict[str, Any]:
+    """This rank's own state out of what ``gather`` gave, for its ``load_state_dict()``.
+
+    Every rank gives all of it and nothing is sent; or rank ``src`` does, and sends the others theirs. Loading runs no
+    code. A checkpoint in mid-epoch of another number of ranks is a ``StateError``; ``begin_epoch_again`` gives a state
+    from which that epoch starts over, on any number.
+    """
+    rank, world = _here(group)
+    if src is None:
+        return _unpacked(_shares(gathered, world, begin_epoch_again)[rank], rank)
+    shares, problem = None, None
+    try:
+        shares = _shares(gathered, world, begin_epoch_again) if rank == src else None
+    except StateError as error:
+        problem = error
+    _must_go_well(problem, world, group)
+    own: list[Any] = [None if shares is None else shares[rank]]
+    if world > 1:
+        dist.scatter_object_list(own, shares, group=group, group_src=src)
+    return _unpacked(own[0], rank)
+
+
+def _must_go_well(problem: Loader2Error | None, world: int, group: ProcessGroup | None) -> None:
+    """Raise on all ranks what any of them has met."""
+    problems: list[str | None] = [None] * world
+    if world > 1:
+        dist.all_gather_object(problems, None if problem is None else str(problem), group=group)
+    if problem is not None:
+        raise problem
+    for rank, text in enumerate(problems):
+        if text is not None:
+            raise StateError(f"rank {rank}: {text}")
+
+
+def _here(group: ProcessGroup | None) -> tuple[int, int]:
+    """Which rank this is, and of how many."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return 0, 1
+    if (rank := dist.get_rank(group)) < 0:
+        raise StateError(f"rank {dist.get_rank()} is not in the process group: only the group's own ranks take part")
+    return rank, dist.get_world_size(group)
+
+
+def _shares(gathered: Any, world: int, begin_epoch_again: bool) -> list[bytes]:
+    """The state of each of ``world`` ranks."""
+    if type(gathered) is not dict or set(gathered) != _FIELDS:
+        raise StateError("this is not what gather() gave; load it, or scatter(..., src=...) from the rank that has it")
+    saved, states = gathered["world_size"], gathered["states"]
+    check(type(saved) is int and saved > 0, "world_size", "a number of ranks", saved)
+    fits = type(states) is list and len(states) == saved and all(type(state) is bytes for state in states)
+    check(fits, "states", f"{saved} states, as bytes", states)
+    if saved == world and not begin_epoch_again:
+        return list(states)
+    return [_for_any_number(states, world, begin_epoch_again)] * world
+
+
+def _unpacked(state: bytes, rank: int) -> dict[str, Any]:
+    unpacked = elements.unpack(state, what=f"states[{rank}]")
+    if type(unpacked) is not dict:
+        raise StateError(f"states[{rank}]: expected a dict, as state_dict() returned it")
+    return unpacked
+
+
+def _for_any_number(packed: list[bytes], world: int, begin_epoch_again: bool) -> bytes:
+    """The state that any number of ranks can start from."""
+    states = [_unpacked(state, rank) for rank, state in enumerate(packed)]
+    running = [rank for rank, state in enumerate(states) if state.get("status") == "running"]
+    if running and not begin_epoch_again:
+        raise StateError(
+            f"states: saved by {len(states)} ranks in the middle of an epoch, and there are {world}: another number of "
+            f"ranks has other shards. Start {len(states)} ranks to go on there, save between two epochs, or have this "
+            "epoch start over with scatter(..., begin_epoch_again=True)"
+        )
+    states = [_at_its_start(state) for state in states]
+    if any(state != states[0] for state in states):
+        raise StateError(
+            "states: the ranks were not in the same epoch, or had other seeds; start one with dl.seed(...)"
+        )
+    return elements.pack(states[0], what="state_dict")
+
+
+def _at_its_start(state: dict[str, Any]) -> dict[str, Any]:
+    """The state from which the epoch under way, if there is one, comes next."""
+    if state.get("status") != "running":
+        return state
+    seed, epoch = state.get("seed"), state.get("epoch")
+    check(type(epoch) is int and epoch >= 0, "epoch", "the number of one", epoch)
+    if epoch:
+        return {**state, "status": "finished", "epoch": epoch - 1, "pending": None, "cells": {}}
+    return {**state, "status": "new", "seed": None, "pending": seed, "cells": {}}

@@ -1,0 +1,214 @@
+"""SequentialReadingService: several services as one, each given what the one in front of it has made of the graph.
+
+Ranks come before workers. A rank's shard has to be set before the graph is copied to workers, and what keeps ranks in
+step has to stay at home, behind them. A worker of a rank is then one shard of all: number ``worker + workers * rank``.
+
+Whatever happens in one service, those that have begun are ended, the last one first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from datapipes import elements, structure
+from datapipes.errors import BadArgument, BadArgumentType, StateError
+from datapipes.seeds import Run
+from reading_services.service import CheckpointableReadingServiceInterface, ReadingServiceInterface, ResetFn
+
+
+class SequentialReadingService(CheckpointableReadingServiceInterface):
+    """Runs a graph in all of these services: each gets the graph that the one in front of it returned.
+
+    The usual chain has ranks, and workers in each of them. Services of your own may stand anywhere; they are called as
+    torchdata called them, with ``seed_generator=`` and ``iter_reset_fn=`` by keyword. A function that one of them
+    returns from ``initialize_iteration`` is handed to the next, and runs where the graph is: in the workers, too.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> from loader2 import DataLoader2
+    >>> from reading_services import InProcessReadingService, ThreadingReadingService
+    >>> service = SequentialReadingService(ThreadingReadingService(2), InProcessReadingService(prefetch_cnt=2))
+    >>> with DataLoader2(IterableWrapper(range(6)).sharding_filter().map(str), reading_service=service) as dl:
+    ...     list(dl)
+    ['0', '1', '2', '3', '4', '5']
+    """
+
+    def __init__(self, *reading_services: ReadingServiceInterface) -> None:
+        self.reading_services = tuple(_flat(reading_services))
+        self._begun: list[ReadingServiceInterface] = []
+        _check_order(self.reading_services)
+
+    # -- the graph -----------------------------------------------------------------------------------------------------
+
+    def check(self, datapipe: Any) -> None:
+        """Ask each service that will be given this graph; those behind one that may change it are asked later."""
+        for service in self.reading_services:
+            if isinstance(service, ReadingServiceInterface):
+                service.check(datapipe)
+            if _may_rewrite(service):
+                return
+
+    def planned(self, datapipe: Any) -> Any:
+        for service in self.reading_services:
+            if isinstance(service, ReadingServiceInterface):
+                datapipe = service.planned(datapipe)
+        return datapipe
+
+    def length(self, datapipe: Any) -> int:
+        if not self.reading_services:
+            return len(datapipe)
+        *front, last = self.reading_services
+        datapipe = SequentialReadingService(*front).planned(datapipe)
+        return last.length(datapipe) if isinstance(last, ReadingServiceInterface) else len(datapipe)
+
+    def initialize(self, datapipe: Any) -> Any:
+        return self._chained(datapipe, [None] * len(self.reading_services))
+
+    def restore(self, datapipe: Any, serialized_state: bytes) -> Any:
+        """Like ``initialize``, for services that saved nothing; the others are given what they saved."""
+        return self._chained(datapipe, self._states(serialized_state))
+
+    def _chained(self, datapipe: Any, states: list[bytes | None]) -> Any:
+        self._tell_ranks()
+        unchecked = False
+        for i, (service, state) in enumerate(zip(self.reading_services, states, strict=True)):
+            if not structure.is_pipe(datapipe):
+                raise BadArgumentType(
+                    f"{_name(self.reading_services[i - 1])} returned {type(datapipe).__name__}: {datapipe!r:.80}, and "
+                    f"{_name(service)} behind it needs a graph; put the service that returns something else last"
+                )
+            if unchecked and isinstance(service, ReadingServiceInterface):
+                service.check(datapipe)
+            unchecked = unchecked or _may_rewrite(service)
+            self._begun.append(service)
+            if state is None:
+                datapipe = service.initialize(datapipe)
+            elif isinstance(service, CheckpointableReadingServiceInterface):
+                datapipe = service.restore(datapipe, state)
+        return datapipe
+
+    def _tell_ranks(self) -> None:
+        """Have ranks compare their services: an element is given once only if all have as many workers."""
+        for service in self.reading_services:
+            if isinstance(facts := getattr(service, "facts", None), dict):
+                facts["services"] = ", ".join(map(_counted, self.reading_services))
+
+    # -- epochs --------------------------------------------------------------------------------------------------------
+
+    def agree(self, run: Run, resumed: bool) -> Run:
+        for service in self.reading_services:
+            if isinstance(service, ReadingServiceInterface):
+                run = service.agree(run, resumed)
+        return run
+
+    def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
+        for service in self.reading_services:
+            iter_reset_fn = service.initialize_iteration(seed_generator=seed_generator, iter_reset_fn=iter_reset_fn)
+        return iter_reset_fn
+
+    def finalize_iteration(self) -> None:
+        _all_of(service.finalize_iteration for service in reversed(self._begun))
+
+    def finalize(self) -> None:
+        _all_of(service.finalize for service in reversed(self._begun))
+
+    # -- saving --------------------------------------------------------------------------------------------------------
+
+    def checkpoint(self) -> bytes:
+        """What the services save, as plain data; most have nothing, since positions are in the graph's stages."""
+        services = self.reading_services
+        saved = [s.checkpoint() if isinstance(s, CheckpointableReadingServiceInterface) else None for s in services]
+        return elements.pack(saved, what="service")
+
+    def _states(self, serialized: bytes) -> list[bytes | None]:
+        states = elements.unpack(serialized, what="service")
+        services = self.reading_services
+        if type(states) is not list or not all(state is None or type(state) is bytes for state in states):
+            raise StateError("service: the state was not saved by a SequentialReadingService; use the service that did")
+        if len(states) != len(services):
+            raise _WrongNumber(f"service: saved by {len(states)} services, and there are {len(services)}; use as many")
+        for service, state in zip(services, states, strict=True):
+            if state is not None and not isinstance(service, CheckpointableReadingServiceInterface):
+                raise StateError(
+                    f"service: {_name(service)} stands where another service has saved {len(state)} bytes, and has no "
+                    "restore() to take them; use the services that the state was saved with, in their order"
+                )
+        return states
+
+    def __repr__(self) -> str:
+        return _call(self.reading_services)
+
+
+class _WrongNumber(StateError, AssertionError):
+    """torchdata asserted that there are as many states as services."""
+
+
+def _flat(services: Iterable[Any]) -> Iterator[Any]:
+    """The services of a chain, a chain within it taken apart."""
+    for service in services:
+        if type(service) is SequentialReadingService:
+            yield from service.reading_services
+        elif callable(getattr(service, "initialize", None)) and not isinstance(service, type):
+            yield service
+        else:
+            raise BadArgumentType(
+                f"SequentialReadingService({service!r:.80}): expected reading services, each an argument of its own"
+            )
+
+
+def _check_order(services: tuple[Any, ...]) -> None:
+    """Refuse two services of one level, and workers in front of ranks."""
+    by_level: dict[str, Any] = {}
+    for service in services:
+        level = getattr(type(service), "level", None)
+        if level in by_level:
+            raise BadArgument(
+                f"{_call(services)}: {_name(by_level[level])} and {_name(service)} both split the graph among {level}, "
+                "which is done once; keep one of them"
+            )
+        if level == "ranks" and "workers" in by_level:
+            right = [each for each in services if each is not service]
+            right.insert(right.index(by_level["workers"]), service)
+            raise BadArgument(
+                f"{_call(services)}: ranks come before workers, because the rank's shard is set before the graph is "
+                f"copied to the workers, and what keeps ranks in step stays at home behind them. Make it {_call(right)}"
+            )
+        if level is not None:
+            by_level[level] = service
+
+
+def _may_rewrite(service: Any) -> bool:
+    """Whether a service may give the next one another graph: those that split one do so where they are told."""
+    return getattr(type(service), "level", None) is None
+
+
+def _all_of(calls: Iterable[Callable[[], None]]) -> None:
+    """Call all, whatever some of them raise; the first error is raised at the end, the others are noted on it."""
+    first: BaseException | None = None
+    for call in calls:
+        try:
+            call()
+        except BaseException as error:
+            if first is None:
+                first = error
+            else:
+                first.add_note(f"  and {getattr(call, '__qualname__', call)} raised {error!r}")
+    try:
+        if first is not None:
+            raise first
+    finally:
+        del first  # its traceback holds this frame
+
+
+def _name(service: Any) -> str:
+    return type(service).__name__
+
+
+def _counted(service: Any) -> str:
+    """A service and how many workers it has."""
+    workers = getattr(service, "num_workers", None)
+    return _name(service) if workers is None else f"{_name(service)} with {workers} workers"
+
+
+def _call(services: Iterable[Any]) -> str:
+    return f"SequentialReadingService({', '.join(map(_name, services))})"

@@ -1,0 +1,33 @@
+"""One rank of many, played in this process, without a group: its shard and its seeds, and nobody to wait for."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from datapipes import legacy, structure
+from datapipes.graph import SHARDING_PRIORITIES
+from datapipes.structure import Pipe
+from reading_services import ReadingServiceInterface
+from reading_services.service import Level, ResetFn
+
+
+class Ranked(ReadingServiceInterface):
+    """What a rank makes of a graph, up to where ranks would be kept in step."""
+
+    level: ClassVar[Level | None] = "ranks"
+
+    def __init__(self, world: int, rank: int) -> None:
+        self.world, self.rank = world, rank
+
+    def planned(self, datapipe: Pipe) -> Pipe:
+        return self.initialize(structure.unfold(datapipe))
+
+    def initialize(self, datapipe: Pipe) -> Pipe:
+        for stage in structure.walk(datapipe):
+            if legacy.is_sharding(stage):
+                legacy.shard(stage, self.world, self.rank, SHARDING_PRIORITIES.DISTRIBUTED)
+        return datapipe
+
+    def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
+        seed_generator.spawn(self.rank, inplace=True)
+        return iter_reset_fn
