@@ -95,7 +95,7 @@ def test_leaving_in_mid_epoch_leaves_nobody(tmp_path: Path, strategy: str, worke
 def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.replace('if __name__ == "__main__":', "if True:"))
-    command = [sys.executable, "-W", "ignore", script, "SharedMemory", "0", "leave"]
+    command = [sys.executable, "-W", "ignore", str(script), "SharedMemory", "0", "leave"]
     done = subprocess.run(
         command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=PATIENCE
     )
