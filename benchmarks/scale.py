@@ -134,7 +134,7 @@ def arithmetic() -> Table:
             "store: requests of all ranks to the process group's store, once in the life of a loader",
             "seed, known, unknown: messages that it sends, and is sent, to agree on the seed and to stay in step where",
             "  lengths are known beforehand or not",
-            f"ms/block: what understanding and answering them takes, of the {scale_model.BLOCK * 1e3:.0f} ms of a block",
+            f"ms/block: what it takes to read and answer them, of the {scale_model.BLOCK * 1e3:.0f} ms of a block",
             "reads: elements read for one that is used, by position; streamed: from a source that can only be streamed",
         ],
     )

@@ -102,9 +102,9 @@ def _count_sent() -> None:
 
 
 def _count_asked() -> None:
-    group: Any = dist.distributed_c10d
-    store = group._get_default_store()
-    group._get_default_store = lambda: _Counting(store)
+    torchs: Any = dist.distributed_c10d
+    prefixed = torchs.PrefixStore
+    torchs.PrefixStore = lambda prefix, store: _Counting(prefixed(prefix, store))
 
 
 class _Counting:
@@ -112,9 +112,6 @@ class _Counting:
 
     def __init__(self, store: Any) -> None:
         self._store = store
-
-    def clone(self) -> _Counting:
-        return _Counting(self._store.clone())
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._store, name)
