@@ -30,6 +30,7 @@ from loader2.random import SeedGenerator, checked_seed
 from loader2.state import LoaderState, stages_of
 from reading_services import CheckpointableReadingServiceInterface, ReadingServiceInterface
 from reading_services.service import own_copy
+from reading_services.workers.gather import refuse_other_workers
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -294,7 +295,8 @@ def _restored(pipe: Any, run: Run, cells: Table) -> Session:
     session = Session(pipe, run, cells)
     try:
         session.iterator()
-    except BaseException:
+    except BaseException as error:
         session.close()
+        refuse_other_workers(error, pipe, cells)
         raise
     return session

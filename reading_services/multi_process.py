@@ -37,6 +37,9 @@ class MultiProcessingReadingService(ReadingServiceInterface):
     ``worker_init_fn(datapipe, worker_info)`` may change a worker's graph once, ``worker_reset_fn(datapipe, worker_info,
     seed_generator)`` at the start of each epoch. Both return the graph to use.
 
+    ``random``, ``numpy.random`` and torch are seeded in each worker for each epoch, and saved with its position once
+    they were used. ``max_errors`` of a stage is what each worker lets pass.
+
     ``in_order=False`` hands on what is there first. A worker that has sent nothing for ``timeout`` seconds while it was
     waited for is a ``WorkerTimeout``, one that has gone a ``WorkerDied``; going on, or the next epoch, replaces the
     latter. ``arena_bytes`` is the shared memory of each worker; elements that find no room in it are sent over a pipe.

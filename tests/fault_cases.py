@@ -25,6 +25,7 @@ from tests.fault_ends import (
     abandoned,
     everything_kept,
     few_descriptors,
+    few_shared_memory,
     forgotten,
     interrupted,
     larger_than_the_arena,
@@ -32,6 +33,7 @@ from tests.fault_ends import (
     never_shut_down,
     parent_killed,
     told,
+    unguarded,
 )
 from tests.fault_tools import SECOND, gone, loader, pids, raised_by, same, service, within
 
@@ -242,6 +244,8 @@ CASES: dict[str, tuple[Callable[[], None], float]] = {
     "a loader that nobody shuts down": (never_shut_down, 20),
     "200 epochs": (many_epochs, 60),
     "64 file descriptors": (few_descriptors, 30),
+    "a tiny /dev/shm": (few_shared_memory, 30),
+    "a program without a guard": (unguarded, 60),
     "everything is kept": (everything_kept, 30),
     "an element larger than the arena": (larger_than_the_arena, 20),
     "workers know which they are": (told, 20),

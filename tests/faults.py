@@ -22,6 +22,14 @@ METHODS = ("fork", "spawn", "forkserver")
 _MARK = "LOADER2_FAULT"
 _LEAVING = 3.0  # seconds in which what a program left behind may still go by itself
 _TRACEBACK = 20  # lines
+_AROUND = {
+    "64 file descriptors": ["prlimit", "--nofile=64"],
+    "a tiny /dev/shm": [
+        *("unshare", "--mount", *(["--map-root-user"] if os.geteuid() else []), "sh", "-c"),
+        *('mount -t tmpfs -o size=64k none /dev/shm && exec "$@"', "sh"),
+    ],
+}
+"""What a case is run by, if it is not run by itself."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,7 @@ def tried(name: str, method: str) -> Outcome:
     memory = set(_shared_memory())
     started = monotonic()
     program = subprocess.Popen(
-        [sys.executable, "-m", "tests.fault_cases", name, method],
+        [*_AROUND.get(name, []), sys.executable, "-m", "tests.fault_cases", name, method],
         env={**os.environ, _MARK: mark},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
