@@ -100,7 +100,8 @@ def end(members: Sequence[Member]) -> None:
 
 def how_it_ended(process: Any) -> str:
     """What became of a process that ended without a word, for the message of an error."""
-    process.join(_PATIENCE)
+    if process.exitcode is None:
+        process.join(_PATIENCE)
     code = process.exitcode
     if code is None:
         return "closed its link"

@@ -28,16 +28,16 @@ def main(strategy, workers, end):
                                  mode=poptorch.DataLoaderMode.Async, async_options=options)
     steps = iter(loader)
     next(steps)
-    print(loader._accessor._feed.pid, flush=True)
-    if end == "wait":
-        sys.stdin.readline()
-    elif end == "error":
-        raise ZeroDivisionError
-    elif end == "interrupt":
-        try:
+    try:
+        print(loader._accessor._feed.pid, flush=True)
+        if end == "wait":
+            sys.stdin.readline()
+        elif end == "error":
+            raise ZeroDivisionError
+        elif end == "interrupt":
             threading.Event().wait()
-        except KeyboardInterrupt:
-            os._exit(5)
+    except KeyboardInterrupt:
+        os._exit(5)
 
 if __name__ == "__main__":
     main(sys.argv[1], int(sys.argv[2]), sys.argv[3])
