@@ -18,6 +18,7 @@ from reading_services.workers.crew import Crew, Plan
 from reading_services.workers.cut import replicable_end, with_end_replaced
 from reading_services.workers.dispatched import length_of_parts, without_dispatched
 from reading_services.workers.gather import Gathered
+from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.portable import needs_many_readers, needs_pickling, portable
 from reading_services.workers.protocol import Window
 
@@ -35,6 +36,9 @@ class MultiProcessingReadingService(ReadingServiceInterface):
     how many elements may be made ahead, in each worker and for all together; of small ones there may be more.
     ``worker_init_fn(datapipe, worker_info)`` may change a worker's graph once, ``worker_reset_fn(datapipe, worker_info,
     seed_generator)`` at the start of each epoch. Both return the graph to use.
+
+    ``random``, ``numpy.random`` and torch are seeded in each worker for each epoch, and saved with its position once
+    they were used. ``max_errors`` of a stage is what each worker lets pass.
 
     ``in_order=False`` hands on what is there first. A worker that has sent nothing for ``timeout`` seconds while it was
     waited for is a ``WorkerTimeout``, one that has gone a ``WorkerDied``; going on, or the next epoch, replaces the
@@ -129,7 +133,8 @@ class MultiProcessingReadingService(ReadingServiceInterface):
         self._crew = crew
         weakref.finalize(self, crew.close)
         self._gathered = Gathered(end, crew, self.in_order, self._length_of)
-        crew.start()
+        with CtrlCWaits():
+            crew.start()
         return with_end_replaced(datapipe, end, lambda _: self._gathered)
 
     def planned(self, datapipe: Pipe) -> Pipe:

@@ -80,8 +80,9 @@ class AsynchronousDataAccessor(Iterator[Any]):
         self._used = False  # whether anything was taken of the current one
         self._at_end = False
         window = self._wide if early_preload else Window(1, small=0, most=1 << 62)
-        drawn = int(torch.empty((), dtype=torch.int64).random_().item())
-        seed = drawn if source.seed is None else source.seed
+        seed = source.seed
+        if seed is None:
+            seed = int(torch.empty((), dtype=torch.int64, device="cpu").random_().item())
         self._feed = Feed(source, SharingStrategy(sharing_strategy), window, load_indefinitely, seed)
         # It is also called before the interpreter waits for the processes that it has started.
         self._finalizer: Any = util.Finalize(self, _end, (self._feed, self._consumer), exitpriority=100)

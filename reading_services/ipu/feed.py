@@ -21,7 +21,15 @@ from reading_services.ipu.parcels import Parcel
 from reading_services.ipu.sources import Source
 from reading_services.workers.failures import WorkerDied
 from reading_services.workers.links import process
-from reading_services.workers.members import Member, begin, end, file_for_stacks, how_it_ended
+from reading_services.workers.members import (
+    STARTS_WORKERS,
+    UNGUARDED,
+    Member,
+    begin,
+    end,
+    file_for_stacks,
+    how_it_ended,
+)
 from reading_services.workers.protocol import ToConsumer, ToProducer, Window
 
 _METHODS = {
@@ -42,10 +50,10 @@ class Feed:
         context: Any = multiprocessing.get_context(method)
         if method == "forkserver":
             _preload()
+        sent = source, registered()
+        parcel = None if method == "fork" else _parcel(sent, on_disk=strategy == SharingStrategy.FileSystem)
         link = process.Pair(context, _room())
         stacks = file_for_stacks()
-        sent = source, registered()
-        parcel = None if method == "fork" else Parcel(sent, on_disk=strategy == SharingStrategy.FileSystem)
         job = Job(
             link.producer,
             parcel or sent,
@@ -63,8 +71,9 @@ class Feed:
         link.consumer_is_here()
         if parcel is not None:
             parcel.close()
+        self._death = _death_of(begun)
         self._events = select.poll()
-        for fd in (self._link.fileno(), begun.sentinel):
+        for fd in (self._link.fileno(), self._death):
             self._events.register(fd, select.POLLIN)
         self._owner = os.getpid()
         self._lock = threading.Lock()
@@ -96,7 +105,10 @@ class Feed:
                 frame = None
             if frame is not None:
                 return frame
-            raise WorkerDied(f"{self._member} {how_it_ended(self._member.process)}, in the middle of its work")
+            how = how_it_ended(self._member.process)
+            if self._member.process.exitcode == STARTS_WORKERS:
+                raise WorkerDied(UNGUARDED)
+            raise WorkerDied(f"{self._member} {how}, in the middle of its work")
 
     def close(self, farewell: ToProducer) -> None:
         """End the process; calling it again does nothing."""
@@ -107,11 +119,28 @@ class Feed:
         self.send(farewell)
         self._link.close()
         end([self._member])
+        os.close(self._death)
+
+
+def _parcel(sent: Any, on_disk: bool) -> Parcel:
+    try:
+        return Parcel(sent, on_disk)
+    except Exception as error:
+        error.add_note("  a dataset is pickled for the accessor's process, except with SharingStrategy.Fork")
+        raise
+
+
+def _death_of(begun: Any) -> int:
+    """What becomes readable when a process has ended; its sentinel would wait for the processes it has started, too."""
+    try:
+        return os.pidfd_open(begun.pid)
+    except ProcessLookupError:  # gone already, and buried by the fork server
+        return os.dup(begun.sentinel)
 
 
 def _room() -> int:
-    """The bytes that elements may take on their way: most of what the machine has left, used as it is written to."""
-    return max(1 << 22, os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4 * 3)
+    """The bytes that elements may take, on their way and as long as they are kept; used as they are written to."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
 
 def _preload() -> None:

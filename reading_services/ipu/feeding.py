@@ -4,8 +4,8 @@ An opening of the protocol is a run of epochs. The end of an epoch is a frame of
 follows at once, but never one that is two ahead of the consumer's. Where nothing is to be loaded unasked, the opening
 ends there. Each element is a frame of its own, so that credit counts slots. With the very first goes what all are like.
 
-It leaves quietly on Ctrl-C, which reaches all processes at a terminal, and on SIGTERM, and takes the workers that a
-loader has started here with it.
+It leaves at once and quietly on Ctrl-C, which reaches all processes at a terminal, and on SIGTERM, and takes along the
+workers that a loader has started here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import sys
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,8 +26,9 @@ from reading_services.ipu.parcels import Parcel
 from reading_services.ipu.sources import Source
 from reading_services.ipu.uniform import Uniform, element_of
 from reading_services.workers.failures import Failure
+from reading_services.workers.generators import seed_all
 from reading_services.workers.links.process import ProducerEnd, SharedFd
-from reading_services.workers.main import packed, seed_globals, settle
+from reading_services.workers.main import leave_at_once, packed, settle
 from reading_services.workers.protocol import START, Failed, Open, Producer, ToProducer, Window
 
 _NO_MORE: Final = object()
@@ -74,9 +74,7 @@ def feed(job: Job) -> None:
 
 
 def _leave(number: int, frame: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    sys.exit(0)
+    leave_at_once(0)
 
 
 class Feeder:
@@ -127,7 +125,7 @@ class Feeder:
     def _go_on(self) -> None:
         try:
             if self._elements is None:
-                seed_globals(derive("accessor", self._seed, self._epoch))
+                seed_all(derive("accessor", self._seed, self._epoch))
                 self._elements = self._source.epoch(self._epoch)
             else:
                 self._make()

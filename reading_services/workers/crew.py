@@ -19,11 +19,24 @@ from typing import Any
 import cloudpickle
 
 from datapipes.structure import Pipe
+from datapipes.warned import warn
 from reading_services.worker_info import WorkerInfo
 from reading_services.workers.failures import WorkerDied, WorkerTimeout
+from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.links import process
 from reading_services.workers.main import DispatcherJob, Job, dispatch, work
-from reading_services.workers.members import Member, Worker, begin, end, file_for_stacks, how_it_ended, stacks_of
+from reading_services.workers.members import (
+    STARTS_WORKERS,
+    UNGUARDED,
+    Member,
+    Worker,
+    begin,
+    end,
+    file_for_stacks,
+    how_it_ended,
+    kill,
+    stacks_of,
+)
 from reading_services.workers.protocol import START, Failed, ToConsumer, Window
 from reading_services.workers.worker import Order
 
@@ -61,6 +74,7 @@ class Crew:
         self._watched: dict[int, Member] = {}  # who a descriptor belongs to: a link, or what tells of a death
         self._owner = os.getpid()
         self._lock = threading.Lock()
+        self._said_it_is_full = False
 
     def __repr__(self) -> str:
         return f"{self.count} worker processes"
@@ -136,7 +150,8 @@ class Crew:
 
     def open(self, orders: Sequence[Order | None]) -> None:
         """Begin an opening on the workers that are given an order."""
-        self.start()
+        with CtrlCWaits():
+            self.start()
         self._opening += 1
         crowd = tuple(number for number, order in enumerate(orders) if order is not None)
         for worker, order in zip(self._running(), orders, strict=True):
@@ -205,6 +220,12 @@ class Crew:
         member.has_spoken = True
         if frame is not None and (current := member.consumer.receive(frame)) is not None:
             member.frames.append(current)
+        if member.link.overflows and not self._said_it_is_full:
+            self._said_it_is_full = True
+            warn(
+                "the memory shared with the workers is full of elements that are still in use, so further ones go "
+                "through a pipe, which is slower; give the reading service more arena_bytes, or keep fewer batches"
+            )
         return None
 
     # -- what goes wrong -----------------------------------------------------------------------------------------------
@@ -225,6 +246,10 @@ class Crew:
         if isinstance(member, Worker) and (failure := self._failure_at_start(member)) is not None:
             return failure
         how = how_it_ended(member.process)
+        if member.process.exitcode == STARTS_WORKERS:
+            return WorkerDied(UNGUARDED)
+        if isinstance(member, Worker) and not member.has_spoken:
+            return WorkerDied(f"{member} {how}, before its first element; what it had to say is on stderr")
         return WorkerDied(f"{member} {how}, in the middle of its work; iterating again starts another one")
 
     def _too_slow(self, worker: Worker) -> WorkerTimeout:
@@ -244,15 +269,15 @@ class Crew:
         with self._lock:
             workers, self._workers = self._running(), [None] * self.count
             dispatcher, self._dispatcher = self._dispatcher, None
-        members: list[Member] = [*workers]
-        if dispatcher is not None:
-            members.append(dispatcher)
-            dispatcher.process.terminate()  # workers may be waiting for it
-        for worker in workers:
-            with suppress(OSError):
-                worker.link.send(worker.consumer.close())
-            worker.link.close()  # a worker that is writing stops there
-        end(members)
+        members: list[Member] = [*workers, *([] if dispatcher is None else [dispatcher])]
+        with CtrlCWaits(hurry=lambda: kill(members)):
+            if dispatcher is not None:
+                dispatcher.process.terminate()  # workers may be waiting for it
+            for worker in workers:
+                with suppress(OSError):
+                    worker.link.send(worker.consumer.close())
+                worker.link.close()  # a worker that is writing stops there
+            end(members)
 
     def _forget(self, workers: list[Worker]) -> None:
         for worker in workers:

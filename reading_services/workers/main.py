@@ -10,10 +10,8 @@ import faulthandler
 import multiprocessing
 import os
 import pickle
-import random
 import select
 import signal
-import sys
 import threading
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +26,7 @@ from reading_services.worker_info import WorkerInfo, set_worker_info
 from reading_services.workers.dispatched import Share, asking_of
 from reading_services.workers.dispatcher import Dispatcher
 from reading_services.workers.failures import Failure
+from reading_services.workers.generators import Generators
 from reading_services.workers.links.process import ConsumerEnd, Drained, ProducerEnd, ProducerEnds, SharedFd
 from reading_services.workers.packing import pack
 from reading_services.workers.protocol import START, Failed, Window
@@ -64,14 +63,16 @@ def work(job: Job) -> None:
         job.link.send(Failed(START, Failure.of(error, f"{where}, while it was starting")))
         return
     epochs = Epochs(graph, reset_fn, job.info)
+    generators = Generators()
     batches_from(job.link.allocate)
 
     def of_epoch(order: Order) -> Pipe:
-        seed_globals(_own_seed(order, job.info.worker_id))
+        generators.seed(_own_seed(order, job.info.worker_id))
         asking.ordered(order)
         return epochs.graph_of(order.start)
 
-    Server(job.link, of_epoch, job.window, packed, partial(Failure.of, where=where), asking.leave).run()
+    failure = partial(Failure.of, where=where)
+    Server(job.link, of_epoch, job.window, packed, failure, asking.leave, generators).run()
 
 
 @dataclass
@@ -97,13 +98,15 @@ def dispatch(job: DispatcherJob) -> None:
             link.send(Failed(START, Failure.of(error, f"{where}, while it was starting")))
         return
     epochs = Epochs(graph, reset_fn, WorkerInfo(len(job.links), 0))
+    generators = Generators()
 
     def of_epoch(share: Share) -> Pipe:
-        seed_globals(derive("dispatcher", share.run.seed, share.run.epoch))
+        generators.seed(derive("dispatcher", share.run.seed, share.run.epoch))
         return epochs.graph_of(share.start)
 
     links = ProducerEnds(job.links)
-    Dispatcher(links, len(job.links), of_epoch, job.window, packed, partial(Failure.of, where=where)).run()
+    failure = partial(Failure.of, where=where)
+    Dispatcher(links, len(job.links), of_epoch, job.window, packed, failure, generators).run()
 
 
 def settle(parent: int, stacks: SharedFd, on_interrupt: Any = signal.SIG_IGN) -> None:
@@ -115,21 +118,18 @@ def settle(parent: int, stacks: SharedFd, on_interrupt: Any = signal.SIG_IGN) ->
     torch.set_num_threads(1)
 
 
+def leave_at_once(status: int) -> None:
+    """End this process and all that it has started, without a word to anybody."""
+    for child in multiprocessing.active_children():
+        child.kill()
+    os._exit(status)
+
+
 def _own_seed(order: Order, number: int) -> int:
     """A seed that no other worker of any rank has."""
-    start = order.start
-    seed: int = (
-        derive("worker", order.run.seed, order.run.epoch, number) if start is None else start.seeds.generate_seed()
-    )
+    run, start = order.run, order.start
+    seed: int = derive("worker", run.seed, run.epoch, number) if start is None else start.seeds.generate_seed()
     return seed
-
-
-def seed_globals(seed: int) -> None:
-    """Seed the generators of random numbers that belong to nobody."""
-    random.seed(seed)
-    torch.manual_seed(seed)
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(seed % 2**32)
 
 
 def packed(elements: list[Any]) -> tuple[Any, int]:
@@ -149,8 +149,6 @@ def _leave_with(parent: int) -> None:
         gone = select.poll()
         gone.register(pidfd, select.POLLIN)
         gone.poll()
-        for child in multiprocessing.active_children():
-            child.kill()
-        os._exit(1)
+        leave_at_once(1)
 
     threading.Thread(target=wait, name="parent watch", daemon=True).start()

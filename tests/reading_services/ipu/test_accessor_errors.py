@@ -73,6 +73,17 @@ def test_a_process_that_is_killed_while_somebody_waits_for_nothing() -> None:
         assert numbers(found) == [0, 1]
 
 
+def test_a_process_that_is_killed_while_its_workers_live_on() -> None:
+    options = {"sharing_strategy": SharingStrategy.Fork, "buffer_size": 2}
+    loader: Any = poptorch.DataLoader(
+        Options(), Numbers(60), 2, num_workers=2, mode=DataLoaderMode.Async, async_options=options
+    )
+    next(iter(loader))
+    os.kill(loader._accessor._feed.pid, signal.SIGKILL)
+    with pytest.raises(AssertionError, match=f"{FAILED}.*SIGKILL"):
+        list(loader._accessor)
+
+
 def test_a_process_that_was_told_to_leave_by_ctrl_c(capfd: pytest.CaptureFixture[str]) -> None:
     with accessor(Numbers(6)) as acc:
         os.kill(acc._feed.pid, signal.SIGINT)
