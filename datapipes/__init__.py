@@ -6,6 +6,7 @@
 from datapipes import errors, graph, iter, map
 from datapipes.chunk import DataChunk
 from datapipes.determinism import guaranteed_datapipes_determinism, non_deterministic
+from datapipes.iterator import iterate
 from datapipes.on_error import SKIP, OnError
 from datapipes.pinning import pin_memory_fn
 from datapipes.pipe import functional_datapipe
@@ -21,6 +22,7 @@ __all__ = [
     "graph",
     "guaranteed_datapipes_determinism",
     "iter",
+    "iterate",
     "janitor",
     "map",
     "non_deterministic",

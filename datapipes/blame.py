@@ -15,19 +15,19 @@ from datapipes.describe import stage as printed
 from datapipes.steps import is_loop, step_at
 from datapipes.where import where
 
-_FIRST_WORDS = "raised in stage "
+FIRST_WORDS = "raised in stage "
 
 Progress = Callable[[structure.Pipe], "tuple[structure.Pipe, int] | None"]
 
 
 def add_note(error: BaseException, end: structure.Pipe, progress: Progress) -> None:
     """Add the note, unless a session further in has done so."""
-    if any(note.startswith(_FIRST_WORDS) for note in getattr(error, "__notes__", ())):
+    if any(note.startswith(FIRST_WORDS) for note in getattr(error, "__notes__", ())):
         return
     found = _innermost_stage(error)
     hub = None if found is None else structure.hub_of(found)
     stage = hub if hub is not None else found if found is not None else end
-    lines = [f"{_FIRST_WORDS}{printed(stage)}{' or above it' if found is None else ''}"]
+    lines = [f"{FIRST_WORDS}{printed(stage)}{' or above it' if found is None else ''}"]
     function = next((vars(stage)[name] for name in _FUNCTIONS if callable(vars(stage).get(name))), None)
     if function is not None and " at " in where(function) and where(function) not in lines[0]:
         lines.append(f"  function {where(function)}")

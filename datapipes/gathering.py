@@ -1,7 +1,7 @@
 """Gathering: a batch of rows is read at once, straight into the memory that the batch lies in.
 
 ``rows.batch(n).collate()`` reads n elements one after the other, and then copies them side by side. Where the rows are
-those of a tensor, or of a data set that can give several at once (torch's ``__getitems__``), batching and reading
+those of tensors, or of a data set that can give several at once (torch's ``__getitems__``), batching and reading
 commute: a batch of positions is made first, and what is at them is gathered. A session rewrites its private copy of the
 graph so, in front of a ``collate`` with torch's own function, for streams whose positions are known: a map-style pipe
 as a stream, shuffled or not, sharded or not (by then ``datapipes.pushdown`` has put reading below the shard).
@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch.utils.data import default_collate
+from torch.utils.data import TensorDataset, default_collate
 
 from datapipes import memory, structure
 from datapipes.chunk import DataChunk
@@ -80,18 +80,50 @@ def _gather(rows: Pipe) -> Gather | None:
     if not isinstance(rows, MapToIterConverter | MapShuffler) or type(rows.indices) is not range:
         return None
     source: Any = rows.datapipe
-    data = source.sequence if type(source) is SequenceWrapper else source
+    together = batches_of(source.sequence if type(source) is SequenceWrapper else source)
+    indices: range = rows.indices
+    if together is None or min(indices, default=0) < 0:
+        return None
+    if indices == range(len(indices)):
+        return together
+    return lambda positions: together([indices[i] for i in positions])
+
+
+def batches_of(data: Any) -> Gather | None:
+    """A function from positions to what ``default_collate`` makes of the rows there, read at once.
+
+    None if rows of this data can only be had one by one.
+
+    >>> rows = torch.utils.data.TensorDataset(torch.arange(6).view(3, 2), torch.arange(3))
+    >>> batches_of(rows)([2, 0])
+    [tensor([[4, 5],
+            [0, 1]]), tensor([2, 0])]
+    """
     if type(data) is torch.Tensor:
-        plain = data.layout is torch.strided and data.device.type == "cpu" and data.dim() and not data.requires_grad
-        return partial(_selected, data, rows.indices) if plain and min(rows.indices, default=0) >= 0 else None
+        return partial(_selected, data) if _is_plain(data) else None
+    if type(data) is TensorDataset:
+        return partial(_selected_of_each, data.tensors) if all(map(_is_plain, data.tensors)) else None
     several = getattr(data, "__getitems__", None)
-    return partial(_fetched, several, rows.indices) if callable(several) else None
+    return partial(_fetched, several) if callable(several) else None
 
 
-def _selected(data: torch.Tensor, indices: range, positions: Sequence[int]) -> torch.Tensor:
-    chosen = torch.tensor([indices[i] for i in positions])
+def _is_plain(data: torch.Tensor) -> bool:
+    strided = type(data) is torch.Tensor and data.layout is torch.strided and data.device.type == "cpu"
+    return strided and data.dim() > 0 and not data.requires_grad
+
+
+def _selected(data: torch.Tensor, positions: Sequence[int]) -> torch.Tensor:
+    return _rows(data, torch.tensor(positions))
+
+
+def _selected_of_each(data: Sequence[torch.Tensor], positions: Sequence[int]) -> list[torch.Tensor]:
+    chosen = torch.tensor(positions)
+    return [_rows(each, chosen) for each in data]
+
+
+def _rows(data: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
     return torch.index_select(data, 0, chosen, out=memory.empty((len(chosen), *data.shape[1:]), data.dtype))
 
 
-def _fetched(several: Callable[[list[int]], Sequence[Any]], indices: range, positions: Sequence[int]) -> Any:
-    return memory.collated(list(several([indices[i] for i in positions])))
+def _fetched(several: Callable[[list[int]], Sequence[Any]], positions: Sequence[int]) -> Any:
+    return memory.collated(list(several(list(positions))))

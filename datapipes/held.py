@@ -39,9 +39,7 @@ def _is_pipe_class(cls: type) -> bool:
 
 @of_class
 def _is_native_class(cls: type) -> bool:
-    return (
-        issubclass(cls, IterDataPipe) and cls._open is not IterDataPipe._open and cls.__iter__ is IterDataPipe.__iter__
-    )
+    return issubclass(cls, IterDataPipe) and cls._is_operator() and cls.__iter__ is IterDataPipe.__iter__
 
 
 @of_class

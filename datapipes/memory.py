@@ -1,26 +1,59 @@
 """Where the memory of new batches comes from.
 
-By default torch allocates it. Somebody who is going to send batches away can give memory that they travel in, so that
-they are made there and need not be copied: a worker does so for what it makes.
+Small batches are torch's to allocate. Memory for large ones is kept for the next when nobody refers to a batch any
+more: the system clears each page that it gives, which takes several times as long as filling it. Somebody who is going
+to send batches away can give memory that they travel in, so that they are made there and need not be copied: a worker
+does so for what it makes.
 """
 
 from __future__ import annotations
 
+import mmap
+from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
+from functools import partial
 from math import prod
 from typing import Any
 
 import torch
-from torch.utils.data import default_collate
 from torch.utils.data._utils.collate import collate, default_collate_fn_map
+
+from datapipes.leases import lend
 
 Allocate = Callable[[int], Any]
 """Takes a number of bytes; returns a writable buffer of that size, or None if it has none to give."""
 
 _SMALL = 1 << 15  # bytes; what is smaller is not worth a buffer of its own
+_KEPT = 4  # pieces of memory that wait for the next batch; seldom more than were in use at once
+_LARGE = 1 << 20  # bytes; below, torch's allocator does as well
 
 _allocate: ContextVar[Allocate | None] = ContextVar("allocate", default=None)
+
+
+class _Recycled:
+    """Memory of batches that are gone, for those to come."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[mmap.mmap] = deque(maxlen=_KEPT)  # the one that has waited longest goes
+
+    def allocate(self, size: int) -> memoryview | None:
+        if size < _LARGE:
+            return None
+        memory = self._found(size) or mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        return lend(memory, 0, size, partial(self._waiting.append, memory))[1]
+
+    def _found(self, size: int) -> mmap.mmap | None:
+        for memory in list(self._waiting):
+            if size <= len(memory) <= 2 * size:
+                with suppress(ValueError):  # another thread has taken it in between
+                    self._waiting.remove(memory)
+                    return memory
+        return None
+
+
+_recycled = _Recycled()
 
 
 def batches_from(allocate: Allocate | None) -> None:
@@ -30,16 +63,13 @@ def batches_from(allocate: Allocate | None) -> None:
 
 def empty(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor | None:
     """A tensor in such memory, not yet filled; None if torch may as well allocate it itself."""
-    allocate = _allocate.get()
     size = prod(shape) * dtype.itemsize
-    buffer = None if allocate is None or size < _SMALL else allocate(size)
+    buffer = None if size < _SMALL else (_allocate.get() or _recycled.allocate)(size)
     return None if buffer is None else torch.frombuffer(buffer, dtype=dtype).view(*shape)
 
 
 def collated(batch: Any) -> Any:
     """``torch.utils.data.default_collate``, in such memory."""
-    if _allocate.get() is None:
-        return default_collate(batch)
     return collate(batch, collate_fn_map=_COLLATE)
 
 

@@ -33,7 +33,7 @@ def wrap_methods(cls: Any, base: Any) -> None:
     """Replace the ``__iter__`` and ``set_seed`` that a subclass of ``base`` brings along."""
     if cls.__iter__ is not base.__iter__ and callable(cls.__iter__) and not hasattr(cls.__iter__, _MARK):
         cls.__iter__ = _through_session(cls.__iter__)
-    if "set_seed" in vars(cls) and cls._open is base._open:
+    if "set_seed" in vars(cls) and not cls._is_operator():
         cls.set_seed = _noting_seed(cls.set_seed)
 
 

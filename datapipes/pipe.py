@@ -158,7 +158,7 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
         own_iter.wrap_methods(cls, IterDataPipe)
 
     def __iter__(self) -> Iterator[T_co]:
-        is_its_own_iterator = type(self)._open is IterDataPipe._open
+        is_its_own_iterator = not self._is_operator()
         if is_its_own_iterator and not hasattr(type(self), "__next__"):
             raise TypeError(f"{type(self).__name__} cannot be iterated: write an __iter__ that yields its elements")
         if is_its_own_iterator and own_iter.RUN in vars(self):
@@ -171,8 +171,13 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
     def reset(self) -> None:
         """Called on a user's class at the start of each iteration; nothing by default."""
 
+    @classmethod
+    def _is_operator(cls) -> bool:
+        """Whether this is one of the library's own, which say in ``_open`` or in ``_step`` how they are opened."""
+        return cls._open is not IterDataPipe._open or cls._step is not IterDataPipe._step
+
     def _open(self, at: Opening) -> Iterator[T_co]:
-        """Start one position of this stage; written by the operators of this library."""
+        """Start one position of this stage; not called for one that is a step."""
         raise NotImplementedError(f"{type(self).__name__} has no _open")
 
     def _reads(self) -> Iterable[Any]:

@@ -55,9 +55,6 @@ class Reader(IterDataPipe[Any]):
         self.read = read
         self.__dict__["_place"] = structure.NO_CELL
 
-    def _open(self, at: Any) -> Any:
-        raise NotImplementedError("a step is opened as part of a loop")
-
     def _step(self) -> Step:
         found = indexed(self.read)
         if found is None:

@@ -7,7 +7,6 @@ import os
 import warnings
 import weakref
 from collections.abc import Callable
-from functools import partial
 from typing import Any, ClassVar
 
 from datapipes.errors import BadArgument
@@ -19,6 +18,7 @@ from reading_services.workers.crew import Crew, Plan
 from reading_services.workers.cut import replicable_end, with_end_replaced
 from reading_services.workers.dispatched import length_of_parts, without_dispatched
 from reading_services.workers.gather import Gathered
+from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.portable import needs_many_readers, needs_pickling, portable
 from reading_services.workers.protocol import Window
 
@@ -36,6 +36,9 @@ class MultiProcessingReadingService(ReadingServiceInterface):
     how many elements may be made ahead, in each worker and for all together; of small ones there may be more.
     ``worker_init_fn(datapipe, worker_info)`` may change a worker's graph once, ``worker_reset_fn(datapipe, worker_info,
     seed_generator)`` at the start of each epoch. Both return the graph to use.
+
+    ``random``, ``numpy.random`` and torch are seeded in each worker for each epoch, and saved with its position once
+    they were used. ``max_errors`` of a stage is what each worker lets pass.
 
     ``in_order=False`` hands on what is there first. A worker that has sent nothing for ``timeout`` seconds while it was
     waited for is a ``WorkerTimeout``, one that has gone a ``WorkerDied``; going on, or the next epoch, replaces the
@@ -129,8 +132,9 @@ class MultiProcessingReadingService(ReadingServiceInterface):
         crew = Crew(plan)
         self._crew = crew
         weakref.finalize(self, crew.close)
-        self._gathered = Gathered(end, crew, self.in_order, self._length_of(end))
-        crew.start()
+        self._gathered = Gathered(end, crew, self.in_order, self._length_of)
+        with CtrlCWaits():
+            crew.start()
         return with_end_replaced(datapipe, end, lambda _: self._gathered)
 
     def planned(self, datapipe: Pipe) -> Pipe:
@@ -138,10 +142,10 @@ class MultiProcessingReadingService(ReadingServiceInterface):
         if end is None or self.num_workers == 0:
             return datapipe
         makers: Any = None
-        return with_end_replaced(datapipe, end, lambda end: Gathered(end, makers, length=self._length_of(end)))
+        return with_end_replaced(datapipe, end, lambda end: Gathered(end, makers, length=self._length_of))
 
-    def _length_of(self, end: Pipe) -> Callable[[], int]:
-        return partial(length_of_parts, end, self.num_workers, self.worker_init_fn, self.worker_reset_fn)
+    def _length_of(self, end: Pipe) -> int:
+        return length_of_parts(end, self.num_workers, self.worker_init_fn, self.worker_reset_fn)
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         if self.num_workers == 0:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
-from functools import partial
 from typing import Any, ClassVar
 
 from datapipes.errors import BadArgument
@@ -77,7 +75,7 @@ class ThreadingReadingService(ReadingServiceInterface):
         )
         self._crew = crew
         weakref.finalize(self, crew.close)
-        self._gathered = Gathered(end, crew, self.in_order, self._length_of(end))
+        self._gathered = Gathered(end, crew, self.in_order, self._length_of)
         return with_end_replaced(datapipe, end, lambda _: self._gathered)
 
     def planned(self, datapipe: Pipe) -> Pipe:
@@ -85,10 +83,10 @@ class ThreadingReadingService(ReadingServiceInterface):
         if end is None:
             return datapipe
         makers: Any = None
-        return with_end_replaced(datapipe, end, lambda end: Gathered(end, makers, length=self._length_of(end)))
+        return with_end_replaced(datapipe, end, lambda end: Gathered(end, makers, length=self._length_of))
 
-    def _length_of(self, end: Pipe) -> Callable[[], int]:
-        return partial(length_of_parts, end, self.num_workers, self.worker_init_fn, self.worker_reset_fn)
+    def _length_of(self, end: Pipe) -> int:
+        return length_of_parts(end, self.num_workers, self.worker_init_fn, self.worker_reset_fn)
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         if self._gathered is None:

@@ -25,13 +25,17 @@ from tests.fault_ends import (
     abandoned,
     everything_kept,
     few_descriptors,
+    few_shared_memory,
     forgotten,
     interrupted,
+    interrupted_at_the_start,
+    interrupted_twice,
     larger_than_the_arena,
     many_epochs,
     never_shut_down,
     parent_killed,
     told,
+    unguarded,
 )
 from tests.fault_tools import SECOND, gone, loader, pids, raised_by, same, service, within
 
@@ -242,10 +246,14 @@ CASES: dict[str, tuple[Callable[[], None], float]] = {
     "a loader that nobody shuts down": (never_shut_down, 20),
     "200 epochs": (many_epochs, 60),
     "64 file descriptors": (few_descriptors, 30),
+    "a tiny /dev/shm": (few_shared_memory, 30),
+    "a program without a guard": (unguarded, 60),
     "everything is kept": (everything_kept, 30),
     "an element larger than the arena": (larger_than_the_arena, 20),
     "workers know which they are": (told, 20),
     "Ctrl-C": (interrupted, 20),
+    "Ctrl-C at the start": (interrupted_at_the_start, 20),
+    "Ctrl-C twice, and workers that are stuck": (interrupted_twice, 20),
     "the parent is killed": (parent_killed, 20),
 }
 """Each with the seconds that it may take, by far."""

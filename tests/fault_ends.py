@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import resource
+import subprocess
+import sys
 import threading
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Any
 
 import torch
 
+from datapipes.iter import IterableWrapper
+from loader2 import DataLoader2
 from reading_services import get_worker_info
 from tests import fault_tools
-from tests.fault_tools import SECOND, gone, loader, pids, same, within
+from tests.fault_tools import SECOND, gone, loader, pids, same, service, within
 
 # -- ends -----------------------------------------------------------------------------------------------------------
 
@@ -57,6 +62,23 @@ def interrupted() -> None:
         pass
 
 
+def interrupted_at_the_start() -> None:
+    with loader(same, 10_000_000) as dl:
+        print("ready", flush=True)
+        for _ in dl:
+            pass
+
+
+def interrupted_twice() -> None:
+    """The second time while the workers, which are stuck, are given time to leave: it ends them at once."""
+    with loader(_waits, 10_000_000) as dl:
+        it = iter(dl)
+        next(it)
+        print("ready", flush=True)
+        for _ in it:
+            pass
+
+
 def parent_killed() -> None:
     dl = loader(_waits if fault_tools.method == "fork" else same, 10_000_000)
     it = iter(dl)
@@ -90,10 +112,23 @@ def many_epochs() -> None:
 
 
 def few_descriptors() -> None:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == (64, 64)
+    two_thousand_kept()
+
+
+def few_shared_memory() -> None:
+    assert os.statvfs("/dev/shm").f_blocks * os.statvfs("/dev/shm").f_frsize == 1 << 16
+    two_thousand_kept()
+
+
+def two_thousand_kept() -> None:
+    """Tensors of 125 MiB in all, from workers and from a dispatcher."""
     with loader(rows, 2000) as dl:
         kept = list(dl)
     assert [int(x[0]) for x in kept] == list(range(2000))
+    dealt = IterableWrapper(range(100)).map(rows).sharding_round_robin_dispatch().map(same)
+    with DataLoader2(dealt, reading_service=service()) as dl:
+        assert [int(x[0]) for x in dl] == list(range(100))
 
 
 def everything_kept() -> None:
@@ -123,6 +158,29 @@ def knows_itself(x: int) -> tuple[int, int]:
 def told() -> None:
     with loader(knows_itself, 4) as dl:
         assert list(dl) == [(2, 0), (2, 1), (2, 0), (2, 1)]
+
+
+UNGUARDED = """
+from tests import fault_tools
+fault_tools.method = "{method}"
+for x in fault_tools.loader(fault_tools.same, 9):
+    print(x)
+"""
+
+
+def unguarded() -> None:
+    """A program that iterates where it should be below ``if __name__ == "__main__"`` is told so, once and soon."""
+    with TemporaryDirectory() as folder:
+        program = Path(folder, "program.py")
+        program.write_text(UNGUARDED.format(method=fault_tools.method))
+        ran = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=50, check=False)
+    if fault_tools.method == "fork":
+        assert ran.stdout.split() == [*"012345678"], ran
+        return
+    assert ran.returncode == 1, ran
+    assert ran.stderr.count("Traceback") == 1, ran.stderr
+    assert 'below `if __name__ == "__main__":`' in ran.stderr, ran.stderr
+    assert not ran.stdout, ran
 
 
 def _waits(x: int) -> int:

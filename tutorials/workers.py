@@ -195,7 +195,11 @@ def told_the_epoch(datapipe: IterDataPipe[float], info: WorkerInfo, seeds: SeedG
 
 
 def random_numbers_of_an_element() -> None:
-    """A state does not hold the global generators: behind a resume they draw other numbers."""
+    """A state holds the global generators, but no thread's turn at them, and none that other workers would have.
+
+    Numbers that are drawn from the epoch and the element are the same with any number of workers, in threads, and
+    wherever the function stands in the graph.
+    """
     graph = IterableWrapper(range(10, 20)).enumerate().sharding_filter().map(Jitter())
     with in_workers(graph, worker_reset_fn=told_the_epoch) as loader:
         loader.seed(7)

@@ -39,9 +39,6 @@ class Rows2Columnar(IterDataPipe[dict[Any, list[Any]]]):
         self.max_errors = max_errors
         check_policy(self)
 
-    def _open(self, at: Any) -> Any:
-        raise NotImplementedError("a step is opened as part of a loop")
-
     def _step(self) -> Step:
         return Step("map", self._columns)
 

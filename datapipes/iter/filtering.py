@@ -44,8 +44,5 @@ class Filter(IterDataPipe[T_co]):
         validate_input_col(filter_fn, input_col)
         check_policy(self)
 
-    def _open(self, at: Any) -> Any:
-        raise NotImplementedError("a step is opened as part of a loop")
-
     def _step(self) -> Step:
         return Step("filter", on_input(self.filter_fn, self.input_col))

@@ -11,6 +11,7 @@ from datapipes.checks import needs, no_length, same_length
 from datapipes.errors import GraphError
 from datapipes.iter.length import LengthSetter
 from datapipes.iter.wrapper import IterableWrapper
+from datapipes.made_elsewhere import MadeElsewhere
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from datapipes.ranks.group import here
@@ -84,13 +85,20 @@ class FullSync(IterDataPipe[T_co]):
 def decisive(graph: structure.Pipe, world: int, uneven: Uneven) -> structure.Pipe:
     """What a graph is on the rank that all have the length of: the last one has the fewest elements, the first most."""
     rank = world - 1 if uneven == "drop" else 0
-    return apply_sharding(structure.unfold(graph), world, rank, SHARDING_PRIORITIES.DISTRIBUTED)
+    graph = apply_sharding(structure.unfold(graph), world, rank, SHARDING_PRIORITIES.DISTRIBUTED)
+    for stage in structure.walk(graph):
+        if isinstance(stage, MadeElsewhere):
+            stage.graph = decisive(stage.graph, world, uneven)
+    return graph
 
 
 def _exact_length(graph: structure.Pipe) -> int | None:
     """How many elements a graph gives, if that is certain unless one raises."""
     for stage in structure.walk(graph):
-        if not type(stage).__module__.startswith("datapipes.") or isinstance(stage, LengthSetter):
+        if isinstance(stage, MadeElsewhere):
+            if _exact_length(stage.graph) is None:
+                return None
+        elif not type(stage).__module__.startswith("datapipes.") or isinstance(stage, LengthSetter):
             return None
         if isinstance(stage, IterableWrapper) and type(stage.iterable) not in _HONEST:
             return None

@@ -28,6 +28,7 @@ from datapipes.errors import GraphError, StateError
 from datapipes.iter.spill import Room, Waiting
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
+from datapipes.twins import parts_of, put_together
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -234,12 +235,6 @@ def _again(error: BaseException) -> Exception:
     """
     if not isinstance(error, Exception):
         return GraphError(f"{type(error).__name__} interrupted the making of this element for another child")
-    kind: Any = type(error)
-    builtin = next(base for base in kind.__mro__ if base.__module__ == "builtins")
-    _, arguments, *state = builtin.__reduce__(error)
-    twin: Exception = builtin.__new__(kind, *arguments)
-    builtin.__init__(twin, *arguments)
-    if state:
-        builtin.__setstate__(twin, *state)
+    twin = put_together(*parts_of(error))
     twin.__cause__ = error.__cause__
     return twin.with_traceback(error.__traceback__)

@@ -203,9 +203,6 @@ class MapKeyZipper(IterDataPipe[Any]):
         self.max_errors = max_errors
         check_policy(self)
 
-    def _open(self, at: Any) -> Any:
-        raise NotImplementedError("a step is opened as part of a loop")
-
     def _step(self) -> Step:
         return Step("map", self._merged)
 

@@ -53,9 +53,6 @@ class Mapper(IterDataPipe[R_co]):
         validate_input_col(fn, input_col)
         check_policy(self)
 
-    def _open(self, at: Any) -> Any:
-        raise NotImplementedError("a step is opened as part of a loop")
-
     def _step(self) -> Step:
         return Step("map", on_columns(self.fn, self.input_col, self.output_col))
 

@@ -39,9 +39,6 @@ class _Selecting(IterDataPipe[Any]):
         """A function of an element."""
         raise NotImplementedError(f"{type(self).__name__} has no _selecting")
 
-    def _open(self, at: Any) -> Any:
-        raise NotImplementedError("a step is opened as part of a loop")
-
     def _step(self) -> Step:
         return Step("map", self._selecting(_Warner(self)))
 

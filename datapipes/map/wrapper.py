@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from datapipes.errors import BadArgumentType
 from datapipes.pipe import MapDataPipe
 
 T_co = TypeVar("T_co", covariant=True)
+
+
+class Elements(Protocol[T_co]):
+    """Elements by key, and how many there are: a list, a dict, a tensor, an array, a Dataset of torch."""
+
+    def __getitem__(self, key: Any, /) -> T_co: ...
+
+    def __len__(self) -> int: ...
 
 
 class SequenceWrapper(MapDataPipe[T_co]):
@@ -22,7 +29,7 @@ class SequenceWrapper(MapDataPipe[T_co]):
 
     _data: ClassVar[frozenset[str]] = frozenset({"sequence"})
 
-    def __init__(self, sequence: Sequence[T_co] | Mapping[Any, T_co], deepcopy: bool = True) -> None:
+    def __init__(self, sequence: Elements[T_co], deepcopy: bool = True) -> None:
         if not hasattr(sequence, "__getitem__"):
             raise BadArgumentType(f"SequenceWrapper needs a sequence or mapping, got {type(sequence).__name__}")
         self.deepcopy = deepcopy

@@ -275,7 +275,8 @@ def _forget() -> None:
     """In a forked child: let go of the connections, which are the parent's, so that its end is noticed."""
     for tree in list(_trees):
         for link in (*tree._links.values(), tree._wake, tree._woken):
-            os.close(link.detach())
+            if link.fileno() >= 0:  # and not that of a tree that was closed
+                os.close(link.detach())
     _trees.clear()
 
 

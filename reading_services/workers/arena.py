@@ -19,7 +19,10 @@ import os
 import weakref
 from bisect import insort
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
+
+from datapipes.leases import lend
 
 _FLAGS = 4096
 """At most so many slots are taken at a time. Their flags come first, a byte each."""
@@ -66,7 +69,7 @@ class Writer:
         if slot is None:
             return None
         flag, offset = slot
-        owner, view = _lease(self._memory, flag, offset, size)
+        owner, view = _leased(self._memory, flag, offset, size)
         self._reserved[offset] = flag, size, weakref.ref(owner)
         return view
 
@@ -128,39 +131,13 @@ class Reader:
 
     def lease(self, flag: int, offset: int, size: int) -> memoryview:
         """The bytes of a slot; it is free again when nobody refers to them any more."""
-        return _lease(self._memory, flag, offset, size)[1]
+        return _leased(self._memory, flag, offset, size)[1]
 
     # Neither side has a close(): the memory goes with the last array that lies in it.
 
 
-class _Slot:
-    """A slot as an object whose end can be noticed. The arrays in it refer to it as the owner of their memory."""
-
-    flag: tuple[mmap.mmap, int]
-
-    def __del__(self) -> None:
-        memory, flag = self.flag
-        memory[flag] = _FREE
-
-
-_slot_types: dict[int, type[ctypes.Array[ctypes.c_ubyte]]] = {}
-
-
-def _lease(memory: mmap.mmap, flag: int, offset: int, size: int) -> tuple[Any, memoryview]:
-    """A slot as an object, and its bytes, which keep it alive."""
-    slot = _slot_type(size).from_buffer(memory, offset)
-    slot.flag = (memory, flag)  # type: ignore[attr-defined]  # a _Slot as well
-    return slot, memoryview(slot).cast("B")
-
-
-def _slot_type(size: int) -> type[ctypes.Array[ctypes.c_ubyte]]:
-    """A type for each size; few, because a memory's sizes are those of a graph's few kinds of batch."""
-    found = _slot_types.get(size)
-    if found is None:
-        if len(_slot_types) >= 1024:
-            _slot_types.clear()
-        found = _slot_types[size] = type("Slot", (_Slot, ctypes.c_ubyte * size), {})
-    return found
+def _leased(memory: mmap.mmap, flag: int, offset: int, size: int) -> tuple[Any, memoryview]:
+    return lend(memory, offset, size, partial(memory.__setitem__, flag, _FREE))
 
 
 def aligned(size: int) -> int:

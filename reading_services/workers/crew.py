@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -20,16 +19,28 @@ from typing import Any
 import cloudpickle
 
 from datapipes.structure import Pipe
+from datapipes.warned import warn
 from reading_services.worker_info import WorkerInfo
 from reading_services.workers.failures import WorkerDied, WorkerTimeout
+from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.links import process
 from reading_services.workers.main import DispatcherJob, Job, dispatch, work
-from reading_services.workers.members import Member, Worker, begin, end, file_for_stacks, stacks_of
+from reading_services.workers.members import (
+    STARTS_WORKERS,
+    UNGUARDED,
+    Member,
+    Worker,
+    begin,
+    end,
+    file_for_stacks,
+    how_it_ended,
+    kill,
+    stacks_of,
+)
 from reading_services.workers.protocol import START, Failed, ToConsumer, Window
 from reading_services.workers.worker import Order
 
 _TO_START = 60.0  # seconds that a new worker may take before its first elements, beside the user's timeout
-_PATIENCE = 1.0  # seconds for a process that has closed its link to be gone
 
 
 @dataclass(frozen=True)
@@ -63,6 +74,7 @@ class Crew:
         self._watched: dict[int, Member] = {}  # who a descriptor belongs to: a link, or what tells of a death
         self._owner = os.getpid()
         self._lock = threading.Lock()
+        self._said_it_is_full = False
 
     def __repr__(self) -> str:
         return f"{self.count} worker processes"
@@ -138,7 +150,8 @@ class Crew:
 
     def open(self, orders: Sequence[Order | None]) -> None:
         """Begin an opening on the workers that are given an order."""
-        self.start()
+        with CtrlCWaits():
+            self.start()
         self._opening += 1
         crowd = tuple(number for number, order in enumerate(orders) if order is not None)
         for worker, order in zip(self._running(), orders, strict=True):
@@ -207,6 +220,12 @@ class Crew:
         member.has_spoken = True
         if frame is not None and (current := member.consumer.receive(frame)) is not None:
             member.frames.append(current)
+        if member.link.overflows and not self._said_it_is_full:
+            self._said_it_is_full = True
+            warn(
+                "the memory shared with the workers is full of elements that are still in use, so further ones go "
+                "through a pipe, which is slower; give the reading service more arena_bytes, or keep fewer batches"
+            )
         return None
 
     # -- what goes wrong -----------------------------------------------------------------------------------------------
@@ -226,15 +245,11 @@ class Crew:
         """Why a member of the crew has gone."""
         if isinstance(member, Worker) and (failure := self._failure_at_start(member)) is not None:
             return failure
-        member.process.join(_PATIENCE)
-        code = member.process.exitcode
-        if code is None:
-            how = "closed its link"
-        elif code < 0:
-            how = f"was ended by {signal.Signals(-code).name}"
-            how += " (the kernel does that when memory runs out)" if code == -signal.SIGKILL else ""
-        else:
-            how = f"left with exit code {code}"
+        how = how_it_ended(member.process)
+        if member.process.exitcode == STARTS_WORKERS:
+            return WorkerDied(UNGUARDED)
+        if isinstance(member, Worker) and not member.has_spoken:
+            return WorkerDied(f"{member} {how}, before its first element; what it had to say is on stderr")
         return WorkerDied(f"{member} {how}, in the middle of its work; iterating again starts another one")
 
     def _too_slow(self, worker: Worker) -> WorkerTimeout:
@@ -254,15 +269,15 @@ class Crew:
         with self._lock:
             workers, self._workers = self._running(), [None] * self.count
             dispatcher, self._dispatcher = self._dispatcher, None
-        members: list[Member] = [*workers]
-        if dispatcher is not None:
-            members.append(dispatcher)
-            dispatcher.process.terminate()  # workers may be waiting for it
-        for worker in workers:
-            with suppress(OSError):
-                worker.link.send(worker.consumer.close())
-            worker.link.close()  # a worker that is writing stops there
-        end(members)
+        members: list[Member] = [*workers, *([] if dispatcher is None else [dispatcher])]
+        with CtrlCWaits(hurry=lambda: kill(members)):
+            if dispatcher is not None:
+                dispatcher.process.terminate()  # workers may be waiting for it
+            for worker in workers:
+                with suppress(OSError):
+                    worker.link.send(worker.consumer.close())
+                worker.link.close()  # a worker that is writing stops there
+            end(members)
 
     def _forget(self, workers: list[Worker]) -> None:
         for worker in workers:

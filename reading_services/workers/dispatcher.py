@@ -25,6 +25,8 @@ from datapipes.errors import GraphError, UnsavableElement
 from datapipes.session import Session
 from datapipes.structure import Pipe
 from reading_services.workers.dispatched import Absent, Mishap, Share
+from reading_services.workers.generators import Generators, opened
+from reading_services.workers.portable import note_unsendable
 from reading_services.workers.protocol import START, Open, Producer, ToConsumer, ToProducer, Window
 from reading_services.workers.worker import Pace, Packing, pull
 
@@ -84,12 +86,14 @@ class Dispatcher:
         window: Window,
         pack: Packing,
         failure: Callable[[BaseException], Any],
+        generators: Generators | None = None,
     ) -> None:
         self._links = links
         self._workers = [_Worker(window) for _ in range(workers)]
         self._open_graph = open_graph
         self._pack = pack
         self._failure = failure
+        self._generators = generators
         self._key = START  # the opening that is asked for
         self._absent: set[int] = set()  # who will not ask for its share of it
         self._session: Session | None = None
@@ -166,7 +170,8 @@ class Dispatcher:
             return
         first = min(shares, key=lambda share: share.dealt)
         try:
-            self._session = Session(self._open_graph(first), replace(first.run, errors=Counter()), first.above)
+            run = replace(first.run, errors=Counter())
+            self._session = opened(self._open_graph(first), run, first.above, self._generators)
         except BaseException as error:
             for number in self._taking_part():
                 self._refuse(number, error)
@@ -236,8 +241,9 @@ class Dispatcher:
         try:
             body, size = self._pack(part)
         except Exception as error:
-            error.__traceback__ = None
             if len(part) == 1:
+                if self._session is not None:
+                    note_unsendable(error, part[0], self._session.description)
                 self._keep(number, [Mishap(self._failure(error))], position)
             else:
                 for element in part:  # one of them cannot be sent; whoever resumes in between passes over the others
@@ -263,7 +269,8 @@ class Dispatcher:
             return None
         started = perf_counter()
         try:
-            return session.table(), self._dealt
+            table = session.table() if self._generators is None else self._generators.beside(session)
+            return table, self._dealt
         except UnsavableElement:
             return None
         finally:

@@ -16,6 +16,7 @@ from typing import Any
 import cloudpickle
 
 from datapipes.errors import Loader2Error
+from datapipes.twins import parts_of, put_together
 
 
 class WorkerError(Loader2Error, RuntimeError):
@@ -91,10 +92,7 @@ def _taken_apart(obj: Any) -> Any:
     """An exception as what it is made of; NotImplemented for anything else."""
     if not isinstance(obj, BaseException):
         return NotImplemented
-    kind = type(obj)
-    builtin: Any = next(base for base in kind.__mro__ if base.__module__ == "builtins")
-    _, arguments, *state = builtin.__reduce__(obj)
-    return _put_together, (kind, builtin, arguments, state[0] if state else None)
+    return put_together, parts_of(obj)
 
 
 class _Pickler(pickle.Pickler):
@@ -106,11 +104,3 @@ class _CloudPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle h
     def reducer_override(self, obj: Any) -> Any:
         apart = _taken_apart(obj)
         return super().reducer_override(obj) if apart is NotImplemented else apart
-
-
-def _put_together(kind: Any, builtin: Any, arguments: tuple[Any, ...], state: Any) -> BaseException:
-    error: BaseException = builtin.__new__(kind, *arguments)
-    builtin.__init__(error, *arguments)
-    if state:
-        builtin.__setstate__(error, state)
-    return error

@@ -17,11 +17,14 @@ from itertools import chain, islice, takewhile
 from operator import length_hint
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from datapipes import structure
 from datapipes.cells import Cell, Table, count, fields, table
 from datapipes.errors import StateError
+from datapipes.made_elsewhere import MadeElsewhere
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from datapipes.seeds import Run
+from datapipes.structure import Pipe
 from reading_services.workers.dispatched import DEALT
 from reading_services.workers.protocol import Failed, Items, ToConsumer
 from reading_services.workers.worker import EpochStart, Order
@@ -47,16 +50,20 @@ class Makers(Protocol):
         """Say that nobody wants the rest of the opening."""
 
 
-class Gathered(IterDataPipe[T_co]):
+class Gathered(MadeElsewhere[T_co]):
     """What the workers make of a graph."""
 
     _data: ClassVar[frozenset[str]] = frozenset({"graph", "makers"})
 
     def __init__(
-        self, graph: IterDataPipe[T_co], makers: Makers, in_order: bool = True, length: Callable[[], int] | None = None
+        self,
+        graph: IterDataPipe[T_co],
+        makers: Makers,
+        in_order: bool = True,
+        length: Callable[[Any], int] | None = None,
     ) -> None:
         self.graph = graph
-        self.length = length
+        self._length_fn = length
         self.makers = makers
         self.in_order = in_order
         self.starts: list[EpochStart] | None = None
@@ -106,7 +113,7 @@ class Gathered(IterDataPipe[T_co]):
     def __len__(self) -> int:
         if self.starts is not None and self.starts[0].reset is not None:
             raise TypeError("what the services in front do in the workers may change how many elements they give")
-        return len(self.graph) if self.length is None else self.length()
+        return len(self.graph) if self._length_fn is None else self._length_fn(self.graph)
 
 
 class _Share:
@@ -234,8 +241,7 @@ class Turns(Cell):
     def load(self, saved: Any) -> None:
         turn, workers = fields(saved, "turn", "workers")
         if type(workers) is not list or len(workers) != len(self._shares):
-            found = len(workers) if type(workers) is list else type(workers).__name__
-            raise StateError(f"workers: saved with {found}, and there are {len(self._shares)}; use as many")
+            raise StateError(f"workers: expected {len(self._shares)} positions, found {workers!r:.80}")
         numbers = range(len(workers))
         known = type(turn) is list and all(type(number) is int and number in numbers for number in turn)
         if not known or len(set(turn)) != len(turn):
@@ -252,6 +258,25 @@ class Turns(Cell):
             share.frame, share.left = None, iter(())
         self._block = iter(())
         self._makers.stop()
+
+
+def refuse_other_workers(error: BaseException, graph: Pipe, saved: Table) -> None:
+    """Say so if positions do not fit because another number of workers has saved them: each is of its own part."""
+    by = next((len(cell["workers"]) for cell in saved.values() if _is_of_workers(cell)), 0)
+    here = next((stage.makers.count for stage in structure.walk(graph) if isinstance(stage, Gathered)), 0)
+    if by != here and isinstance(error, StateError):
+        raise StateError(
+            f"workers: the state was saved {_with(by)}, and this loader runs {_with(here)}; use as many as before, or "
+            "start the epoch anew, with dl.seed(...)"
+        ) from error
+
+
+def _is_of_workers(cell: object) -> bool:
+    return type(cell) is dict and set(cell) == {"turn", "workers"} and type(cell["workers"]) is list
+
+
+def _with(workers: int) -> str:
+    return f"with {workers} worker{'s'[: workers != 1]}" if workers else "without workers"
 
 
 def _errors(saved: Any) -> dict[str, int]:

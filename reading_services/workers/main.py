@@ -7,12 +7,11 @@ waits for. Ctrl-C at a terminal reaches all processes; what it means is decided 
 from __future__ import annotations
 
 import faulthandler
+import multiprocessing
 import os
 import pickle
-import random
 import select
 import signal
-import sys
 import threading
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +26,7 @@ from reading_services.worker_info import WorkerInfo, set_worker_info
 from reading_services.workers.dispatched import Share, asking_of
 from reading_services.workers.dispatcher import Dispatcher
 from reading_services.workers.failures import Failure
+from reading_services.workers.generators import Generators
 from reading_services.workers.links.process import ConsumerEnd, Drained, ProducerEnd, ProducerEnds, SharedFd
 from reading_services.workers.packing import pack
 from reading_services.workers.protocol import START, Failed, Window
@@ -51,7 +51,7 @@ class Job:
 
 def work(job: Job) -> None:
     """The main function of a worker's process."""
-    _settle(job.parent, job.stacks)
+    settle(job.parent, job.stacks)
     set_worker_info(job.info)
     where = f"worker {job.info.worker_id} (process {os.getpid()})"
     try:
@@ -63,14 +63,16 @@ def work(job: Job) -> None:
         job.link.send(Failed(START, Failure.of(error, f"{where}, while it was starting")))
         return
     epochs = Epochs(graph, reset_fn, job.info)
+    generators = Generators()
     batches_from(job.link.allocate)
 
     def of_epoch(order: Order) -> Pipe:
-        _seed_globals(_own_seed(order, job.info.worker_id))
+        generators.seed(_own_seed(order, job.info.worker_id))
         asking.ordered(order)
         return epochs.graph_of(order.start)
 
-    Server(job.link, of_epoch, job.window, _packed, partial(Failure.of, where=where), asking.leave).run()
+    failure = partial(Failure.of, where=where)
+    Server(job.link, of_epoch, job.window, packed, failure, asking.leave, generators).run()
 
 
 @dataclass
@@ -87,7 +89,7 @@ class DispatcherJob:
 
 def dispatch(job: DispatcherJob) -> None:
     """The main function of the dispatcher's process."""
-    _settle(job.parent, job.stacks)
+    settle(job.parent, job.stacks)
     where = f"the dispatcher (process {os.getpid()})"
     try:
         graph, reset_fn = job.graph if isinstance(job.graph, tuple) else pickle.loads(job.graph)
@@ -96,42 +98,42 @@ def dispatch(job: DispatcherJob) -> None:
             link.send(Failed(START, Failure.of(error, f"{where}, while it was starting")))
         return
     epochs = Epochs(graph, reset_fn, WorkerInfo(len(job.links), 0))
+    generators = Generators()
 
     def of_epoch(share: Share) -> Pipe:
-        _seed_globals(derive("dispatcher", share.run.seed, share.run.epoch))
+        generators.seed(derive("dispatcher", share.run.seed, share.run.epoch))
         return epochs.graph_of(share.start)
 
     links = ProducerEnds(job.links)
-    Dispatcher(links, len(job.links), of_epoch, job.window, _packed, partial(Failure.of, where=where)).run()
+    failure = partial(Failure.of, where=where)
+    Dispatcher(links, len(job.links), of_epoch, job.window, packed, failure, generators).run()
 
 
-def _settle(parent: int, stacks: SharedFd) -> None:
+def settle(parent: int, stacks: SharedFd, on_interrupt: Any = signal.SIG_IGN) -> None:
     """What every process of a service does first."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, on_interrupt)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     faulthandler.register(signal.SIGUSR1, file=stacks.fd, all_threads=True)
     _leave_with(parent)
     torch.set_num_threads(1)
 
 
+def leave_at_once(status: int) -> None:
+    """End this process and all that it has started, without a word to anybody."""
+    for child in multiprocessing.active_children():
+        child.kill()
+    os._exit(status)
+
+
 def _own_seed(order: Order, number: int) -> int:
     """A seed that no other worker of any rank has."""
-    start = order.start
-    seed: int = (
-        derive("worker", order.run.seed, order.run.epoch, number) if start is None else start.seeds.generate_seed()
-    )
+    run, start = order.run, order.start
+    seed: int = derive("worker", run.seed, run.epoch, number) if start is None else start.seeds.generate_seed()
     return seed
 
 
-def _seed_globals(seed: int) -> None:
-    """Seed the generators of random numbers that belong to nobody."""
-    random.seed(seed)
-    torch.manual_seed(seed)
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(seed % 2**32)
-
-
-def _packed(elements: list[Any]) -> tuple[Any, int]:
+def packed(elements: list[Any]) -> tuple[Any, int]:
+    """A chunk of elements as the body of a frame, and its size in bytes."""
     data, buffers = pack(elements)
     return (data, buffers), len(data) + sum(buffer.nbytes for buffer in buffers)
 
@@ -147,6 +149,6 @@ def _leave_with(parent: int) -> None:
         gone = select.poll()
         gone.register(pidfd, select.POLLIN)
         gone.poll()
-        os._exit(1)
+        leave_at_once(1)
 
     threading.Thread(target=wait, name="parent watch", daemon=True).start()

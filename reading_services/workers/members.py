@@ -7,17 +7,28 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing import resource_tracker
+from multiprocessing import current_process, resource_tracker
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
 from reading_services.workers.links import process
 from reading_services.workers.protocol import Consumer, ToConsumer
 
 _ASKED, _TERMINATED, _KILLED = 1.0, 1.0, 2.0  # seconds that a process has to leave, after each step
+_PATIENCE = 1.0  # seconds for a process that has closed its link to be gone
 _TO_WRITE = 0.5  # seconds for a worker to write its stacks
+_NAMED = "loader2"
+
+STARTS_WORKERS: Final = 113
+"""The exit code of a process that was about to start workers of its own while it imported the program's file."""
+
+UNGUARDED: Final = (
+    "this program's file is imported by each process that spawn or forkserver starts, and importing it iterates a "
+    'loader with workers; put what does so below `if __name__ == "__main__":`'
+)
 
 
 @dataclass
@@ -49,17 +60,24 @@ class Worker(Member):
     """Whether anything has come since it was started."""
 
 
-def begin(context: Any, main: Any, job: Any, name: str) -> Any:
-    """Start a process.
+def begin(context: Any, main: Any, job: Any, name: str, daemon: bool = True) -> Any:
+    """Start a process; one that is to have processes of its own must be no daemon, and is ended by its owner only.
+
+    One that is started by spawn or forkserver imports the program's file. If that starts workers again, outside of
+    ``if __name__ == "__main__"``, it leaves at once and without a word, and the loader at home says why.
 
     One that is still importing would die of Ctrl-C with a traceback of its own; it starts deaf to it. The tracker,
     which spawn and forkserver need, is started first, because its start lets Ctrl-C in again.
     """
+    if getattr(current_process(), "_inheriting", False):  # multiprocessing sets it while such a process imports
+        if current_process().name.startswith(_NAMED):
+            os._exit(STARTS_WORKERS)
+        raise RuntimeError(UNGUARDED)
     if context.get_start_method() != "fork":
         resource_tracker.ensure_running()
     heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        begun = context.Process(target=main, args=(job,), name=f"loader2 {name}", daemon=True)
+        begun = context.Process(target=main, args=(job,), name=f"{_NAMED} {name}", daemon=daemon)
         begun.start()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, heard)
@@ -79,6 +97,26 @@ def end(members: Sequence[Member]) -> None:
         os.close(member.stacks)
         if member.has_ended:
             member.process.close()
+
+
+def kill(members: Sequence[Member]) -> None:
+    """End processes at once; whoever waits for their end sees it."""
+    for member in members:
+        with suppress(OSError, ValueError):  # it has ended, or was closed, meanwhile
+            member.process.kill()
+
+
+def how_it_ended(process: Any) -> str:
+    """What became of a process that ended without a word, for the message of an error."""
+    if process.exitcode is None:
+        process.join(_PATIENCE)
+    code = process.exitcode
+    if code is None:
+        return "closed its link"
+    if code >= 0:
+        return f"left with exit code {code}"
+    because = " (the kernel does that when memory runs out)" if code == -signal.SIGKILL else ""
+    return f"was ended by {signal.Signals(-code).name}{because}"
 
 
 def file_for_stacks() -> int:

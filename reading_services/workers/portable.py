@@ -1,15 +1,20 @@
-"""Whether a graph can run in workers, asked when the loader is made: what cannot is named there, not found later."""
+"""Whether a graph can run in workers, asked when the loader is made: what cannot is named there, not found later.
+
+Only what its elements are is not known before they are made; one that cannot be sent is an error in its place.
+"""
 
 from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import cloudpickle
 
 from datapipes import structure
+from datapipes.blame import FIRST_WORDS
 from datapipes.describe import stage as printed
 from datapipes.errors import BadArgumentType, GraphError
 from datapipes.iter import IterableWrapper, ShardingRoundRobinDispatcher
@@ -18,6 +23,9 @@ from datapipes.settings import apply_sharding
 from datapipes.sharding import SHARDING_PRIORITIES
 from datapipes.structure import Pipe
 from datapipes.where import where
+from reading_services.workers.packing import pack
+
+_DEEPEST = 20  # levels of an element that are looked at
 
 
 def needs_many_readers(graph: Pipe, workers: int) -> None:
@@ -67,6 +75,30 @@ def needs_pickling(graph: Pipe, **functions: Any) -> None:
         if (problem := _problem(function)) is not None:
             raise BadArgumentType(f"{name} cannot be sent to a worker, {_named(function)}: {problem}") from problem
     raise BadArgumentType(f"{graph!r:.200} cannot be sent to a worker: {reason}") from reason
+
+
+def note_unsendable(error: Exception, element: object, end: Pipe) -> None:
+    """Note on an error of pickling an element which stage it comes from, and what in it is the reason."""
+    part, path = element, ""
+    for _ in range(_DEEPEST):
+        inner = next(((at, value) for at, value in _parts(part) if _problem(value, pack) is not None), None)
+        if inner is None:
+            break
+        path, part = path + inner[0], inner[1]
+    error.__traceback__ = error.__context__ = None  # they show nothing but this library
+    error.add_note(
+        f"{FIRST_WORDS}{printed(end)}, whose element cannot be sent out of this process, because of "
+        f"{f'its {path}, ' if path else ''}a {type(part).__name__}\n"
+        "  read open files before that, and leave out of elements what belongs to one process"
+    )
+
+
+def _parts(value: object) -> Iterable[tuple[str, object]]:
+    if isinstance(value, dict):
+        return ((f"[{key!r:.40}]", part) for key, part in value.items())
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        return ((f"[{i}]", part) for i, part in enumerate(value))
+    return ((f".{name}", part) for name, part in getattr(value, "__dict__", {}).items())
 
 
 def portable(function: Callable[..., Any]) -> bytes:

@@ -5,18 +5,20 @@ No input, no output, no time: two state machines and a table. A link carries the
     consumer -> producer                          producer -> consumer
     Open     make the elements of an opening      Items    some elements, in order, and the position after them
     Credit   a frame of yours was used up         Failed   an error in place of an element, and the position after it
-    Stop     nobody wants the rest of an opening  End      the opening has no more elements
+    Widen    run ahead so far from now on         End      the opening has no more elements
+    Stop     nobody wants the rest of an opening
     Close    leave
 
     producer is   it may send    and becomes      it may get    and becomes
     new           Failed(start)  gone             Open          open
                                                   Close         gone
     open          Items          open             Open          open, with the new opening
-                  Failed, End    idle             Credit        open
+                  Failed, End    idle             Credit, Widen open
                                                   Stop          idle
                                                   Close         gone
     idle          (nothing)                       Open          open
                                                   Credit, Stop  idle
+                                                  Widen         idle
                                                   Close         gone
 
 Every frame names its opening. Those of an earlier opening may still be under way when the next one begins; the consumer
@@ -53,6 +55,13 @@ class Credit:
     """The oldest frame of an opening that was not yet used up is used up."""
 
     opening: int
+
+
+@dataclass(frozen=True, slots=True)
+class Widen:
+    """Run ahead by this window from now on."""
+
+    window: Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +107,7 @@ class End:
     errors: Any = None
 
 
-ToProducer: TypeAlias = Open | Credit | Stop | Close
+ToProducer: TypeAlias = Open | Credit | Widen | Stop | Close
 ToConsumer: TypeAlias = Items | Failed | End
 
 
@@ -140,6 +149,8 @@ class Producer:
         elif isinstance(frame, Stop):
             if frame.opening == self.opening:
                 self.opening = None
+        elif isinstance(frame, Widen):
+            self.window = frame.window
         elif frame.opening == self._latest:
             if not self._under_way:
                 raise ProtocolError(f"{frame}, and no frame is under way")
@@ -153,6 +164,11 @@ class Producer:
     def may_send(self) -> bool:
         """Whether a frame of elements may be sent now."""
         return self.opening is not None and (not self._under_way or self.room(0) > 0)
+
+    @property
+    def under_way(self) -> list[int]:
+        """The number of elements in each frame that is not used up."""
+        return [count for count, _ in self._under_way]
 
     @property
     def has_nothing(self) -> bool:

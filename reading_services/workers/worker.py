@@ -25,7 +25,9 @@ from datapipes.sharding import SHARDING_PRIORITIES
 from datapipes.structure import Pipe
 from reading_services.service import graph_from
 from reading_services.worker_info import WorkerInfo
+from reading_services.workers.generators import Generators, opened
 from reading_services.workers.links import ProducerLink
+from reading_services.workers.portable import note_unsendable
 from reading_services.workers.protocol import Open, Producer, ProtocolError, ToProducer, Window
 
 _SHORT, _LONG = 0.0005, 0.002  # seconds that a chunk should take
@@ -143,7 +145,7 @@ class Server:
     """One worker's loop.
 
     ``open_graph`` gives the graph of an epoch, ``failure`` makes an error ready for the link, and ``left`` is called
-    when an opening is over.
+    when an opening is over. ``generators`` are saved with positions.
     """
 
     def __init__(
@@ -154,6 +156,7 @@ class Server:
         pack: Packing,
         failure: Callable[[BaseException], Any],
         left: Callable[[], None] = lambda: None,
+        generators: Generators | None = None,
     ) -> None:
         self._link = link
         self._left = left
@@ -161,6 +164,7 @@ class Server:
         self._producer = Producer(window)
         self._pack = pack
         self._failure = failure
+        self._generators = generators
         self._session: Session | None = None
         self._pace = Pace()
         self._average = 64  # bytes of an element, as far as is known
@@ -192,7 +196,7 @@ class Server:
             self._leave_session()
 
     def _begin(self, order: Order) -> None:
-        self._session = Session(self._open_graph(order), order.run, order.above)
+        self._session = opened(self._open_graph(order), order.run, order.above, self._generators)
         self._pace = Pace()
         self._making = self._looking = 0.0
         for _ in range(order.behind):
@@ -227,8 +231,8 @@ class Server:
         try:
             body, size = self._pack(chunk)
         except Exception as error:
-            error.__traceback__ = None
             if count == 1:
+                note_unsendable(error, chunk[0], self._opened().description)
                 self._fail(error)
                 return False
             return all(self._send([element], look=False) for element in chunk)  # up to the one that it is
@@ -249,7 +253,7 @@ class Server:
             return None
         started = perf_counter()
         try:
-            return session.table()
+            return session.table() if self._generators is None else self._generators.beside(session)
         except UnsavableElement:
             return None
         finally:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils.data import default_collate
+from torch.utils.data import TensorDataset, default_collate
 
 from datapipes import memory, structure
 from datapipes.gathering import gathering
@@ -41,11 +43,20 @@ def tensor_of(length: int) -> Any:
     return torch.arange(3 * length, dtype=torch.float32).view(length, 3)
 
 
+def of_parameters(length: int) -> Any:
+    return TensorDataset(tensor_of(length).requires_grad_())
+
+
+def pairs_of(length: int) -> Any:
+    return TensorDataset(tensor_of(length), torch.arange(length))
+
+
 ROWS: dict[str, Callable[[int], Any]] = {
     "in order": lambda n: SequenceWrapper(tensor_of(n)).to_iter_datapipe(),
     "some": lambda n: SequenceWrapper(tensor_of(n)).to_iter_datapipe(range(0, n, 2)),
     "shuffled": lambda n: SequenceWrapper(tensor_of(n)).shuffle(),
     "shuffled as a stream": lambda n: SequenceWrapper(tensor_of(n)).to_iter_datapipe().shuffle(buffer_size=4),
+    "tensors side by side": lambda n: SequenceWrapper(pairs_of(n)).shuffle(),
     "fetched": lambda n: Fetches(n).to_iter_datapipe().shuffle(),
 }
 
@@ -68,6 +79,8 @@ def is_gathered(pipe: Any) -> bool:
 def equal(one: Any, other: Any) -> bool:
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(equal, one, other))
     return bool(one.dtype == other.dtype and one.equal(other))
 
 
@@ -121,8 +134,9 @@ def plain(length: int) -> IterDataPipe[Any]:
         SequenceWrapper([1, 2, 3]).to_iter_datapipe().batch(2).collate(),
         SequenceWrapper(tensor_of(3)).to_iter_datapipe([2, 0]).batch(2).collate(),
         SequenceWrapper(tensor_of(3).requires_grad_(), deepcopy=False).to_iter_datapipe().batch(2).collate(),
+        SequenceWrapper(of_parameters(3), deepcopy=False).to_iter_datapipe().batch(2).collate(),
     ],
-    ids=str,
+    ids=["mapped", "own function", "tuples", "tolerant", "numbers", "chosen", "learnt", "learnt, side by side"],
 )
 def test_these_are_not(graph: IterDataPipe[Any]) -> None:
     assert not is_gathered(graph)
@@ -172,3 +186,41 @@ def test_what_cannot_lie_there_is_collated_as_usual() -> None:
             memory.collated(uneven)
     finally:
         memory.batches_from(None)
+
+
+def test_the_memory_of_a_large_batch_is_used_again_when_nobody_refers_to_it() -> None:
+    rows = [torch.full((1 << 17,), float(number)) for number in range(4)]
+    first = memory.collated(rows)
+    kept, place = first[1], first.data_ptr()
+    second = memory.collated(rows)
+    assert second.data_ptr() != place  # a row of the first is still in use
+    assert kept.equal(rows[1])
+    del first, kept
+    again = memory.collated(rows[:3])
+    assert again.data_ptr() == place
+    assert again.equal(torch.stack(rows[:3]))
+
+
+def collate_in_a_fork(rows: list[torch.Tensor]) -> None:
+    torch.set_num_threads(1)  # those of the parent are not there
+    memory.collated(rows)
+
+
+def test_a_forked_process_does_not_write_into_the_memory_of_its_parent() -> None:
+    rows = [torch.zeros(1 << 18), torch.zeros(1 << 18)]
+    memory.collated(rows)  # gone at once, and kept for the next
+    child = multiprocessing.get_context("fork").Process(target=collate_in_a_fork, args=([row + 1 for row in rows],))
+    batch = memory.collated(rows)
+    child.start()
+    child.join(30)
+    assert child.exitcode == 0
+    assert not batch.any()
+
+
+def test_threads_do_not_share_the_memory_of_a_batch() -> None:
+    def made(number: int) -> bool:
+        rows = [torch.full((1 << 17,), float(number))] * 2
+        return all(bool((memory.collated(rows) == number).all()) for _ in range(50))
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(made, range(8)))

@@ -27,6 +27,7 @@ from reading_services.workers.protocol import (
     ProtocolError,
     ToConsumer,
     ToProducer,
+    Widen,
     Window,
 )
 
@@ -191,6 +192,16 @@ class TestWindow:
         assert not producer.may_send
         producer.receive(Credit(1))
         assert producer.may_send
+
+    def test_a_window_that_is_widened(self) -> None:
+        producer = opened(Window(items=1, small=0))
+        producer.items(1, 1, None)
+        assert not producer.may_send
+        producer.receive(Widen(Window(items=3, small=0)))
+        producer.items(0, 1, None)
+        producer.items(2, 1, None)
+        assert producer.under_way == [1, 0, 2]
+        assert not producer.may_send
 
     def test_credit_of_an_earlier_opening_is_ignored(self) -> None:
         producer = opened(Window(items=1, small=0))

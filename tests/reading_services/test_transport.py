@@ -175,7 +175,7 @@ def graph(length: int, size: int) -> Pipe:
 
 
 @pytest.mark.parametrize("size", [10, 1000, 20_000])
-@pytest.mark.filterwarnings("ignore:the memory shared with the loader is full")
+@pytest.mark.filterwarnings("ignore:the memory shared with the workers is full")
 def test_what_came_may_be_written_to_and_kept(size: int) -> None:
     service = processes(2, arena_bytes=1 << 22)
     with DataLoader2(graph(300 if size > 1000 else 1000, size), reading_service=service) as loader:

@@ -208,12 +208,18 @@ def test_a_state_of_another_number_of_workers_is_refused(service: Service) -> No
         next(iter(loader))
         state = loader.state_dict()
     for other, said in (
-        (service(3), "workers: saved with 2, and there are 3; use as many"),
-        (None, "does not fit stage 0"),
+        (service(3), "workers: the state was saved with 2 workers, and this loader runs with 3 workers; use as many"),
+        (service(1), "with 2 workers, and this loader runs with 1 worker;"),
+        (None, "workers: the state was saved with 2 workers, and this loader runs without workers; use as many"),
     ):
         loader = DataLoader2(numbers(9).sharding_filter(), reading_service=other)
         with loader, pytest.raises(StateError, match=said):
             loader.load_state_dict(state)
+    at_home: DataLoader2[int] = DataLoader2(numbers(9).sharding_filter())
+    next(iter(at_home))
+    loader = DataLoader2(numbers(9).sharding_filter(), reading_service=service(2))
+    with loader, pytest.raises(StateError, match="saved without workers, and this loader runs with 2 workers"):
+        loader.load_state_dict(at_home.state_dict())
 
 
 WRONG: list[Any] = [None, 1, "x", [], {"turn": [0]}, {"turn": [0, 0], "workers": []}]

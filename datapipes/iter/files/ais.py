@@ -93,9 +93,6 @@ class AISFileLoader(IterDataPipe[tuple[str, StreamWrapper]]):
         self.max_errors = max_errors
         check_policy(self)
 
-    def _open(self, at: Any) -> Any:
-        raise NotImplementedError("a step is opened as part of a loop")
-
     def _step(self) -> Step:
         transfer = self.transfer or DEFAULT
         client = _client(self.url, transfer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 from datapipes.archives.codecs import kind_of
 from datapipes.archives.inflating import inflated
@@ -66,9 +66,6 @@ class Decompressor(IterDataPipe[tuple[str, StreamWrapper]]):
         self.on_error = on_error
         self.max_errors = max_errors
         check_policy(self)
-
-    def _open(self, at: Any) -> NoReturn:
-        raise NotImplementedError("a step is opened as part of a loop")
 
     def _step(self) -> Step:
         limits = Limits(self.max_ratio, self.max_bytes)
@@ -170,9 +167,6 @@ class Bz2FileLoader(IterDataPipe[tuple[str, StreamWrapper]]):
         self.on_error = on_error
         self.max_errors = max_errors
         check_policy(self)
-
-    def _open(self, at: Any) -> NoReturn:
-        raise NotImplementedError("a step is opened as part of a loop")
 
     def _step(self) -> Step:
         limits = Limits(self.max_ratio, self.max_bytes)

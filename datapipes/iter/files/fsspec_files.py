@@ -119,9 +119,6 @@ class FSSpecFileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
         check_policy(self)
         needs(mode in _READING, self, f"Invalid mode {mode!r}: choose one of {', '.join(_READING)}")
 
-    def _open(self, at: Any) -> Any:
-        raise NotImplementedError("a step is opened as part of a loop")
-
     def _step(self) -> Step:
         mode, transfer = _READING[self.mode], self.transfer or DEFAULT
         options, for_open = self.kwargs, dict(self.kwargs_for_open or {})
@@ -171,9 +168,6 @@ class FSSpecSaver(IterDataPipe[str]):
             needs_callable("save_by_fsspec", filepath_fn)
         check_policy(self)
         needs(mode in _WRITING, self, f"Invalid mode {mode!r}: choose one of {', '.join(sorted(_WRITING))}")
-
-    def _open(self, at: Any) -> Any:
-        raise NotImplementedError("a step is opened as part of a loop")
 
     def _step(self) -> Step:
         mode, name_of, transfer = self.mode, self.filepath_fn, self.transfer or DEFAULT

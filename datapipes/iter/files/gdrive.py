@@ -11,8 +11,6 @@ from urllib.parse import urlencode, urljoin, urlsplit
 
 from datapipes.errors import TransferError
 from datapipes.iter.files.http import Opener, WebReader
-from datapipes.on_error import OnError
-from datapipes.pipe import IterDataPipe
 from datapipes.remote.body import BUFFER, Body
 from datapipes.remote.transfer import Transfer
 from datapipes.remote.web import Visit, Web
@@ -32,25 +30,6 @@ class GDriveReader(WebReader):
     """
 
     _fluent: ClassVar[str | None] = "read_from_gdrive"
-
-    def __init__(
-        self,
-        source_datapipe: IterDataPipe[str],
-        *,
-        timeout: float | tuple[float, float] | None = None,
-        skip_on_error: bool = False,
-        transfer: Transfer | None = None,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-        **kwargs: Any,
-    ) -> None:
-        self.source_datapipe = source_datapipe
-        self.timeout = timeout
-        self.skip_on_error = skip_on_error
-        self.transfer = transfer
-        self.on_error, self.max_errors = on_error, max_errors
-        self.kwargs = kwargs
-        self._checked()
 
     def _opener(self) -> Opener:
         return gdrive_opener(self._patience(), self.kwargs)

@@ -54,9 +54,6 @@ class HashChecker(IterDataPipe[tuple[str, Any]]):
         needs(hash_type in HASH_TYPES, self, f"hash_type should be one of {', '.join(HASH_TYPES)}, got {hash_type!r}")
         check_policy(self)
 
-    def _open(self, at: Any) -> Any:
-        raise NotImplementedError("a step is opened as part of a loop")
-
     def _step(self) -> Step:
         return Step("map", self._checked)
 

@@ -26,15 +26,23 @@ Opener = Callable[[str], tuple[str, StreamWrapper]]
 class WebReader(IterDataPipe[tuple[str, StreamWrapper]]):
     """What the readers of URLs have in common: a subclass says in ``_opener`` how one is opened."""
 
-    source_datapipe: IterDataPipe[str]
-    timeout: float | tuple[float, float] | None
-    skip_on_error: bool
-    transfer: Transfer | None
-    on_error: OnError
-    max_errors: int | float | None
-    kwargs: dict[str, Any]
-
-    def _checked(self) -> None:
+    def __init__(
+        self,
+        source_datapipe: IterDataPipe[str],
+        *,
+        timeout: float | tuple[float, float] | None = None,
+        skip_on_error: bool = False,
+        transfer: Transfer | None = None,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.source_datapipe = source_datapipe
+        self.timeout = timeout
+        self.skip_on_error = skip_on_error
+        self.transfer = transfer
+        self.on_error, self.max_errors = on_error, max_errors
+        self.kwargs = kwargs
         needed("requests", "http", str(self._fluent))
         check_policy(self)
         self._patience()
@@ -103,13 +111,15 @@ class HttpReader(WebReader):
         max_errors: int | float | None = None,
         **kwargs: Any,
     ) -> None:
-        self.source_datapipe = source_datapipe
-        self.timeout = timeout
-        self.skip_on_error = skip_on_error
-        self.transfer = transfer
-        self.on_error, self.max_errors = on_error, max_errors
-        self.kwargs = kwargs
-        self._checked()
+        super().__init__(
+            source_datapipe,
+            timeout=timeout,
+            skip_on_error=skip_on_error,
+            transfer=transfer,
+            on_error=on_error,
+            max_errors=max_errors,
+            **kwargs,
+        )
 
     def _opener(self) -> Opener:
         return http_opener(self._patience(), self.kwargs)

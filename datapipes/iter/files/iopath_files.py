@@ -142,9 +142,6 @@ class IoPathFileOpener(WithHandlers, IterDataPipe[tuple[str, StreamWrapper]]):
         needs(mode in ("r", "rb", "rt"), self, f"Invalid mode {mode!r}: choose one of r, rb, rt")
         self._prepare()
 
-    def _open(self, at: Any) -> Any:
-        raise NotImplementedError("a step is opened as part of a loop")
-
     def _step(self) -> Step:
         manager, mode, transfer = self._manager(), self.mode, self._patience()
 
@@ -199,9 +196,6 @@ class IoPathSaver(WithHandlers, IterDataPipe[str]):
         check_policy(self)
         needs(mode in ("w", "wb", "wt"), self, f"Invalid mode {mode!r}: choose one of w, wb, wt")
         self._prepare()
-
-    def _open(self, at: Any) -> Any:
-        raise NotImplementedError("a step is opened as part of a loop")
 
     def _step(self) -> Step:
         manager, mode, name_of, transfer = self._manager(), self.mode, self.filepath_fn, self._patience()

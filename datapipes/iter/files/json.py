@@ -53,9 +53,6 @@ class JsonParser(IterDataPipe[tuple[str, Any]]):
         self.kwargs = kwargs
         check_policy(self)
 
-    def _open(self, at: Any) -> Any:
-        raise NotImplementedError("a step is opened as part of a loop")
-
     def _step(self) -> Step:
         return Step("map", self._parsed)
 

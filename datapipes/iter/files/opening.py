@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from datapipes.checks import given_length, needs
 from datapipes.errors import BadArgumentType
@@ -43,9 +43,6 @@ class FileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
         needs(mode in _MODES, self, f"Invalid mode {mode!r}: choose one of {', '.join(_MODES)}")
         check_policy(self)
         needs(encoding is None or "b" not in mode, self, "a binary file has no encoding; use mode 'r' or 'rt'")
-
-    def _open(self, at: Any) -> Any:
-        raise NotImplementedError("a step is opened as part of a loop")
 
     def _step(self) -> Step:
         mode, encoding = _MODES[self.mode], self.encoding

@@ -66,9 +66,6 @@ class RoutedDecoder(IterDataPipe[tuple[str, Any]]):
             needs_callable("add_handler", handler)
         self.handlers = (*handlers, *self.handlers)
 
-    def _open(self, at: Any) -> NoReturn:
-        raise NotImplementedError("a step is opened as part of a loop")
-
     def _step(self) -> Step:
         return Step("map", self._decoded)
 

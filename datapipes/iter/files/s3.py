@@ -117,9 +117,6 @@ class S3FileLoader(IterDataPipe[tuple[str, StreamWrapper]]):
         check_policy(self)
         _patience(self)
 
-    def _open(self, at: Any) -> Any:
-        raise NotImplementedError("a step is opened as part of a loop")
-
     def _step(self) -> Step:
         region, transfer = self.region, _patience(self)
 

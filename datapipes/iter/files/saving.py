@@ -55,9 +55,6 @@ class Saver(IterDataPipe[str]):
         needs(mode in MODES, self, f"Invalid mode {mode!r}: choose one of {', '.join(MODES)}")
         check_policy(self)
 
-    def _open(self, at: Any) -> Any:
-        raise NotImplementedError("a step is opened as part of a loop")
-
     def _step(self) -> Step:
         mode = writing_mode(self.mode)
 

@@ -98,9 +98,6 @@ class DataFrameTracer(IterDataPipe[Any]):
     def _step(self) -> Step:
         return Step("map", Replay(self._operations, Slot(0)))
 
-    def _open(self, at: Any) -> Any:
-        raise NotImplementedError("a step is opened as part of a loop")
-
     __len__ = same_length
 
 

@@ -11,7 +11,6 @@ import pickle
 import select
 import struct
 import threading
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -51,7 +50,6 @@ class ProducerEnd:
         self._memory = memory
         self._writer: arena.Writer | None = None
         self._ready: select.poll | None = None
-        self._said = False
 
     def send(self, frame: ToConsumer) -> None:
         if isinstance(frame, Items):
@@ -71,8 +69,6 @@ class ProducerEnd:
         copied = [next(rest) if place is None else place for place in places if type(place) is not tuple]
         sizes = [len(data), *(part.nbytes for part in copied)]
         slot = writer.put([memoryview(data), *copied]) if sum(sizes) > _THROUGH_THE_PIPE else None
-        if slot is None and sum(sizes) > _THROUGH_THE_PIPE:
-            self._say_it_is_full()
         places = [place if type(place) is tuple else None for place in places]
         meta = pickle.dumps((replace(frame, body=None), slot, sizes, places), 5)
         head = _HEAD.pack(len(meta)) + meta
@@ -86,15 +82,6 @@ class ProducerEnd:
         if self._writer is None:
             self._writer = arena.Writer(self._memory.fd)
         return self._writer
-
-    def _say_it_is_full(self) -> None:
-        if not self._said:
-            self._said = True
-            warnings.warn(
-                "the memory shared with the loader is full of elements that are still in use, so further ones go "
-                "through a pipe, which is slower; give the reading service more arena_bytes, or keep fewer batches",
-                stacklevel=2,
-            )
 
     def fileno(self) -> int:
         """What becomes readable when a frame has come, or when there will be none."""
@@ -152,6 +139,8 @@ class ConsumerEnd:
         self._elements = elements
         self._memory = memory
         self._reader: arena.Reader | None = None
+        self.overflows = False
+        """Whether elements have come through the pipe because the memory was full."""
 
     def fileno(self) -> int:
         """What becomes readable when a frame has come, or when there will be none."""
@@ -172,6 +161,7 @@ class ConsumerEnd:
         items, slot, sizes, places = pickle.loads(message[_HEAD.size : start])
         lease = self.open_memory().lease
         memory = message[start:] if slot is None else lease(*slot)
+        self.overflows |= slot is None and len(memory) > _THROUGH_THE_PIPE
         own = [None if place is None else lease(*place) for place in places]
         body = _Body(memory, sizes, own, aligned=slot is not None)
         whole: Items = replace(items, body=body)

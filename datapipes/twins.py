@@ -1,0 +1,35 @@
+"""Exceptions taken apart and put together again, without a call of a user's constructor.
+
+A class of a user's may ask for arguments that it does not keep, and pickle would call it with those that it has. What
+an exception is made of is known to the builtin class that it comes from: its arguments and its attributes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+E = TypeVar("E", bound=BaseException)
+
+
+def parts_of(error: E) -> tuple[type[E], Any, tuple[Any, ...], Any]:
+    """The class of an exception, the builtin one that it comes from, its arguments and its attributes."""
+    kind = type(error)
+    builtin: Any = next(base for base in kind.__mro__ if base.__module__ == "builtins")
+    _, arguments, *state = builtin.__reduce__(error)
+    return kind, builtin, arguments, state[0] if state else None
+
+
+def put_together(kind: type[E], builtin: Any, arguments: tuple[Any, ...], state: Any) -> E:
+    """An exception of these parts.
+
+    >>> class Lost(ValueError):
+    ...     def __init__(self, name, place):
+    ...         super().__init__(f"{name} is not at {place}")
+    >>> put_together(*parts_of(Lost("x", 3)))
+    Lost('x is not at 3')
+    """
+    error: E = builtin.__new__(kind, *arguments)
+    builtin.__init__(error, *arguments)
+    if state:
+        builtin.__setstate__(error, state)
+    return error

@@ -1,0 +1,73 @@
+"""The optimiser on the device: torch's mathematics, with the hyper-parameters of the time when it was handed over."""
+
+from __future__ import annotations
+
+import inspect
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD, Adam, AdamW, Optimizer, RMSprop
+
+from reading_services.ipu.errors import Error
+from reading_services.ipu.messages import logger
+from reading_services.ipu.optim import LAMB
+
+_KINDS: tuple[type[Optimizer], ...] = (SGD, AdamW, Adam, RMSprop, LAMB)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """An optimiser as it was at one time: its kind, and the hyper-parameters and parameters of its groups."""
+
+    kind: type[Optimizer]
+    groups: list[dict[str, Any]]
+    host: Optimizer
+    accum_type: torch.dtype | None
+    max_grad_norm: float | None
+    runs_mean: bool
+    """Whether a mean has to be kept while it is summed up: the accumulator is of half precision."""
+
+    @classmethod
+    def of(cls, optimizer: Optimizer) -> Snapshot:
+        """Take it now: later changes of ``param_groups``, by schedulers too, are not seen."""
+        kind = next((kind for kind in _KINDS if isinstance(optimizer, kind)), None)
+        if kind is None:
+            names = ", ".join(each.__name__ for each in _KINDS)
+            raise Error(f"Unsupported optimizer type {type(optimizer).__name__}: a device has {names}")
+        if inspect.unwrap(type(optimizer).step) is not inspect.unwrap(kind.step):
+            name = type(optimizer).__name__
+            logger.warning("%s overrides step(), which is never called: the device computes %s", name, kind.__name__)
+        groups = [
+            {name: value if name == "params" else deepcopy(value) for name, value in group.items()}
+            for group in optimizer.param_groups
+        ]
+        accum_type = getattr(optimizer, "accum_type", None)
+        runs_mean = accum_type == torch.half and not getattr(optimizer, "use_combined_accum", False)
+        return cls(kind, groups, optimizer, accum_type, getattr(optimizer, "max_grad_norm", None), runs_mean)
+
+    def on_device(self, parameters: dict[int, nn.Parameter], before: Optimizer | None) -> Optimizer:
+        """An optimiser over the device's parameters, which are given by the ids of the host's.
+
+        Its state is that of the one before it, else what the host's has gathered. Parameters that are not the model's
+        are left out.
+        """
+        kind: Any = self.kind  # all of them need nothing but parameters
+        made: Optimizer = kind([{"params": [nn.Parameter(torch.empty(0))]}])
+        made.param_groups.clear()
+        for group in self.groups:
+            made.add_param_group(
+                {**group, "params": [parameters[id(p)] for p in group["params"] if id(p) in parameters]}
+            )
+        if before is not None and type(before) is type(made):
+            made.state.update(before.state)
+            return made
+        for parameter, state in self.host.state.items():
+            if id(parameter) in parameters:
+                made.state[parameters[id(parameter)]] = {
+                    name: value.detach().clone() if isinstance(value, Tensor) else deepcopy(value)
+                    for name, value in state.items()
+                }
+        return made

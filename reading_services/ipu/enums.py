@@ -1,0 +1,88 @@
+"""The enums of the IPU side. Their numbers are part of the contract: some options store ``.value``."""
+
+from enum import IntEnum
+
+
+class DataLoaderMode(IntEnum):
+    """How a DataLoader makes its combined batches."""
+
+    Sync = 0
+    """In the loop that asks for them."""
+    Async = 1
+    """Ahead, in a process of their own."""
+    AsyncRebatched = 2
+    """Ahead, and regrouped there, so that what workers have left over is not lost."""
+
+
+class SharingStrategy(IntEnum):
+    """How an asynchronous accessor gets its dataset, and its elements home."""
+
+    SharedMemory = 0
+    FileSystem = 1
+    Fork = 2
+    ForkServer = 3
+
+
+class OutputMode(IntEnum):
+    """Which of the outputs of one step come back to the host."""
+
+    Final = 0
+    """Those of the last micro-batch of each replica."""
+    EveryN = 1
+    """Those of every n-th device iteration."""
+    All = 2
+    """Those of every micro-batch."""
+    Sum = 3
+    """Their sum over the step, for each replica."""
+    Default = 4
+    """Final for training, All for inference."""
+
+
+class ConnectionType(IntEnum):
+    """When a model takes its device."""
+
+    Always = 0
+    OnDemand = 1
+    Never = 2
+
+
+class ReductionType(IntEnum):
+    """How gradients are put together over accumulation steps and replicas."""
+
+    Sum = 0
+    Mean = 1
+    NoReduction = 2
+
+
+class MeanReductionStrategy(IntEnum):
+    """When a mean of gradients is divided."""
+
+    Running = 0
+    Post = 1
+    PostAndLoss = 2
+
+
+class CommGroupType(IntEnum):
+    """Which replicas form a group."""
+
+    All = 0
+    Consecutive = 1
+    """Neighbours: replica r is in group r // size."""
+    Orthogonal = 2
+    """Replicas at equal distances: r is in group r % (number of groups)."""
+    NoGrouping = 3
+
+
+class SyncPattern(IntEnum):
+    """Which IPUs wait for each other; stored only."""
+
+    Full = 0
+    SinglePipeline = 1
+    ReplicaAndLadder = 2
+
+
+class VariableRetrievalMode(IntEnum):
+    """Of which replicas a variable is read; stored only."""
+
+    OnePerGroup = 0
+    AllReplicas = 2

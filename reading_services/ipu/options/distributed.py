@@ -1,0 +1,50 @@
+"""Which of several processes this is."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from reading_services.ipu.options.environment import number
+from reading_services.ipu.options.values import Value, Values
+
+
+class _DistributedOptions(Values):
+    """The number of this process, and of all; known from the start under a launcher that speaks MPI's way."""
+
+    num_distributed_processes = Value(1)
+    distributed_process_id = Value(0)
+    ipuof_configs: Value[dict[str, Any]] = Value({})
+
+    def __init__(self) -> None:
+        super().__init__()
+        _DistributedOptions.setEnvVarNames(self, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK")
+
+    def configureProcessId(self, process_id: int, num_processes: int) -> Self:
+        """Say which process this is, counted from 0, and how many there are.
+
+        >>> from reading_services.ipu import Options
+        >>> Options().Distributed.configureProcessId(1, 4).processId
+        1
+        """
+        return self.set(distributed_process_id=process_id, num_distributed_processes=num_processes)
+
+    def setEnvVarNames(self, var_num_processes: str, var_process_id: str) -> Self:
+        """Take both numbers from environment variables; 1 and 0 where those are not set."""
+        return self.set(
+            num_distributed_processes=number(var_num_processes, 1),
+            distributed_process_id=number(var_process_id, 0),
+        )
+
+    def disable(self) -> Self:
+        """One process, whatever the environment says."""
+        return self.set(num_distributed_processes=1, distributed_process_id=0)
+
+    @property
+    def processId(self) -> int:
+        """Which process this is."""
+        return self.distributed_process_id
+
+    @property
+    def numProcesses(self) -> int:
+        """How many processes there are."""
+        return self.num_distributed_processes

@@ -1,0 +1,249 @@
+"""Options: how a loader makes its batches, and how a model runs them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Self
+
+import torch
+from tqdm import tqdm
+
+from datapipes.errors import BadArgument
+from reading_services.ipu.enums import CommGroupType, ConnectionType, OutputMode, SyncPattern
+from reading_services.ipu.messages import logger
+from reading_services.ipu.options.distributed import _DistributedOptions
+from reading_services.ipu.options.environment import blaming
+from reading_services.ipu.options.files import Files
+from reading_services.ipu.options.locations import _TensorLocationOptions
+from reading_services.ipu.options.popart import _PopartOptions
+from reading_services.ipu.options.precision import _JitOptions, _PrecisionOptions
+from reading_services.ipu.options.stored import Stored
+from reading_services.ipu.options.training import _TrainingOptions
+from reading_services.ipu.options.values import Value, settled
+from reading_services.ipu.strategies import ExecutionStrategy, PipelinedExecution
+
+_PARTS = {
+    "Training": "_training",
+    "Distributed": "_distributed",
+    "TensorLocations": "_tensor_locations",
+    "Precision": "_precision",
+    "Jit": "_jit",
+    "_Popart": "_popart",
+}
+
+
+class Options(Stored, Files):
+    """How a loader makes its batches, and how a model runs them.
+
+    A loader or a model that is given options freezes them; change a ``clone()`` for another one.
+
+    >>> options = Options().deviceIterations(50).replicationFactor(2)
+    >>> options.Training.gradientAccumulation(4).gradient_accumulation
+    4
+    >>> options.device_iterations, options.replication_factor
+    (50, 2)
+    """
+
+    replication_factor = Value(1, at_least=1)
+    input_group_size = Value(1, at_least=1)
+    input_cgt = Value(CommGroupType.Consecutive)
+    device_iterations = Value(1, at_least=1)
+    output_mode = Value(OutputMode.Default.value)
+    output_return_period = Value(1)
+    connection_type = Value(ConnectionType.Always.value)
+    sync_pattern = Value(SyncPattern.Full.value)
+    random_seed: int
+    """Absent until ``randomSeed``."""
+
+    _execution_strategy: ExecutionStrategy
+    _training: _TrainingOptions
+    _distributed: _DistributedOptions
+    _tensor_locations: _TensorLocationOptions
+    _precision: _PrecisionOptions
+    _jit: _JitOptions
+
+    def __init__(self) -> None:
+        super().__init__()
+        popart = _PopartOptions()
+        self.__dict__.update(
+            _popart=popart,
+            _training=_TrainingOptions(popart),
+            _distributed=_DistributedOptions(),
+            _tensor_locations=_TensorLocationOptions(),
+            _precision=_PrecisionOptions(popart),
+            _jit=_JitOptions(),
+            _execution_strategy=PipelinedExecution(),
+        )
+        if folder := os.environ.get("POPTORCH_CACHE_DIR"):
+            self.enableExecutableCaching(folder)
+        if text := os.environ.get("POPTORCH_DEFAULT_OPTIONS"):
+            with blaming("from the environment variable POPTORCH_DEFAULT_OPTIONS"):
+                self.from_json(text)
+
+    @property
+    def Training(self) -> _TrainingOptions:
+        """Accumulation and reduction of gradients."""
+        return self._training
+
+    @property
+    def Distributed(self) -> _DistributedOptions:
+        """Which of several processes this is."""
+        return self._distributed
+
+    @property
+    def TensorLocations(self) -> _TensorLocationOptions:
+        """Where tensors are kept."""
+        return self._tensor_locations
+
+    @property
+    def Precision(self) -> _PrecisionOptions:
+        """Types of intermediate results."""
+        return self._precision
+
+    @property
+    def Jit(self) -> _JitOptions:
+        """Obsolete."""
+        return self._jit
+
+    @property
+    def _Popart(self) -> _PopartOptions:
+        return self._popart
+
+    def deviceIterations(self, device_iterations: int) -> Self:
+        """How many batches the device takes in one step, with a weight update after each when it trains."""
+        return self.set(device_iterations=device_iterations)
+
+    def replicationFactor(self, replication_factor: int) -> Self:
+        """How many copies of the model this process runs, each on rows of its own."""
+        return self.set(replication_factor=replication_factor)
+
+    def inputReplicaGrouping(self, input_group_size: int, input_group_type: CommGroupType) -> Self:
+        """Let groups of replicas share their rows; set ``replicationFactor`` before.
+
+        >>> Options().replicationFactor(4).inputReplicaGrouping(2, CommGroupType.Orthogonal).input_group_size
+        2
+        """
+        self.checkIsFrozen()
+        if input_group_type == CommGroupType.NoGrouping:
+            input_group_size, input_group_type = 1, CommGroupType.Consecutive
+        if input_group_type == CommGroupType.All:
+            raise BadArgument("input_group_type cannot be All; to give all replicas the same rows, group all of them")
+        replicas = self.replication_factor
+        self._check("input_group_size", input_group_size)
+        if input_group_size > replicas:
+            raise BadArgument(
+                f"input_group_size {input_group_size} cannot be larger than the replication factor, which is "
+                f"{replicas} so far; call replicationFactor first"
+            )
+        if replicas % input_group_size:
+            raise BadArgument(
+                f"input_group_size {input_group_size} must be a factor of the replication factor, {replicas}"
+            )
+        return self.set(input_group_size=input_group_size, input_cgt=input_group_type)
+
+    def outputMode(self, output_mode: OutputMode, output_return_period: int | None = None) -> Self:
+        """Which outputs of a step come back; ``EveryN`` takes the number of iterations from one to the next.
+
+        >>> Options().outputMode(OutputMode.EveryN, 5).output_return_period
+        5
+        """
+        self.checkIsFrozen()
+        if not isinstance(output_mode, OutputMode):
+            raise BadArgument(f"the output mode is a poptorch.OutputMode, and not {output_mode!r}")
+        _check_period(output_mode, output_return_period)
+        if output_return_period is not None and output_mode != OutputMode.EveryN:
+            logger.info("output_return_period=%s has no effect with %s", output_return_period, output_mode.name)
+        return self.set(output_mode=output_mode.value, output_return_period=output_return_period or 1)
+
+    def defaultOutputMode(self) -> bool:
+        """Whether no output mode was chosen."""
+        return self.output_mode == OutputMode.Default
+
+    def anchorTensor(
+        self,
+        short_name: str,
+        long_name: str,
+        output_mode: OutputMode | None = None,
+        output_return_period: int = 1,
+    ) -> None:
+        """Keep a tensor of the graph for ``short_name`` (refused when frozen, which PopTorch forgot to)."""
+        self.checkIsFrozen()
+        if output_mode is not None and not isinstance(output_mode, OutputMode):
+            raise BadArgument(f"the output mode is a poptorch.OutputMode, and not {output_mode!r}")
+        _check_period(output_mode, output_return_period)
+        period = output_return_period if output_mode == OutputMode.EveryN else 1
+        self.anchored_tensors[short_name] = [long_name, output_mode is None, output_mode, period]
+
+    def randomSeed(self, random_seed: int) -> Self:
+        """Seed the device, the shuffling of processes that share data, and torch itself, at once."""
+        self.checkIsFrozen()
+        if not isinstance(random_seed, int):
+            raise BadArgument(f"the random seed is an int, and not {random_seed!r}")
+        torch.manual_seed(random_seed)
+        return self.createOrSet(random_seed=random_seed)
+
+    def setExecutionStrategy(self, strategy: ExecutionStrategy) -> Self:
+        """How a model that is cut over several IPUs runs."""
+        self.checkIsFrozen()
+        if not isinstance(strategy, ExecutionStrategy):
+            raise BadArgument(f"a strategy is a PipelinedExecution or a ShardedExecution, and not {strategy!r}")
+        self._execution_strategy = strategy
+        return self
+
+    def connectionType(self, connection_type: ConnectionType) -> Self:
+        """When a model takes its device."""
+        self.checkIsFrozen()
+        if not isinstance(connection_type, ConnectionType):
+            raise BadArgument(f"the connection type is a poptorch.ConnectionType, and not {connection_type!r}")
+        return self.set(connection_type=connection_type.value)
+
+    def syncPattern(self, sync_pattern: SyncPattern) -> Self:
+        """Which IPUs wait for each other."""
+        self.checkIsFrozen()
+        if not isinstance(sync_pattern, SyncPattern):
+            raise BadArgument(f"the sync pattern is a poptorch.SyncPattern, and not {sync_pattern!r}")
+        return self.set(sync_pattern=sync_pattern.value)
+
+    def clone(self) -> Self:
+        """An independent copy, which is not frozen."""
+        return self.__deepcopy__({})
+
+    def toDict(self) -> dict[str, Any]:
+        """Everything that the backend is told, in one flat dictionary."""
+        if self.defaultOutputMode():
+            raise BadArgument("An output mode must be picked before serialisation; call outputMode()")
+        merged = self._execution_strategy.backendOptions()
+        for part in (self._popart.options, self._values, self._training, self._distributed, self._tensor_locations):
+            values = part if isinstance(part, dict) else part.toDict()
+            if shared := sorted(merged.keys() & values.keys()):
+                raise BadArgument(f"Can't merge dictionaries, they have some keys in common: {', '.join(shared)}")
+            merged.update(values)
+        if self._show_compilation_progress_bar:
+            merged["compilation_progress_bar_fn"] = _progress_bar
+        return merged
+
+    def _freeze(self) -> None:
+        for part in _PARTS.values():
+            self.__dict__[part]._freeze()
+        super()._freeze()
+
+    def _unfreeze(self) -> None:
+        for part in _PARTS.values():
+            self.__dict__[part]._unfreeze()
+        super()._unfreeze()
+
+    def _shown(self) -> list[str]:
+        flags = sorted(name for name in self.__dict__ if name not in _PARTS.values())
+        parts = [f"{name}={self.__dict__[part]!r}" for name, part in _PARTS.items()]
+        private = [f"{n}={settled(self.__dict__[n])}" for n in flags if n not in ("_values", "_frozen")]
+        return [*super()._shown(), *private, *parts]
+
+
+_progress_bar: Callable[..., Any] = partial(tqdm, desc="Graph compilation", unit="%")
+
+
+def _check_period(mode: OutputMode | None, period: int | None) -> None:
+    if mode == OutputMode.EveryN and (not isinstance(period, int) or period < 1):
+        raise BadArgument("EveryN must have output_return_period set to valid positive integer")

@@ -1,0 +1,139 @@
+"""Options from files and from JSON.
+
+A line of a file is a call with the leading ``options.`` left out. It is read, not executed: names of options with
+literal arguments, and enums, strategies and the like by the package's name. Nothing else is reached from a file.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Self
+
+from reading_services.ipu import enums
+from reading_services.ipu.errors import ConfigFileError
+from reading_services.ipu.options.environment import blaming
+from reading_services.ipu.options.locations import TensorLocationSettings
+from reading_services.ipu.strategies import AutoStage, Block, PipelinedExecution, ShardedExecution, Stage
+
+_ENUMS = {name: one for name, one in vars(enums).items() if isinstance(one, type) and issubclass(one, Enum)}
+_CLASSES = (AutoStage, Block, PipelinedExecution, ShardedExecution, Stage, TensorLocationSettings)
+_POPTORCH = SimpleNamespace(
+    **_ENUMS,
+    **{one.__name__: one for one in _CLASSES},
+    enums=SimpleNamespace(**_ENUMS),
+    options=SimpleNamespace(TensorLocationSettings=TensorLocationSettings),
+)
+"""What a line finds under the package's name."""
+_READ = (
+    *(ast.Expression, ast.Call, ast.keyword, ast.Attribute, ast.Name, ast.Constant, ast.expr_context),
+    *(ast.List, ast.Tuple, ast.Set, ast.Dict, ast.UnaryOp, ast.USub, ast.UAdd),
+)
+
+
+class Files:
+    """The part of Options that reads files and JSON."""
+
+    def loadFromFile(self, filepath: str) -> Self:
+        """Call what the lines of a file say, in their order; blank lines and ``#`` comments are passed over.
+
+        ``deviceIterations(4)`` is such a line, or ``setExecutionStrategy(poptorch.ShardedExecution())``.
+        """
+        path = Path(filepath)
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+        kept = [line for line in lines if line and not line.startswith("#")]
+        calls = [_read(line, number, path.name) for number, line in enumerate(kept, 1)]
+        for line, call in zip(kept, calls, strict=True):
+            with blaming(f"in {path.name}: options.{line}"):
+                _Reader(self).value(call)
+        return self
+
+    def from_json(self, string: str) -> Self:
+        """Call what a JSON object says: the name of each method with its argument, or a list of them.
+
+        >>> from reading_services.ipu import Options
+        >>> Options().from_json('{"Training.gradientAccumulation": 4, "outputMode": "OutputMode.All"}').output_mode
+        2
+        """
+        for accessor, value in json.loads(string).items():
+            called: Any = self
+            for name in accessor.split("."):
+                called = _public(called, name)
+            called(*map(_with_enum, value if isinstance(value, list) else [value]))
+        return self
+
+
+def _with_enum(value: Any) -> Any:
+    """The member of an enum that is meant by its name, or the value as it is."""
+    kind, _, member = value.partition(".") if isinstance(value, str) else ("", "", "")
+    return getattr(_ENUMS[kind], member) if member and kind in _ENUMS else value
+
+
+def _read(line: str, number: int, name: str) -> ast.expr:
+    """The expression that a line is, once it is known to consist of names, calls and literals."""
+    shown = f"\n> options.{line}"
+    try:
+        tree = ast.parse(f"options.{line}", name, "eval")
+    except SyntaxError as error:
+        raise ConfigFileError(f"SyntaxError at line {number} of {name}: {error.msg}{shown}") from None
+    for node in ast.walk(tree):
+        unpacks = (isinstance(node, ast.keyword) and node.arg is None) or (
+            isinstance(node, ast.Dict) and None in node.keys
+        )
+        if unpacks or not isinstance(node, _READ):
+            raise ConfigFileError(
+                f"line {number} of {name}: {type(node).__name__} is not read from a file; a line is the call of an "
+                f"option with literals, enums and strategies as its arguments{shown}"
+            )
+    return tree.body
+
+
+def _public(owner: Any, name: str) -> Any:
+    """An attribute of the options, or of what may be named in their arguments; no other object is looked into."""
+    house = enums.__name__.rpartition(".")[0]
+    kind = owner if isinstance(owner, type) else type(owner)
+    ours = kind is SimpleNamespace or any(base.__module__.startswith(f"{house}.") for base in kind.__mro__)
+    if not ours or (name.startswith("_") and name != "_Popart") or not hasattr(owner, name):
+        raise AttributeError(f"Invalid attribute {name}.")
+    return getattr(owner, name)
+
+
+class _Reader:
+    """What the expression of one line stands for."""
+
+    def __init__(self, options: Files) -> None:
+        self._options = options
+
+    def value(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Name(id="options"):
+                return self._options
+            case ast.Name(id="poptorch"):
+                return _POPTORCH
+            case ast.Name(id=name):
+                raise NameError(f"name {name!r} is not defined; a file knows options and poptorch", name=name)
+            case ast.Attribute(value=owner, attr=name):
+                return _public(self.value(owner), name)
+            case ast.Call(func=func, args=args, keywords=keywords):
+                named = {word.arg: self.value(word.value) for word in keywords if word.arg}
+                return self.value(func)(*self._each(args), **named)
+            case ast.List(elts=elements):
+                return list(self._each(elements))
+            case ast.Tuple(elts=elements):
+                return tuple(self._each(elements))
+            case ast.Set(elts=elements):
+                return set(self._each(elements))
+            case ast.Dict(keys=keys, values=values):
+                return {self.value(k): self.value(v) for k, v in zip(keys, values, strict=True) if k}
+            case ast.UnaryOp(op=op, operand=operand):
+                return -self.value(operand) if isinstance(op, ast.USub) else +self.value(operand)
+            case ast.Constant(value=value):
+                return value
+        raise ConfigFileError(f"{ast.unparse(node)} is not read from a file")  # see _READ
+
+    def _each(self, nodes: list[ast.expr]) -> Iterator[Any]:
+        return map(self.value, nodes)

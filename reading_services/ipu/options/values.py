@@ -1,0 +1,170 @@
+"""Named values that know their type and can be frozen: what all parts of the options are made of.
+
+A class declares its values as a table of ``Value(default)``. A value is of its default's type (a bool passes for an
+int), and nothing changes once the object is frozen. Names that are not declared can be added by ``createOrSet`` only.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from copy import deepcopy
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+
+from datapipes.errors import BadArgument
+
+T = TypeVar("T")
+
+
+class Value(Generic[T]):
+    """One declared value: its default, which says its type, and the least that it may be."""
+
+    def __init__(self, default: T, at_least: int | None = None) -> None:
+        self.default = default
+        self.at_least = at_least
+
+    def __set_name__(self, owner: type[Values], name: str) -> None:
+        self.name = name
+        owner._declared = {**owner._declared, name: self}
+
+    @overload
+    def __get__(self, values: None, owner: type[Values]) -> Value[T]: ...
+    @overload
+    def __get__(self, values: Values, owner: type[Values]) -> T: ...
+    def __get__(self, values: Values | None, owner: type[Values]) -> Value[T] | T:
+        if values is None:
+            return self
+        found: T = values._value(self.name)
+        return found
+
+    def __set__(self, values: Values, value: T) -> None:
+        values.set(**{self.name: value})
+
+
+class Values:
+    """Named values; the methods that change them return the object, so that calls can be chained."""
+
+    _values: dict[str, Any]
+    _frozen: bool
+    _declared: dict[str, Value[Any]] = {}  # noqa: RUF012 - never changed: each class that declares more makes its own
+
+    def __init__(self) -> None:
+        # Private attributes are made past __setattr__, which lets none be added later.
+        values = {name: deepcopy(value.default) for name, value in self._declared.items()}
+        self.__dict__.update(_values=values, _frozen=False)
+
+    def set(self, **values: Any) -> Self:
+        """Set values by their names; each has to be there already, and to be of the same type."""
+        self.checkIsFrozen()
+        for name, value in values.items():
+            if name not in self._values:
+                known = ", ".join(self._names())
+                raise BadArgument(f"Invalid option {name}, valid options are {known}{self._hint(name)}")
+            self._check(name, value)
+        self._values.update(values)
+        return self
+
+    def createOrSet(self, **values: Any) -> Self:
+        """Add values that are not among the declared ones; those that are there already are set."""
+        self.checkIsFrozen()
+        self.set(**{name: value for name, value in values.items() if name in self._values})
+        self._values.update(values)
+        return self
+
+    def deleteIfExists(self, name: str) -> Self:
+        """Take a value away, if it is there (refused when frozen, which PopTorch forgot to)."""
+        self.checkIsFrozen()
+        self._values.pop(name, None)
+        return self
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a value of this name."""
+        return name in self._values
+
+    def checkIsFrozen(self) -> None:
+        """Raise if the values can no longer be changed."""
+        if self._frozen:
+            raise AttributeError(
+                "Can't modify frozen Options: a DataLoader or a model is using them. Set them before, or change a "
+                "clone() and give that to a new one"
+            )
+
+    def toDict(self) -> dict[str, Any]:
+        """The values by their names."""
+        return dict(self._values)
+
+    def _check(self, name: str, value: object) -> None:
+        declared = self._declared.get(name)
+        kind = type(declared.default if declared else self._values[name])
+        if not isinstance(value, kind):
+            raise BadArgument(f"Unexpected type {type(value)} for option {name}. Expected {kind}")
+        if declared and declared.at_least is not None and value < declared.at_least:
+            raise BadArgument(f"{name} has to be {declared.at_least} or more, and not {value}")
+
+    def _value(self, name: str) -> Any:
+        if name not in self._values:
+            raise AttributeError(f"Invalid attribute {name}.{self._hint(name)}")
+        return self._values[name]
+
+    def _hint(self, name: str) -> str:
+        """What whoever wrote an unknown name may have meant."""
+        first, *rest = name.split("_")
+        method = first + "".join(word.title() for word in rest)
+        return f" (call {method}() to set it)" if callable(getattr(type(self), method, None)) else ""
+
+    def _names(self) -> list[str]:
+        """Declared names in their order, then the others in the alphabet's, whatever order they were added in."""
+        return [n for n in self._declared if n in self._values] + sorted(self._values.keys() - self._declared.keys())
+
+    def _freeze(self) -> None:
+        self._frozen = True
+
+    def _unfreeze(self) -> None:
+        self._frozen = False
+
+    def __call__(self, name: str) -> Any:
+        return self._value(name)
+
+    if not TYPE_CHECKING:  # what a type checker does not know is a slip
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(f"Invalid private attribute {name}.")
+            return self._value(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_"):
+            if not hasattr(self, name):
+                raise AttributeError(f"Invalid private attribute {name}.")
+            object.__setattr__(self, name, value)
+        elif isinstance(getattr(type(self), name, None), property):
+            raise AttributeError(f"{name} cannot be replaced; call its methods")
+        else:
+            self.set(**{name: value})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """An independent copy, which is not frozen."""
+        copied = type(self).__new__(type(self))
+        memo[id(self)] = copied
+        copied.__dict__.update(deepcopy(self.__dict__, memo), _frozen=False)
+        return copied
+
+    def _shown(self) -> list[str]:
+        return [f"{name}={settled(self._values[name])}" for name in self._names()]
+
+    @reprlib.recursive_repr()
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self._shown())})"
+
+
+def settled(value: object) -> str:
+    """A repr that is the same for equal values: dictionaries in the order of their keys, enums by their names."""
+    match value:
+        case Enum():
+            return f"{type(value).__name__}.{value.name}"
+        case dict():
+            items = sorted((settled(key), settled(one)) for key, one in value.items())
+            return "{" + ", ".join(f"{key}: {one}" for key, one in items) + "}"
+        case list():
+            return "[" + ", ".join(map(settled, value)) + "]"
+    return repr(value)

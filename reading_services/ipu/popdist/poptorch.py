@@ -1,0 +1,77 @@
+"""Options for instances that poprun started: what the launcher decides is set, and cannot be set otherwise."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, Self
+
+from reading_services.ipu import options, popdist
+from reading_services.ipu.options.distributed import _DistributedOptions
+
+__all__ = ["Options"]
+
+
+def _refuse(method: str) -> NoReturn:
+    raise RuntimeError(f"Cannot call {method} with popdist.poptorch.Options: the launcher decides it")
+
+
+class Options(options.Options):
+    """``poptorch.Options`` with this instance's own number of replicas, its number, and how many instances there are.
+
+    Nothing is seeded: a loader that shuffles needs ``randomSeed`` with the same number in all instances.
+
+    >>> options = Options()
+    >>> options.replication_factor, options.Distributed.numProcesses
+    (1, 1)
+    """
+
+    _ipus_per_replica: int
+
+    def __init__(self, ipus_per_replica: int | None = None) -> None:
+        super().__init__()
+        launched = popdist.getNumIpusPerReplica()
+        if ipus_per_replica is not None and popdist.isPopdistEnvSet() and ipus_per_replica != launched:
+            raise RuntimeError(
+                f"ipus_per_replica is {ipus_per_replica} here, and {launched} for the launcher: give poprun "
+                f"--ipus-per-replica {ipus_per_replica}, or leave it out here"
+            )
+        self.__dict__["_ipus_per_replica"] = launched if ipus_per_replica is None else ipus_per_replica
+        super().set(replication_factor=popdist.getNumLocalReplicas())
+        self.Distributed.set(
+            num_distributed_processes=popdist.getNumInstances(), distributed_process_id=popdist.getInstanceIndex()
+        )
+        self.Distributed.__class__ = _Distributed
+
+    @property
+    def ipus_per_replica(self) -> int:
+        """IPUs that each replica takes."""
+        return self._ipus_per_replica
+
+    def set(self, **values: Any) -> Self:
+        """Set values by their names; the number of replicas is not among those that can be set."""
+        if "replication_factor" in values:
+            _refuse("replicationFactor")
+        return super().set(**values)
+
+    def replicationFactor(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refused: poprun's ``--num-replicas`` and ``--num-instances`` decide it."""
+        _refuse("replicationFactor")
+
+    def useIpuId(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refused: each instance has its own device."""
+        _refuse("useIpuId")
+
+
+class _Distributed(_DistributedOptions):
+    """Which instance this is, as the launcher says."""
+
+    def disable(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refused."""
+        _refuse("Distributed.disable")
+
+    def setEnvVarNames(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refused."""
+        _refuse("Distributed.setEnvVarNames")
+
+    def configureProcessId(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refused."""
+        _refuse("Distributed.configureProcessId")

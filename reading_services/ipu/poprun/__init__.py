@@ -1,0 +1,1 @@
+"""The command ``poprun``, which starts several instances of a program: ``poprun --num-instances 2 python train.py``."""

@@ -1,0 +1,182 @@
+"""The command line of poprun: options up to the first word that is none, then the program and what belongs to it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
+from pathlib import Path
+
+_IGNORED = {
+    "--num-ilds": "1",
+    "--vipu-server-host": "localhost",
+    "--vipu-server-port": "8090",
+    "--vipu-server-timeout": "120",
+    "--vipu-partition": None,
+    "--update-partition": "0",
+    "--reset-partition": "0",
+    "--remove-partition": "1",
+    "--vipu-cluster": None,
+    "--vipu-allocation": None,
+    "--numa-aware": "0",
+    "--offline-mode": "yes",
+    "--allow-run-as-root": "0",
+}
+"""What only hardware or MPI has a use for, and its defaults."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be started."""
+
+    command: Sequence[str]
+    replicas: int = 1
+    instances: int = 1
+    ipus_per_replica: int = 1
+    shown: int | None = None
+    """The only instance whose output is shown; None shows all."""
+    cache: str | None = None
+    variables: dict[str, str] = field(default_factory=dict)
+    """What ``-x NAME=VALUE`` gives all instances."""
+    topology: bool = False
+    verbosity: int = 0
+
+    @property
+    def replicas_of_each(self) -> int:
+        """Replicas of one instance."""
+        return self.replicas // self.instances
+
+
+def parse(words: Sequence[str]) -> Plan:
+    """The plan that a command line stands for; a wrong one ends the program with status 2, before anything starts."""
+    parser = _parser()
+    given, command = _split(parser, words)
+    found = parser.parse_args(given)
+    try:
+        if found.import_config is not None:  # what comes later wins, so the command line does
+            found = parser.parse_args([*_imported(Path(found.import_config)), *given])
+        if found.export_config is not None:
+            _export(Path(found.export_config), given, found.overwrite_config)
+    except (OSError, ValueError) as error:
+        parser.error(f"a file of options: {error}")
+    if not command:
+        parser.error("there is no program to start")
+    if strange := [host for host in found.host if host not in _names_of_this_host()]:
+        parser.error(f"instances are started on this host only, and not on {', '.join(strange)}: leave --host out")
+    if found.num_replicas % found.num_instances:
+        parser.exit(
+            1,
+            f"Error: the number of replicas ({found.num_replicas}) must be divisible by the number of instances "
+            f"({found.num_instances})\n",
+        )
+    if (shown := found.only_output_from_instance) is not None and shown >= found.num_instances:
+        parser.error(f"there is no instance {shown}: the {found.num_instances} instances are counted from 0")
+    return Plan(
+        command=command,
+        replicas=found.num_replicas,
+        instances=found.num_instances,
+        ipus_per_replica=found.ipus_per_replica,
+        shown=shown,
+        cache=found.executable_cache_path,
+        variables=_exported(found.mpi_global_args) | _exported(found.mpi_local_args),
+        topology=found.print_topology,
+        verbosity=2 if found.vv else int(found.verbose),
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "poprun",
+        usage="poprun [options] program [program arguments]",
+        description="Start several instances of a program, each of which has its part of the replicas.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--num-replicas", type=_count, default=1, metavar="N", help="replicas of all instances together")
+    add("--num-instances", type=_count, default=1, metavar="N", help="processes, which share them evenly")
+    add("--ipus-per-replica", type=_count, default=1, metavar="N", help="recorded for the program")
+    add("--only-output-from-instance", type=_index, metavar="N", help="show what this one prints, errors included")
+    add("--print-topology", type=_yes, default=False, metavar="yes", help="show who has which replicas, then start")
+    add("--executable-cache-path", metavar="DIR", help="where the instances keep compiled models")
+    add("-H", "--host", type=_hosts, default=[], metavar="NAME", help="this host; others are refused")
+    for name in ("--mpi-global-args", "--mpi-local-args"):
+        add(name, type=shlex.split, default=[], metavar="STR", help="only -x NAME=VALUE: a variable for all instances")
+    add("--import-config", metavar="FILE", help="options from a JSON list; those of the command line win")
+    add("--export-config", metavar="FILE", help="write the options of the command line to such a file")
+    add("--overwrite-config", type=_yes, default=False, metavar="yes", help="also if there is one already")
+    add("-v", "--verbose", action="store_true", help="tell what is done")
+    add("-vv", "--vv", action="store_true", help="tell more of it")
+    add("--version", action="version", version=f"poprun of loader2 {_version()}")
+    for name, value in _IGNORED.items():
+        add(name, default=value, metavar="X", help="ignored")
+    return parser
+
+
+def _split(parser: argparse.ArgumentParser, words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The options, each in one word with its value (which may look like an option), and the rest."""
+    valued = {name for action in parser._actions if action.nargs is None for name in action.option_strings}
+    given: list[str] = []
+    rest = list(words)
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        word = rest.pop(0)
+        if word == "--":
+            break
+        given.append(f"{word}={rest.pop(0)}" if word in valued and rest else word)
+    return given, rest
+
+
+def _imported(path: Path) -> list[str]:
+    words: list[str] = json.loads(path.read_text(encoding="utf-8"))
+    return words
+
+
+def _export(path: Path, given: Sequence[str], overwrite: bool) -> None:
+    kept = [word for word in given if not word.partition("=")[0].endswith("-config")]
+    with path.open("w" if overwrite else "x", encoding="utf-8") as file:
+        json.dump(kept, file, indent=2)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+    return int(text)
+
+
+def _index(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 on")
+    return int(text)
+
+
+def _yes(text: str) -> bool:
+    answers = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+    if text.lower() not in answers:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither yes nor no")
+    return answers[text.lower()]
+
+
+def _hosts(text: str) -> list[str]:
+    return [name.partition(":")[0] for name in text.split(",")]
+
+
+def _names_of_this_host() -> set[str]:
+    name = socket.gethostname()
+    return {"localhost", "127.0.0.1", "::1", name, name.partition(".")[0]}
+
+
+def _exported(words: Sequence[str]) -> dict[str, str]:
+    """The variables that MPI's ``-x NAME=VALUE`` hands to the instances; ``-x NAME`` names one that they have."""
+    pairs = [word.partition("=") for flag, word in pairwise(words) if flag == "-x"]
+    return {name: value for name, equals, value in pairs if equals}
+
+
+def _version() -> str:
+    try:
+        return version("loader2")
+    except PackageNotFoundError:  # run from the sources
+        return "(not installed)"

@@ -1,0 +1,182 @@
+"""poprun: start the instances, hand on their output and the signals that come, and end when they have ended.
+
+It is written on plain processes. torch's elastic agent looks every tenth of a second whether a process has ended or its
+log file has grown, takes half a line for a line, and passes no exit status through; MPI need not be installed.
+
+What it keeps true: it waits for events only (a signal, an instance's end, the end of output), and each wait after a
+failure or a signal has an end, because those who do not leave within the grace time are killed. Its status is 0 if all
+instances' are, else that of the first one that failed, 128 + n for a death by signal n.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from time import monotonic
+
+from reading_services.ipu.poprun.arguments import Plan, parse
+from reading_services.ipu.poprun.group import FORWARDED, Group
+from reading_services.ipu.poprun.output import Carrier
+from reading_services.ipu.poprun.variables import topology, variables
+
+GRACE = 10.0
+"""Seconds that instances have to leave after they were told to."""
+_LAST_WORDS = 1.0
+"""Seconds at least for what they said last to be written."""
+_DONE = 0
+"""The byte that the carrier of output sends at its end; the others are numbers of signals."""
+
+
+def main(words: Sequence[str] | None = None, grace: float = GRACE) -> int:
+    """The command: returns the status to exit with."""
+    plan = parse(sys.argv[1:] if words is None else words)
+    if plan.topology:
+        sys.stdout.write(topology(plan))
+        sys.stdout.flush()
+    with _events() as (events, notify):
+        return _Launch(plan, grace, events, notify).run()
+
+
+@contextmanager
+def _events() -> Iterator[tuple[int, int]]:
+    """A pipe that a byte is written to for each signal that comes: its number."""
+    reads, writes = os.pipe()
+    for end in (reads, writes):
+        os.set_blocking(end, False)
+    kept = {number: signal.getsignal(number) for number in (*FORWARDED, signal.SIGCHLD)}
+    before = signal.set_wakeup_fd(writes, warn_on_full_buffer=False)
+    try:
+        for number, handler in kept.items():
+            if handler != signal.SIG_IGN or number == signal.SIGCHLD:  # what nohup ignores stays ignored
+                signal.signal(number, lambda *_: None)
+        yield reads, writes
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(before)
+
+
+class _Launch:
+    """One run of all instances."""
+
+    def __init__(self, plan: Plan, grace: float, events: int, notify: int) -> None:
+        self._plan = plan
+        self._grace = grace
+        self._events = events
+        self._notify = notify
+        self._carrier = Carrier()
+        self._running: dict[int, subprocess.Popen[bytes]] = {}
+        self._status = 0
+        self._was_signalled = False
+        self._until: float | None = None
+        """When those who were told to leave are killed; None as long as nobody was told."""
+
+    def run(self) -> int:
+        group = Group()
+        meeting = os.memfd_create("rendezvous")  # where the instances find each other; gone with the launcher
+        try:
+            try:
+                for number in range(self._plan.instances):
+                    self._start(group, number, f"file:///proc/{os.getpid()}/fd/{meeting}")
+            except OSError as error:
+                self._carrier.say(f"Error: {self._plan.command[0]} cannot be started: {error.strerror}")
+                self._status = 127 if isinstance(error, FileNotFoundError) else 126
+            self._carrier.start(self._notify)
+            if self._status == 0:
+                self._wait_for_instances(group)
+        finally:
+            group.end()
+            for process in self._running.values():
+                process.wait()
+            os.close(meeting)
+        self._carrier.finish()
+        self._wait_for_output()
+        return self._status
+
+    def _start(self, group: Group, number: int, rendezvous: str) -> None:
+        hidden = self._plan.shown not in (None, number)
+        pipes = {
+            name: subprocess.DEVNULL if hidden else self._carrier.pipe(f"[1,{number}]<{name}>:", sink)
+            for name, sink in (("stdout", 1), ("stderr", 2))
+        }
+        env = variables(self._plan, number, rendezvous)
+        told = " ".join(f"{name}={value}" for name, value in env.items() if os.environ.get(name) != value)
+        self._log("D", f"instance {number} is told {told}")
+        # One instance reads what the launcher is given; not a terminal, from which only the foreground may read.
+        stdin = None if number == 0 and not os.isatty(0) else subprocess.DEVNULL
+        try:
+            self._running[number] = group.start(self._plan.command, env, stdin, pipes["stdout"], pipes["stderr"])
+        finally:
+            for pipe in pipes.values():
+                if pipe >= 0:
+                    os.close(pipe)
+        self._log("I", f"instance {number} is process {self._running[number].pid}")
+
+    def _wait_for_instances(self, group: Group) -> None:
+        with selectors.DefaultSelector() as events:
+            events.register(self._events, selectors.EVENT_READ)
+            self._look_who_ended(group)
+            killed = False
+            while self._running:
+                left = None if self._until is None or killed else self._until - monotonic()
+                if left is not None and left <= 0:
+                    self._log("I", f"instances {', '.join(map(str, self._running))} did not leave, and are killed")
+                    group.signal(signal.SIGKILL)
+                    killed, left = True, None
+                if not events.select(left):
+                    continue
+                for number in set(os.read(self._events, 4096)) & set(FORWARDED):
+                    self._forward(group, signal.Signals(number))
+                self._look_who_ended(group)
+
+    def _forward(self, group: Group, number: signal.Signals) -> None:
+        """Hand a signal on to all instances; the second one gives them no more time."""
+        self._log("I", f"{number.name} is forwarded to all instances")
+        group.signal(number)
+        self._was_signalled = True
+        self._until = monotonic() + (self._grace if self._until is None else 0)
+        self._status = 128 + number
+
+    def _look_who_ended(self, group: Group) -> None:
+        for number, process in list(self._running.items()):
+            if (code := process.poll()) is None:
+                continue
+            del self._running[number]
+            self._log("I", f"instance {number} ended with {code}")
+            if code != 0 and self._until is None and self._status == 0:
+                self._status = code if code > 0 else 128 - code
+                how = f"ended with status {code}" if code > 0 else f"was killed by {_name_of(-code)}"
+                others = "; the others are terminated" if self._running else ""
+                self._carrier.say(f"Error: instance {number} (process {process.pid}) {how}{others}")
+                group.signal(signal.SIGTERM)
+                self._until = monotonic() + self._grace
+
+    def _wait_for_output(self) -> None:
+        """Until all output is written; a launcher that was told to leave is not kept by a reader who does not read."""
+        with selectors.DefaultSelector() as events:
+            events.register(self._events, selectors.EVENT_READ)
+            until = max(self._until or 0.0, monotonic() + _LAST_WORDS)
+            while events.select(until - monotonic() if self._was_signalled else None):
+                came = set(os.read(self._events, 4096))
+                if stop := came & set(FORWARDED):
+                    self._status = 128 + min(stop)
+                if stop or _DONE in came:
+                    return
+
+    def _log(self, level: str, text: str) -> None:
+        if self._plan.verbosity >= (2 if level == "D" else 1):
+            time = datetime.now().strftime("%H:%M:%S.%f")[:-3]
+            self._carrier.say(f"{time} {os.getpid()} POPRUN [{level}] {text}")
+
+
+def _name_of(number: int) -> str:
+    try:
+        return f"{signal.Signals(number).name} (signal {number})"
+    except ValueError:  # a real-time signal
+        return f"signal {number}"

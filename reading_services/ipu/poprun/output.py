@@ -1,0 +1,122 @@
+"""What instances print, carried to the launcher's own output: whole lines, each with its instance's prefix.
+
+One thread reads all pipes and writes, so lines are never mixed, and a reader of the launcher's output that is slow
+slows the instances down. It waits for the pipes, and for the word that all instances have ended; what is in the pipes
+by then is still written, and a last line without an end is given one.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import threading
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+
+_CHUNK = 1 << 16
+_FULL_PIPE = 1 << 20  # the most that a pipe can be made to hold
+_LONGEST = 1 << 24
+"""A line that is longer than this is cut in two, so that what never ends a line does not fill the memory."""
+
+
+class Carrier:
+    """The thread that carries output, and the launcher's own messages between it."""
+
+    def __init__(self) -> None:
+        self._pipes = selectors.DefaultSelector()
+        self._begun: dict[int, bytes] = {}
+        self._messages: SimpleQueue[str] = SimpleQueue()
+        self._wakes, self._wake = os.pipe()
+        self._pipes.register(self._wakes, selectors.EVENT_READ)
+        self._thread = threading.Thread(target=self._run, name="poprun output", daemon=True)
+        self._when_done = -1
+
+    def pipe(self, prefix: str, sink: int) -> int:
+        """A descriptor to write to; whole lines come out of ``sink`` with the prefix. Before ``start`` only."""
+        reads, writes = os.pipe()
+        os.set_blocking(reads, False)
+        self._begun[reads] = b""
+        self._pipes.register(reads, selectors.EVENT_READ, (prefix.encode(), sink))
+        return writes
+
+    def start(self, when_done: int) -> None:
+        """Start carrying; a byte is written to ``when_done`` at the end."""
+        self._when_done = when_done
+        self._thread.start()
+
+    def say(self, message: str) -> None:
+        """A line of the launcher's own, on its standard error."""
+        self._messages.put(message)
+        os.write(self._wake, b"m")
+
+    def finish(self) -> None:
+        """Carry what is there, and end."""
+        os.write(self._wake, b"e")
+
+    def _run(self) -> None:
+        try:
+            self._carry_until_the_end()
+        finally:
+            self._pipes.close()
+            os.close(self._wakes)
+            os.close(self._wake)
+            os.write(self._when_done, b"\0")
+
+    def _carry_until_the_end(self) -> None:
+        ended = False
+        while not ended:
+            for key, _ in self._pipes.select():
+                if key.fd == self._wakes:
+                    ended = b"e" in os.read(self._wakes, _CHUNK)
+                else:
+                    self._carry(key)
+            self._tell()
+        for key in list(self._pipes.get_map().values()):
+            for _ in range(_FULL_PIPE // _CHUNK):
+                if key.fd not in self._begun or not self._carry(key):
+                    break
+            if key.fd in self._begun:  # somebody who left the instances' group still holds the other end
+                self._close(key)
+
+    def _carry(self, key: selectors.SelectorKey) -> bool:
+        """Write the lines of a pipe that are complete; False when there is nothing to be read now."""
+        try:
+            data = os.read(key.fd, _CHUNK)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._close(key)
+            return False
+        whole, ended, rest = (self._begun[key.fd] + data).rpartition(b"\n")
+        if len(rest) > _LONGEST:
+            whole, ended, rest = whole + ended + rest, b"\n", b""
+        self._begun[key.fd] = rest
+        if ended:
+            self._write(key, whole)
+        return True
+
+    def _close(self, key: selectors.SelectorKey) -> None:
+        if rest := self._begun.pop(key.fd, b""):
+            self._write(key, rest)
+        with suppress(KeyError):  # closed by _write, because nobody reads any more
+            self._pipes.unregister(key.fd)
+            os.close(key.fd)
+
+    def _write(self, key: selectors.SelectorKey, lines: bytes) -> None:
+        prefix, sink = key.data
+        try:
+            _write_all(sink, prefix + lines.replace(b"\n", b"\n" + prefix) + b"\n")
+        except OSError:  # nobody reads the launcher's output any more: the instance is told so in the same way
+            self._begun.pop(key.fd, None)
+            self._close(key)
+
+    def _tell(self) -> None:
+        with suppress(Empty, OSError):
+            while True:
+                _write_all(2, (self._messages.get_nowait() + "\n").encode())
+
+
+def _write_all(sink: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(sink, rest) :]

@@ -1,0 +1,100 @@
+"""The generators of random numbers that belong to nobody: those of ``random``, ``numpy.random`` and torch.
+
+In a process of its own a worker seeds them for each epoch, so that functions which draw from them can be repeated. Once
+something was drawn, the worker's positions say where the generators are, beside where the stages are: an epoch that is
+resumed, or goes on behind an error, draws what it would have drawn. A graph with a class that is replayed draws all of
+that again, from the start of the epoch. Threads share these generators, and leave them alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import sys
+from typing import Any, Final
+
+import torch
+
+from datapipes.cells import Table
+from datapipes.elements import pack, unpack
+from datapipes.errors import StateError
+from datapipes.replaying import Replayed
+from datapipes.seeds import Run
+from datapipes.session import Session
+from datapipes.structure import Pipe
+
+PLACE: Final = -1
+"""Where positions of a worker have the generators: at no stage's place."""
+
+_WHAT: Final = "the global generators of random numbers"
+
+
+def seed_all(seed: int) -> None:
+    """Seed the three generators; numpy's if there is a numpy, which torch imports."""
+    random.seed(seed)
+    torch.manual_seed(seed)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed(seed % 2**32)
+
+
+class Generators:
+    """The three generators of this process."""
+
+    def __init__(self) -> None:
+        self._fresh: list[Any] = []
+        self._drawn = False
+
+    def seed(self, seed: int) -> None:
+        """Begin an epoch."""
+        seed_all(seed)
+        self._fresh, self._drawn = _now(), False
+
+    def beside(self, session: Session) -> Table:
+        """The position of a session, and of the generators if anybody has drawn from them."""
+        table = session.table()
+        if any(isinstance(cell, Replayed) for cell in session.cells.values()):
+            return table
+        now = _now()
+        self._drawn = self._drawn or now != self._fresh
+        return {**table, PLACE: pack(now, what=_WHAT)} if self._drawn else table
+
+    def load(self, saved: object) -> None:
+        """Go on from a saved position."""
+        try:
+            drawn: Any = unpack(saved, what=_WHAT)
+            of_python, of_numpy, of_torch = drawn
+            random.setstate(of_python)
+            if of_numpy is not None:
+                import numpy
+
+                numpy.random.set_state(("MT19937", numpy.frombuffer(of_numpy[0], "u4"), *of_numpy[1:]))
+            torch.set_rng_state(torch.frombuffer(bytearray(of_torch), dtype=torch.uint8))
+        except Exception as error:
+            raise StateError(f"{_WHAT}: {error}") from error
+        self._drawn = True
+
+
+def _now() -> list[Any]:
+    return [random.getstate(), _of_numpy(), _of_torch()]
+
+
+def _of_numpy() -> tuple[Any, ...] | None:
+    if (numpy := sys.modules.get("numpy")) is None:
+        return None
+    _, keys, *rest = numpy.random.get_state()
+    return keys.tobytes(), *rest
+
+
+def _of_torch() -> bytes:
+    state = torch.get_rng_state()
+    return ctypes.string_at(state.data_ptr(), state.numel())
+
+
+def opened(graph: Pipe, run: Run, above: Table | None, generators: Generators | None) -> Session:
+    """A session of a worker at a position, and the generators where they were then."""
+    drawn = None if above is None else above.get(PLACE)
+    session = Session(graph, run, None if above is None else {at: above[at] for at in above if at != PLACE})
+    if drawn is not None and generators is not None:
+        session.iterator()  # opening it may draw as well
+        generators.load(drawn)
+    return session
