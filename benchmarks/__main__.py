@@ -8,7 +8,19 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 
-from benchmarks import csv_files, file_formats, graph, ipu, machine, pushdown, scaling, startup, workers
+from benchmarks import (
+    csv_files,
+    file_formats,
+    full_sync,
+    graph,
+    ipu,
+    machine,
+    pushdown,
+    scale,
+    scaling,
+    startup,
+    workers,
+)
 from benchmarks.table import Table
 
 BENCHMARKS: dict[str, tuple[str, Callable[[int], Iterator[Table]]]] = {
@@ -18,6 +30,8 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int], Iterator[Table]]]] = {
     "scaling": ("cost per element and stage, for 1 to 64 stages", scaling.tables),
     "pushdown": ("one shard of eight, where elements are dear", pushdown.tables),
     "workers": ("two worker processes, against torch's DataLoader and one process", workers.tables),
+    "fullsync": ("two ranks in step, against two that are not", full_sync.tables),
+    "scale": ("8 to 65,536 ranks: what they say, ask and read, by arithmetic that counting bears out", scale.tables),
     "ipu": ("the IPU side: combined batches, against torch's DataLoader and one gather", ipu.tables),
     "startup": ("first element of a graph of 1,000 stages, and imports", startup.tables),
 }

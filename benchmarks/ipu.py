@@ -40,6 +40,7 @@ def tables(rounds: int) -> Iterator[Table]:
         with ExitStack() as ending:
             yield loading(ending, data, replicas, rounds)
     yield waiting(data)
+    yield lost()
     yield modelled()
 
 
@@ -163,6 +164,36 @@ def _per_step(loader: Iterable[Any], device: float) -> tuple[float, float]:
         busy.wait(device)
         asked = perf_counter()
     return (asked - begun) / steps, waited / (asked - begun)
+
+
+class Shared(torch.utils.data.IterableDataset[torch.Tensor]):
+    """101 rows for 7 workers: 15 for each, and 11 for the last."""
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        info = torch.utils.data.get_worker_info()
+        worker = info.id if info else 0
+        yield from (torch.tensor([row]) for row in range(15 * worker, min(101, 15 * worker + 15)))
+
+
+def knows_its_part(worker: int) -> None:
+    """That there is such a function tells a loader that the workers have shares."""
+
+
+def lost() -> Table:
+    """Rows of a stream that whole batches of single workers leave over."""
+    import reading_services.ipu as poptorch
+
+    rows = []
+    for mode in poptorch.DataLoaderMode:
+        loader = poptorch.DataLoader(
+            poptorch.Options(), Shared(), batch_size=4, num_workers=7, mode=mode, worker_init_fn=knows_its_part
+        )
+        given = sum(len(step) for step in loader)
+        loader.terminate()
+        rows.append(Row((f"DataLoader, {mode.name}", str(given), str(100 - given)), "0", given == 100))
+    given = sum(len(step) for step in DataLoader(Shared(), 4, num_workers=7, drop_last=True))
+    rows.append(Row(("torch DataLoader, as in PopTorch's Async", str(given), str(100 - given))))
+    return Table("101 rows in 7 workers, 4 a batch: 25 full batches", ("loader", "rows", "lost"), rows)
 
 
 def modelled() -> Table:

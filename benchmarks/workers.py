@@ -1,4 +1,4 @@
-"""Two worker processes, against torch's DataLoader with as many, and against one process that sends nothing anywhere.
+"""Two worker processes, against as many of torch's DataLoader and torchdata 0.9, and one process without transport.
 
 What workers cost is a stream's way home: small elements in batches and one by one, large batches, rows of a file; what
 they are for is work that takes its time. Each contender keeps its workers from round to round, and the first round,
@@ -20,11 +20,14 @@ from typing import Any
 import torch
 
 from benchmarks.harness import OURS, Claim, Contender, contender, contest
+from benchmarks.peers.child import OldTorchdata
 from benchmarks.table import Row, Table
 from benchmarks.workload import features
 
 WORKERS = 2
 TORCH = "torch"
+OLD_CASES = "benchmarks.peers.torchdata_workers"
+SECONDS_FOR_OLD = 60.0
 HOME = "one process"
 
 DICTS = 100_000
@@ -37,13 +40,18 @@ IMAGES = 10_000
 
 def tables(rounds: int) -> Iterator[Table]:
     with ExitStack() as services, TemporaryDirectory() as folder:
-        yield _contest(services, "dicts of three scalars in batches of 32", dicts(32), DICTS, rounds, 5.0)
-        yield _contest(services, "dicts of three scalars, one by one", dicts(0), ALONE, rounds, 30.0)
-        yield _contest(services, "64 KiB tensors collated to 1 MiB", tensors(), ROWS, rounds, 10.0, home=0.5)
         path = _written(Path(folder) / "rows.csv")
-        yield _contest(services, "rows of a CSV file, the map is free", lines(path, 0), LINES, rounds, home=0.5)
-        yield _contest(services, "rows of a CSV file, 20 us each", lines(path, 20e-6), LINES, rounds, home=1.0)
-        yield _contest(services, "a map that takes 1 ms of CPU", slow(), SLOW, rounds, home=1.9)
+        for title, graph, elements, over_torch, home, old in (
+            ("dicts of three scalars in batches of 32", dicts(32), DICTS, 5.0, None, ["dicts"]),
+            ("dicts of three scalars, one by one", dicts(0), ALONE, 30.0, None, ["dicts alone"]),
+            ("64 KiB tensors collated to 1 MiB", tensors(), ROWS, 10.0, 0.5, ["tensors"]),
+            ("rows of a CSV file, the map is free", lines(path, 0), LINES, None, 0.5, ["lines", path, "0"]),
+            ("rows of a CSV file, 20 us each", lines(path, 20e-6), LINES, None, 1.0, ["lines", path, "20e-6"]),
+            ("a map that takes 1 ms of CPU", slow(), SLOW, None, 1.9, ["slow"]),
+        ):
+            with OldTorchdata(OLD_CASES, SECONDS_FOR_OLD) as child:  # one for each: it may hang
+                peer = child.contender(*old, check_by="what_came")
+                yield _contest(services, title, graph, elements, rounds, over_torch, home, peer)
         for step in (800, 3_200):
             yield images(services, step, rounds)
     yield beginnings()
@@ -140,6 +148,7 @@ def _contest(
     rounds: int,
     over_torch: float | None = None,
     home: float | None = None,
+    *peers: Contender,
 ) -> Table:
     from loader2 import DataLoader2
 
@@ -148,6 +157,7 @@ def _contest(
         _contender("DataLoader2, 2 workers", OURS, _ours(services, graph)),
         alone,
         _contender("torch DataLoader, 2 workers", TORCH, _torch(graph, batch_size=None)),
+        *peers,
     ]
     claims = [Claim(OURS, TORCH, over_torch)] if over_torch else []
     claims += [Claim(OURS, HOME, home)] if home else []

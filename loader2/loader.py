@@ -106,11 +106,8 @@ class DataLoader2(Generic[T_co]):
         run, service = epochs.run(), self.reading_service
         if service is not None:
             if not self._initialized:
-                self._begun = True
-                self.datapipe = self._initialize(service)
-                self._initialized = True
-            if isinstance(service, ReadingServiceInterface):
-                run = service.agree(run, cells is not None)
+                self._initialize(service)
+            run = service.agree(run, cells is not None) if isinstance(service, ReadingServiceInterface) else run
             prepare = service.initialize_iteration(SeedGenerator(run.stage_seed(-1)))
             if prepare is not None:
                 self.datapipe = prepare(self.datapipe)
@@ -125,11 +122,13 @@ class DataLoader2(Generic[T_co]):
             pipe = IterableWrapper(self._foreign, deepcopy=False)
         return Session(pipe, run) if cells is None else _restored(pipe, run, cells)
 
-    def _initialize(self, service: ReadingServiceInterface) -> Any:
-        saved, self._service_state = self._service_state, None
+    def _initialize(self, service: ReadingServiceInterface) -> None:
+        self._begun, saved, self._service_state = True, self._service_state, None
         if saved is not None and isinstance(service, CheckpointableReadingServiceInterface):
-            return service.restore(self.datapipe, saved)
-        return service.initialize(self.datapipe)
+            self.datapipe = service.restore(self.datapipe, saved)
+        else:
+            self.datapipe = service.initialize(self.datapipe)
+        self._initialized = True
 
     def seed(self, seed: int) -> None:
         """Set the seed of the next epoch; the epochs after it go on from there, each different."""
@@ -285,9 +284,8 @@ def _numbered(datapipe: Any) -> Any:
             f"DataLoader2 loads an IterDataPipe or a MapDataPipe, got {type(datapipe).__name__}: {datapipe!r:.80}; "
             + ("a state holds no graph, so it is needed here" if datapipe is None else "wrap it in IterableWrapper")
         )
-    if not structure.is_stream(datapipe):
-        datapipe = MapDataPipe.to_iter_datapipe(datapipe)
-    return structure.unfold(datapipe)
+    stream = datapipe if structure.is_stream(datapipe) else MapDataPipe.to_iter_datapipe(datapipe)
+    return structure.unfold(stream)
 
 
 def _restored(pipe: Any, run: Run, cells: Table) -> Session:

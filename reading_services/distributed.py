@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import weakref
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from datapipes import structure
 from datapipes.describe import stage as printed
 from datapipes.errors import BadArgument, GraphError, RanksDiffer
 from datapipes.iter import FullSync
+from datapipes.iter.full_sync import decisive
 from datapipes.legacy import is_sharding
 from datapipes.ranks.group import here
 from datapipes.ranks.topics import POLICIES, Facts, Uneven
@@ -23,9 +24,11 @@ from datapipes.seeds import Run
 from datapipes.settings import apply_sharding
 from datapipes.sharding import SHARDING_PRIORITIES
 from datapipes.warned import warn
-from reading_services.service import ReadingServiceInterface, ResetFn
+from reading_services.service import Level, ReadingServiceInterface, ResetFn
 
 _OF_ONE_MACHINE = re.compile(r"'[^']*'|\"[^\"]*\"|[^\s(<]*/|0x[0-9a-f]+")
+
+_SOURCES = "sources"
 
 
 class DistributedReadingService(ReadingServiceInterface):
@@ -47,7 +50,7 @@ class DistributedReadingService(ReadingServiceInterface):
     [0, 1, 2]
     """
 
-    level = "ranks"
+    level: ClassVar[Level | None] = "ranks"
 
     def __init__(self, timeout: float = 1800, *, uneven: Uneven = "drop") -> None:
         self.timeout = timeout
@@ -55,6 +58,7 @@ class DistributedReadingService(ReadingServiceInterface):
         self.facts = {"services": repr(self)}
         self._rank, self._world = 0, 1
         self._tree: Tree | None = None
+        self._sources: str | None = None  # what the graph reads, if it has no sharding stage
         if timeout <= 0:
             raise BadArgument(f"DistributedReadingService(timeout={timeout}): seconds, more than 0")
         if uneven not in POLICIES:
@@ -67,16 +71,19 @@ class DistributedReadingService(ReadingServiceInterface):
         """How many elements of this rank the last whole epoch left out; at least so many, if it knows no length."""
         return 0 if self._tree is None else self._tree.dropped
 
+    def planned(self, datapipe: Any) -> Any:
+        world = here()[1]
+        return datapipe if world == 1 else decisive(datapipe, world, self.uneven)
+
     def initialize(self, datapipe: Any) -> Any:
         self._rank, self._world = here()
         if self._world == 1:
             return datapipe
-        if not any(is_sharding(stage) for stage in structure.walk(datapipe)):
-            warn(
-                f"{printed(datapipe)} has no sharding_filter(): each of the {self._world} ranks gives all of it; put "
-                ".sharding_filter() behind the shuffle, before the expensive stages"
-            )
         self.facts["graph"] = _described(datapipe)
+        if not any(is_sharding(stage) for stage in structure.walk(datapipe)):
+            self._sources = " ".join(
+                printed(stage) for stage in structure.walk(datapipe) if not structure.parents(stage)
+            )
         apply_sharding(datapipe, self._world, self._rank, SHARDING_PRIORITIES.DISTRIBUTED)
         self._tree = connected(self.timeout)
         weakref.finalize(self, self._tree.close)
@@ -95,12 +102,22 @@ class DistributedReadingService(ReadingServiceInterface):
         if tree is None:
             return run
         start = f"a saved position in epoch {run.epoch} of seed {run.seed}" if resumed else "the beginning of an epoch"
-        report = Facts.report(self._rank, (run.seed, run.epoch), {**self.facts, "start": start})
+        facts = {**self.facts, "start": start}
+        if self._sources is not None:
+            facts[_SOURCES] = self._sources
+        report = Facts.report(self._rank, (run.seed, run.epoch), facts)
         tree.epoch += 1
         tree.begin((tree.epoch, -1), Facts(), report)
         verdict = tree.wait(lambda _: True, 0, self.timeout)
+        data_differ = verdict["differing"].pop(_SOURCES, None) is not None
         if differing := Facts.difference(verdict):
             raise RanksDiffer(f"the ranks are not about to do the same\n{differing}")
+        if self._sources is not None and not data_differ:
+            warn(
+                f"a graph without sharding_filter() gives all of {self._sources} on each of {self._world} ranks; put "
+                ".sharding_filter() behind the shuffle, before the expensive stages, or give each rank its own data"
+            )
+        self._sources = None  # said once
         seed, epoch = verdict["run"]
         return replace(run, seed=seed, epoch=epoch)
 

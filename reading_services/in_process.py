@@ -11,6 +11,7 @@ from datapipes.iter import Prefetcher
 from datapipes.sharding import SHARDING_PRIORITIES
 from reading_services.service import ReadingServiceInterface, ResetFn, graph_from
 from reading_services.worker_info import WorkerInfo
+from reading_services.workers.cut import is_replicable, with_end_replaced
 
 InitFn = Callable[[Any, WorkerInfo], Any]
 EpochFn = Callable[[Any, WorkerInfo, Any], Any]
@@ -44,7 +45,13 @@ class InProcessReadingService(ReadingServiceInterface):
                 legacy.shard(stage, _ONLY_ONE.num_workers, _ONLY_ONE.worker_id, SHARDING_PRIORITIES.MULTIPROCESSING)
         if self.init_fn is not None:
             datapipe = graph_from(self.init_fn, self.init_fn(datapipe, _ONLY_ONE))
-        return Prefetcher(datapipe, self.prefetch_cnt) if self.prefetch_cnt else datapipe
+        if not self.prefetch_cnt:
+            return datapipe
+        # What keeps ranks in step is at the end, and counts what was handed on, not what was made ahead.
+        end = datapipe
+        while not is_replicable(end) and len(parents := structure.parents(end)) == 1:
+            end = parents[0]
+        return with_end_replaced(datapipe, end, lambda end: Prefetcher(end, self.prefetch_cnt))
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         reset_fn = self.reset_fn

@@ -19,6 +19,7 @@ from reading_services.workers.crew import Crew, Plan
 from reading_services.workers.cut import replicable_end, with_end_replaced
 from reading_services.workers.dispatched import length_of_parts, without_dispatched
 from reading_services.workers.gather import Gathered
+from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.portable import needs_many_readers, needs_pickling, portable
 from reading_services.workers.protocol import Window
 
@@ -133,7 +134,8 @@ class MultiProcessingReadingService(ReadingServiceInterface):
         self._crew = crew
         weakref.finalize(self, crew.close)
         self._gathered = Gathered(end, crew, self.in_order, self._length_of)
-        crew.start()
+        with CtrlCWaits():
+            crew.start()
         return with_end_replaced(datapipe, end, lambda _: self._gathered)
 
     def planned(self, datapipe: Pipe) -> Pipe:
@@ -141,10 +143,11 @@ class MultiProcessingReadingService(ReadingServiceInterface):
         if end is None or self.num_workers == 0:
             return datapipe
         makers: Any = None
-        return with_end_replaced(datapipe, end, lambda end: Gathered(end, makers, length_of=self._length_of))
+        return with_end_replaced(datapipe, end, lambda end: Gathered(end, makers, length=self._length_of))
 
     @property
     def _length_of(self) -> Callable[[Pipe], int]:
+        # no method of this service, which would not be let go of as long as its stage is there
         changes = (self.worker_init_fn, self.worker_reset_fn)
         return partial(length_of_parts, workers=self.num_workers, changes=changes)
 

@@ -104,7 +104,7 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
         """Have ranks compare their services: an element is given once only if all have as many workers."""
         for service in self.reading_services:
             if isinstance(facts := getattr(service, "facts", None), dict):
-                facts["services"] = ", ".join(map(_counted, self.reading_services))
+                facts["all services"] = ", ".join(map(_counted, self.reading_services))
 
     # -- epochs --------------------------------------------------------------------------------------------------------
 

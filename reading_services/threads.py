@@ -85,10 +85,11 @@ class ThreadingReadingService(ReadingServiceInterface):
         if end is None:
             return datapipe
         makers: Any = None
-        return with_end_replaced(datapipe, end, lambda end: Gathered(end, makers, length_of=self._length_of))
+        return with_end_replaced(datapipe, end, lambda end: Gathered(end, makers, length=self._length_of))
 
     @property
     def _length_of(self) -> Callable[[Pipe], int]:
+        # no method of this service, which would not be let go of as long as its stage is there
         changes = (self.worker_init_fn, self.worker_reset_fn)
         return partial(length_of_parts, workers=self.num_workers, changes=changes)
 

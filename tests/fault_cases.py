@@ -28,6 +28,8 @@ from tests.fault_ends import (
     few_shared_memory,
     forgotten,
     interrupted,
+    interrupted_at_the_start,
+    interrupted_twice,
     larger_than_the_arena,
     many_epochs,
     never_shut_down,
@@ -250,6 +252,8 @@ CASES: dict[str, tuple[Callable[[], None], float]] = {
     "an element larger than the arena": (larger_than_the_arena, 20),
     "workers know which they are": (told, 20),
     "Ctrl-C": (interrupted, 20),
+    "Ctrl-C at the start": (interrupted_at_the_start, 20),
+    "Ctrl-C twice, and workers that are stuck": (interrupted_twice, 20),
     "the parent is killed": (parent_killed, 20),
 }
 """Each with the seconds that it may take, by far."""

@@ -62,6 +62,23 @@ def interrupted() -> None:
         pass
 
 
+def interrupted_at_the_start() -> None:
+    with loader(same, 10_000_000) as dl:
+        print("ready", flush=True)
+        for _ in dl:
+            pass
+
+
+def interrupted_twice() -> None:
+    """The second time while the workers, which are stuck, are given time to leave: it ends them at once."""
+    with loader(_waits, 10_000_000) as dl:
+        it = iter(dl)
+        next(it)
+        print("ready", flush=True)
+        for _ in it:
+            pass
+
+
 def parent_killed() -> None:
     dl = loader(_waits if fault_tools.method == "fork" else same, 10_000_000)
     it = iter(dl)

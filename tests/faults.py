@@ -30,6 +30,8 @@ _AROUND = {
     ],
 }
 """What a case is run by, if it is not run by itself."""
+_PAUSES = {"Ctrl-C": [0.5], "Ctrl-C at the start": [0.02], "Ctrl-C twice, and workers that are stuck": [0.5, 0.3]}
+"""Seconds before each."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +78,11 @@ def _watched(name: str, program: subprocess.Popen[str]) -> str:
     """What is wrong with a program's end."""
     seconds = CASES[name][1] + 10
     assert program.stdout is not None
-    if name == "Ctrl-C":
+    if name.startswith("Ctrl-C"):
         program.stdout.readline()
-        Event().wait(0.5)
-        os.killpg(program.pid, signal.SIGINT)
+        for pause in _PAUSES[name]:
+            Event().wait(pause)
+            os.killpg(program.pid, signal.SIGINT)
         _, errors = program.communicate(timeout=seconds)
         lines = [line for line in errors.strip().splitlines() if "<frozen runpy>" not in line]
         if program.returncode != -signal.SIGINT or "KeyboardInterrupt" not in errors:
@@ -130,7 +133,7 @@ def _processes(mark: str) -> list[str]:
 def main(asked: list[str]) -> int:
     """Print the table; 1 if a case went wrong."""
     wrong = 0
-    print(f"{'case':<40}{'start':<12}{'outcome':<10}{'seconds':>8}  leftovers")
+    print(f"{'case':<44}{'start':<12}{'outcome':<10}{'seconds':>8}  leftovers")
     for name in CASES:
         for method in METHODS:
             if asked and name not in asked and method not in asked:
@@ -139,7 +142,7 @@ def main(asked: list[str]) -> int:
             wrong += not outcome.fine
             word = "FAILED" if outcome.problem else "ok"
             print(
-                f"{name:<40}{method:<12}{word:<10}{outcome.seconds:>8.1f}  {', '.join(outcome.leftovers) or 'none'}",
+                f"{name:<44}{method:<12}{word:<10}{outcome.seconds:>8.1f}  {', '.join(outcome.leftovers) or 'none'}",
                 flush=True,
             )
             if outcome.problem:

@@ -25,8 +25,10 @@ class RankRaised(AssertionError):
     """What a rank raised, as text."""
 
 
-def on_ranks(world: int, run: Callable[[int], T], seconds: float = 40.0) -> list[T]:
-    """Call ``run(rank)`` on each rank of a gloo group."""
+def on_ranks(
+    world: int, run: Callable[[int], T], seconds: float = 40.0, dying: frozenset[int] = frozenset()
+) -> list[T]:
+    """Call ``run(rank)`` on each rank of a gloo group; of those that are to die, nothing is expected."""
     context = multiprocessing.get_context("fork")
     given: dict[int, T] = {}
     ranks, links = [], {}
@@ -42,10 +44,13 @@ def on_ranks(world: int, run: Callable[[int], T], seconds: float = 40.0) -> list
                 there.close()
                 ranks.append(process)
                 links[here] = rank
-            while len(given) < world:
-                ready = wait([link for link, rank in links.items() if rank not in given], max(0.0, until - monotonic()))
+            while len(given) < world - len(dying):
+                ready = wait(
+                    [link for link, rank in links.items() if rank not in {*given, *dying}],
+                    max(0.0, until - monotonic()),
+                )
                 if not ready:
-                    missing = sorted(set(range(world)) - set(given))
+                    missing = sorted(set(range(world)) - {*given, *dying})
                     raise RankRaised(f"the ranks {missing} have not ended within {seconds} seconds")
                 for link in ready:
                     assert isinstance(link, Connection)
@@ -60,7 +65,7 @@ def on_ranks(world: int, run: Callable[[int], T], seconds: float = 40.0) -> list
                 process.close()
             for link in links:
                 link.close()
-    return [given[rank] for rank in range(world)]
+    return [given[rank] for rank in range(world) if rank not in dying]
 
 
 def _received(link: Connection, rank: int) -> Any:

@@ -173,6 +173,8 @@ ELEMENTWISE = [
     ),
     Specimen("iter.cycle", "prefetched elements", lambda tap: tap(numbers(4)).prefetch(2).cycle(2)),
     Specimen("iter.cycle", "below a filter", lambda tap: tap(unseekable(5)).filter(is_even).cycle(2).enumerate()),
+    Specimen("iter.fullsync", "one rank", lambda tap: tap(numbers(5)).map(tap.function(add_ten)).fullsync()),
+    Specimen("iter.fullsync", "in the middle", lambda tap: tap(numbers(7)).fullsync(uneven="pad").batch(2)),
     Specimen("iter.prefetch", "one", lambda tap: tap(numbers(5)).prefetch(1)),
     Specimen("iter.prefetch", "all", lambda tap: tap(numbers(5)).map(tap.function(add_ten)).prefetch(10)),
     Specimen("iter.prefetch", "what cannot be sought", lambda tap: tap(unseekable(7)).filter(is_even).prefetch(2)),

@@ -3,8 +3,9 @@
 One learns how ranks and workers share the data, that an epoch ends on all ranks at once although their shards are
 uneven, what a checkpoint of several ranks is, and that the losses after it are the uninterrupted ones to the last bit.
 
-The ranks are started here, so that the script runs as it stands. With torchrun, ``trained`` is the program, and
-``init_process_group("gloo")`` or ``("nccl")`` without more finds the others.
+The ranks are started here, so that the script runs as it stands. With torchrun, ``trained`` is the program,
+``init_process_group("gloo")`` without more finds the others, and ``--max-restarts`` does what the second start does
+here. Restarts need ``TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1``: without it, gloo may find the addresses from before.
 """
 
 import math

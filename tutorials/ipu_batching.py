@@ -138,25 +138,30 @@ def by_hand() -> None:
 
 
 class Numbers(torch.utils.data.IterableDataset[torch.Tensor]):
-    """Shared out among workers, each of which has a few samples more or less."""
+    """A stream that is shared out among workers, one of which has a sample more than the other."""
+
+    first, step = 0, 1
 
     def __iter__(self) -> Iterator[torch.Tensor]:
-        info = torch.utils.data.get_worker_info()
-        first, step = (info.id, info.num_workers) if info else (0, 1)
-        yield from (torch.tensor([float(number)]) for number in range(first, 101, step))
+        yield from (torch.tensor([float(number)]) for number in range(self.first, 101, self.step))
+
+
+def own_part(worker_id: int) -> None:
+    """Called in each worker, which has a copy of the data set."""
+    info: Any = torch.utils.data.get_worker_info()
+    info.dataset.first, info.dataset.step = worker_id, info.num_workers
 
 
 def loading_beside_the_device() -> None:
-    """In Async a process of its own loads the next steps. AsyncRebatched joins what the workers leave over, too."""
-    options = poptorch.Options()
-    mode = poptorch.DataLoaderMode.AsyncRebatched
-    loader = poptorch.DataLoader(options, Numbers(), batch_size=4, num_workers=2, mode=mode)
+    """In Async a process of its own loads the next steps. It joins what workers leave over; PopTorch's drops it."""
+    options, mode = poptorch.Options(), poptorch.DataLoaderMode.Async
+    loader = poptorch.DataLoader(options, Numbers(), batch_size=4, num_workers=2, mode=mode, worker_init_fn=own_part)
     numbers = sorted(int(number) for step in loader for number in step)
     loader.terminate()
-    print(f"AsyncRebatched: {len(numbers)} of 101 samples in steps of 4")
+    print(f"Async: {len(numbers)} of 101 samples in steps of 4")
     assert len(set(numbers)) == len(numbers) == 100
 
-    accessor = poptorch.AsynchronousDataAccessor(list(torch.arange(12.0).split(3)), buffer_size=2)
+    accessor = poptorch.AsynchronousDataAccessor(list(torch.arange(12.0).reshape(4, 3)), buffer_size=2)
     epochs = [[step.tolist() for step in accessor] for _ in range(2)]
     accessor.terminate()
     assert epochs == [[[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]] * 2, "whatever gives tensors, epoch by epoch"

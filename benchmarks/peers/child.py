@@ -5,6 +5,10 @@ the environment has not been made, or is broken, `contender` still gives a conte
 """
 
 import json
+import os
+import select
+import signal
+from contextlib import suppress
 from pathlib import Path
 from subprocess import PIPE, Popen, TimeoutExpired
 from types import TracebackType
@@ -18,6 +22,7 @@ HOW_TO_GET_IT = "run `make bench-peers`"
 FAMILY = "torchdata 0.9"
 CASES = "benchmarks.peers.old_torchdata"
 SECONDS_TO_LEAVE = 3.0
+SECONDS_TO_ANSWER = 120.0
 
 
 class PeerError(RuntimeError):
@@ -27,15 +32,17 @@ class PeerError(RuntimeError):
 class OldTorchdata:
     """torchdata 0.9 behind a pipe; use it in a `with` statement, which ends the process."""
 
-    def __init__(self) -> None:
+    def __init__(self, cases: str = CASES, deadline: float = SECONDS_TO_ANSWER) -> None:
+        self._cases = cases
+        self._deadline = deadline
         self.absent = "" if INTERPRETER.exists() else HOW_TO_GET_IT
         self.versions = ""
         self._process: Popen[str] | None = None
 
     def __enter__(self) -> Self:
         if not self.absent:
-            command = [str(INTERPRETER), "-W", "ignore", "-m", "benchmarks.peers.serve", CASES]
-            self._process = Popen(command, cwd=ROOT, stdin=PIPE, stdout=PIPE, text=True)
+            command = [str(INTERPRETER), "-W", "ignore", "-m", "benchmarks.peers.serve", self._cases]
+            self._process = Popen(command, cwd=ROOT, stdin=PIPE, stdout=PIPE, text=True, start_new_session=True)
             try:
                 self.versions = str(self._answer())
             except PeerError as error:
@@ -51,17 +58,23 @@ class OldTorchdata:
             # The end of its input is the child's signal to leave; one that is busy does not see it.
             self._process.communicate(timeout=SECONDS_TO_LEAVE)
         except TimeoutExpired:
-            self._process.kill()
+            self._kill()
             self._process.communicate()
 
-    def contender(self, case: str, *arguments: str, in_order: bool = True) -> Contender:
+    def _kill(self) -> None:
+        """End the child, and the workers that it has."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def contender(self, case: str, *arguments: str, in_order: bool = True, check_by: str = "check") -> Contender:
         """torchdata 0.9 doing the named case."""
 
         def seconds() -> float:
             return float(self._ask({"do": "seconds", "case": case, "arguments": arguments, "in_order": in_order}))
 
         def check() -> str:
-            return str(self._ask({"do": "check", "case": case, "arguments": arguments, "in_order": in_order}))
+            return str(self._ask({"do": check_by, "case": case, "arguments": arguments, "in_order": in_order}))
 
         return Contender("torchdata 0.9 DataLoader2", FAMILY, seconds, check, self.absent)
 
@@ -80,7 +93,13 @@ class OldTorchdata:
         return self._answer()
 
     def _answer(self) -> float | str:
-        line = self._process.stdout.readline() if self._process and self._process.stdout else ""
+        line = ""
+        if self._process and self._process.stdout:
+            there, _, _ = select.select([self._process.stdout], [], [], self._deadline)
+            if not there:
+                self._kill()  # it hangs, as its workers may; from now on it does not answer at all
+                raise PeerError(f"it did not answer within {self._deadline:g} s")
+            line = self._process.stdout.readline()
         if not line:
             raise PeerError("the peers' process ended without an answer")
         answer: dict[str, Any] = json.loads(line)

@@ -2,9 +2,9 @@
 
     python -m benchmarks.peers.serve benchmarks.peers.old_torchdata
 
-Says hello with the versions it runs on. A request is `{"do": "seconds" | "check", "case": ..., "arguments": [...],
-"in_order": ...}`; an answer is `{"value": ...}` or `{"error": ...}`. Nothing but answers reaches the parent: what
-libraries print goes to the error stream.
+Says hello with the versions it runs on. A request is `{"do": "seconds" | "check" | "what_came", "case": ...,
+"arguments": [...], "in_order": ...}`; an answer is `{"value": ...}` or `{"error": ...}`. Nothing but answers reaches
+the parent: what libraries print goes to the error stream.
 """
 
 import json
@@ -17,6 +17,7 @@ from importlib.metadata import version
 from typing import Any
 
 from benchmarks.stopwatch import exhaust, seconds_of
+from benchmarks.workers import what_came
 from benchmarks.workload import fingerprint
 
 
@@ -44,6 +45,8 @@ def answered(request: dict[str, Any], cases: dict[str, Callable[..., Iterable[ob
     def build() -> Iterable[object]:
         return cases[request["case"]](*request["arguments"])
 
+    if request["do"] == "what_came":
+        return what_came(build())
     if request["do"] == "check":
         return fingerprint(build(), request["in_order"])
     return seconds_of(build, exhaust)

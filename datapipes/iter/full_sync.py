@@ -6,15 +6,21 @@ from collections.abc import Callable, Iterator
 from typing import ClassVar, TypeVar
 
 from datapipes import structure
+from datapipes.cells import Table
 from datapipes.checks import needs, no_length, same_length
+from datapipes.errors import GraphError
 from datapipes.iter.length import LengthSetter
 from datapipes.iter.wrapper import IterableWrapper
+from datapipes.made_elsewhere import MadeElsewhere
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from datapipes.ranks.group import here
 from datapipes.ranks.in_step import InStep
 from datapipes.ranks.topics import POLICIES, Uneven
 from datapipes.ranks.tree import Tree
+from datapipes.session import Session
+from datapipes.settings import apply_sharding
+from datapipes.sharding import SHARDING_PRIORITIES
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -45,7 +51,6 @@ class FullSync(IterDataPipe[T_co]):
         self.timeout = timeout
         self.uneven = uneven
         self.tree: Tree | None = None  # the connections of a service; otherwise each opening makes its own
-        self.length: Callable[[], int] | None = None
         needs(timeout > 0, self, f"timeout={timeout}: seconds, more than 0")
         needs(uneven in POLICIES, self, f"uneven={uneven!r}: expected one of {', '.join(map(repr, POLICIES))}")
 
@@ -58,20 +63,47 @@ class FullSync(IterDataPipe[T_co]):
             return at.source(self.datapipe)
         mark = at.above().now if at.is_private() else None
         step = at.cell(lambda: InStep(self.uneven, self.timeout, self.tree, _exact_length(self.datapipe)))
-        return step.elements(at.source(self.datapipe), mark)
+        return step.elements(at.source(self.datapipe), mark, self._laps(at) if self.uneven == "repeat" else None)
+
+    def _laps(self, at: Opening) -> Callable[[int, Table | None], Session]:
+        if not at.is_private():
+            raise GraphError(
+                f"{self!r} goes over one child of a fork, demux or unzip again while another part of the graph reads "
+                "its sibling, which cannot go back with it: put fullsync() above the fork"
+            )
+        return lambda lap, saved: at.session(self.datapipe, at.run.next_lap(lap), saved)
 
     def __len__(self) -> int:
-        if self.length is not None:
-            return self.length()
-        if here()[1] == 1:
+        world = here()[1]
+        if world == 1:
             return same_length(self)
-        raise no_length(self)
+        if self.tree is None or _exact_length(self.datapipe) is None:  # nobody has told how the ranks are sharded
+            raise no_length(self)
+        return len(decisive(self.datapipe, world, self.uneven))
+
+
+def decisive(graph: structure.Pipe, world: int, uneven: Uneven) -> structure.Pipe:
+    """What a graph is on the rank that all have the length of: the last one has the fewest elements, the first most."""
+    rank = world - 1 if uneven == "drop" else 0
+    graph = apply_sharding(structure.unfold(graph), world, rank, SHARDING_PRIORITIES.DISTRIBUTED)
+    for stage in structure.walk(graph):
+        if isinstance(stage, MadeElsewhere):
+            stage.graph = decisive(stage.graph, world, uneven)
+    return graph
+
+
+def _counts(stage: structure.Pipe) -> bool:
+    """Whether a stage from elsewhere says that it knows exactly how many elements it makes of its source's."""
+    return getattr(stage, "counts_exactly", False) is True
 
 
 def _exact_length(graph: structure.Pipe) -> int | None:
     """How many elements a graph gives, if that is certain unless one raises."""
     for stage in structure.walk(graph):
-        if not type(stage).__module__.startswith("datapipes.") or isinstance(stage, LengthSetter):
+        if isinstance(stage, MadeElsewhere):
+            if _exact_length(stage.graph) is None:
+                return None
+        elif isinstance(stage, LengthSetter) or not (type(stage).__module__.startswith("datapipes.") or _counts(stage)):
             return None
         if isinstance(stage, IterableWrapper) and type(stage.iterable) not in _HONEST:
             return None

@@ -29,6 +29,10 @@ def here() -> tuple[int, int]:
 
 
 def store() -> Any:
-    """The store of the process group, as a client of our own: one that waits holds up nobody else's."""
+    """The store of the process group, as a client of our own: one that waits holds up nobody else's.
+
+    torchrun may keep one store over restarts, so an attempt has keys of its own.
+    """
     group: Any = dist.distributed_c10d._get_default_store()
-    return group.clone()
+    attempt = "/".join(os.environ.get(f"TORCHELASTIC_{name}", "") for name in ("RUN_ID", "RESTART_COUNT"))
+    return dist.distributed_c10d.PrefixStore(f"loader2/{attempt}", group.clone())

@@ -1,49 +1,30 @@
 """One rank's stream, kept in step with those of the others.
 
-An element is handed on once it is known that all ranks have one at its place. A rank reads ahead in blocks of some
-milliseconds, and says how far it has come while the block before is handed on, so agreeing costs neither a wait nor a
-Python call for an element. A rank that knows its length says so once. What is handed on is a list, which bad news of
+An element is handed on once it is known that all ranks have one at its place. A rank says how far it has read while it
+hands on the block before, so agreeing costs neither a wait nor a Python call for an element. A rank that knows its
+length says so once, and at the end waits for the others to get there. What is handed on is a list, which bad news of
 another rank cut short at once.
-
-The position is how many elements were handed on, and the positions above at some earlier element: those in between are
-made again on resume. Where others read above as well, the elements read ahead are saved instead.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import partial
-from itertools import islice, repeat
 from operator import itemgetter
-from time import perf_counter
 from typing import Any, Final
 
-from datapipes.cells import Cell, Table, count, fields
-from datapipes.counting import Counted, skip
-from datapipes.errors import (
-    GraphError,
-    PrefetchTimeoutError,
-    RanksDiffer,
-    RanksError,
-    StateError,
-    UnevenRanks,
-    UnsavableElement,
-)
+from datapipes.cells import Cell, Table, count, fields, table
+from datapipes.counting import Counted
+from datapipes.errors import GraphError, PrefetchTimeoutError, RanksDiffer, RanksError, StateError, UnevenRanks
+from datapipes.ranks.blocks import Blocks
+from datapipes.ranks.news import Key
 from datapipes.ranks.topics import Progress, Report, Uneven
-from datapipes.ranks.tree import Key, Tree, connected
-from datapipes.streams import holds_stream
+from datapipes.ranks.tree import Tree, connected
+from datapipes.session import Session
 
 _log = logging.getLogger(__name__)
-
-_BLOCK: Final = 0.025
-"""Seconds that reading a block should take,"""
-_MOST: Final = 4096
-"""and how many elements it has at most. A rank holds two blocks."""
-_CHEAP: Final = 0.05
-"""The share of the time of reading that may go into looking at positions."""
 
 
 class _Padding(Enum):
@@ -57,8 +38,12 @@ PADDING: Final = _Padding.PADDING
 """What a rank gives in place of an element that it does not have, with ``uneven="pad"``."""
 
 
+_LAID_OUT: Final = 4096
+"""How many fillers, or elements to come, are laid out at a time."""
+
+
 class InStep(Cell):
-    """How far this rank is, and what it has read ahead."""
+    """How far this rank is."""
 
     carries = True
 
@@ -70,40 +55,39 @@ class InStep(Cell):
         self._length = length  # how many elements there are, if that is certain
         self._attempt = 0
         self._key: Key | None = None  # of the attempt under way
+        self._began = 0  # how many elements were handed on before it
+        self._blocks = Blocks()
         self._given = 0  # how many elements were handed on, but for the portion's
         self._portion: list[Any] = []
         self._taken: Counted[Any] | None = None  # of the portion
-        self._read = 0  # how many elements there were so far
-        self._ahead: list[Any] = []  # read, and not yet part of a portion
-        self._marks: deque[tuple[int, Table]] = deque()  # positions above, by how many elements were read before
-        self._skip = 0  # how many elements the source gives that were handed on before a state was saved
-        self._error: Exception | None = None  # of the element after those read ahead
-        self._at_end = False
-        self._began: tuple[Key, int] | None = None  # which attempt, and at which element
         self._finished = False
-        self._size = 1
-        self._reading = self._looking = 0.0  # seconds
 
-    # -- what is handed on ---------------------------------------------------------------------------------------------
+    def elements(
+        self,
+        source: Iterator[Any],
+        mark: Callable[[], Table] | None,
+        lap_of: Callable[[int, Table | None], Session] | None = None,
+    ) -> Iterator[Any]:
+        """The elements of ``source`` that all ranks have; ``mark`` looks at the positions above, if it may.
 
-    def elements(self, source: Iterator[Any], mark: Callable[[], Table] | None) -> Iterator[Any]:
-        """The elements of ``source`` that all ranks have; ``mark`` looks at the positions above, if it may."""
-        self._source, self._mark = source, mark
-        if not self._ahead:
-            self._marks.clear()
-            self._look(self._read - self._skip)
+        ``lap_of`` opens what is above once more, at a position, if elements are to be repeated.
+        """
+        self._blocks.start(source, mark if self._length is None else None, lap_of)
         return self._interruptible()
 
     def _interruptible(self) -> Iterator[Any]:
         tree = self._tree = self._tree or connected(self._timeout)
         if self._key is not None and tree.failed(self._key):
             self._attempt += 1
-        self._key = (tree.epoch, self._attempt)
+        if self._key != (tree.epoch, self._attempt):
+            self._key, self._began = (tree.epoch, self._attempt), self._given
         try:
             yield from self._in_step(tree, self._key)
         except GeneratorExit:
             raise
         except Exception as error:
+            if not isinstance(error, RanksError):
+                self._length = None  # an element is lost
             if not isinstance(error, RanksError) or isinstance(error, PrefetchTimeoutError):
                 tree.fail(self._key, error)
             raise
@@ -111,38 +95,36 @@ class InStep(Cell):
             self._put_back()
 
     def _in_step(self, tree: Tree, key: Key) -> Iterator[Any]:
-        skipped, self._skip = self._skip, 0
-        if skip(self._source, skipped) < skipped:
-            raise StateError(f"{self.label}: its source ended before the position that was saved")
+        blocks = self._blocks
+        blocks.go_on()
         verdict = self._begun(tree, key)
         while verdict["total"] != self._given:
-            if self._wants(verdict):
-                self._read_block(verdict["total"])
-                if self._length is None:
-                    tree.update(self._report())
-            if self._error is not None and not self._ahead:
+            streams = self._length is not None and blocks.end is None
+            if not streams and blocks.wants(verdict["upto"], verdict["total"]):
+                self._read(tree, verdict["total"])
+            if blocks.error is not None and not blocks.ahead:
                 self._raise()
             verdict = tree.verdict or verdict
             given = self._given
             if verdict["upto"] > given:
                 tree.check(given)
-                yield from self._portion_of(tree, tree.limit(verdict["upto"]) - given)
+                most = tree.limit(verdict["upto"]) - given
+                yield from self._streamed(tree, most) if streams else self._portion_of(tree, most)
             elif verdict["uneven"]:
                 raise UnevenRanks(f"the ranks have different numbers of elements: {Progress.counted(verdict)}")
             else:
                 verdict = tree.wait(partial(_is_more, given), given, self._timeout)
         if verdict["promised"]:  # another rank may yet fail
-            tree.update(self._report(finished=True))
+            tree.update(self._report(tree, finished=True))
             tree.wait(itemgetter("finished"), self._given, self._timeout)
         self._end(tree)
 
     def _begun(self, tree: Tree, key: Key) -> Report:
         """Wait for all ranks to take part."""
-        if self._length is None and not self._ahead and not self._at_end:
-            self._read_block(None)
-        if self._began is None or self._began[0] != key:
-            self._began = key, self._given
-        tree.begin(key, self._progress, self._report())
+        blocks = self._blocks
+        if self._length is None and blocks.wants(0, None):
+            blocks.read_block(None)
+        tree.begin(key, self._progress, self._report(tree))
         verdict = tree.wait(lambda _: True, self._given, self._timeout)
         (low, behind), (high, before) = verdict["given"]
         if low != high and not self._attempt:
@@ -152,11 +134,24 @@ class InStep(Cell):
             )
         return verdict
 
+    def _read(self, tree: Tree, total: int | None) -> None:
+        blocks = self._blocks
+        blocks.read_block(total)
+        if self._length is None:
+            tree.update(self._report(tree))
+
+    def _report(self, tree: Tree, finished: bool = False) -> Report:
+        promised = self._length is not None
+        have = next(each for each in (self._length, self._blocks.end, self._blocks.read) if each is not None)
+        ended = promised or self._blocks.end is not None
+        return self._progress.report(tree.rank, have, ended, self._began, promised, finished)
+
     def _portion_of(self, tree: Tree, most: int) -> Iterator[Any]:
         """Hand on up to so many elements, unless there is bad news."""
-        portion, self._ahead = self._ahead[:most], self._ahead[most:]
-        if self._at_end:
-            portion += repeat(PADDING, min(most - len(portion), _MOST))
+        blocks = self._blocks
+        portion, blocks.ahead = blocks.ahead[:most], blocks.ahead[most:]
+        if not portion and self._progress.uneven == "pad":
+            portion = [PADDING] * min(most, _LAID_OUT)
         live = portion.copy()
         self._portion, self._taken = portion, Counted(live)
         if tree.interrupting(live.clear):
@@ -164,19 +159,37 @@ class InStep(Cell):
         tree.interrupting(None)
         self._put_back()
 
+    def _streamed(self, tree: Tree, most: int) -> Iterator[Any]:
+        """Hand on up to so many elements as they are made: all ranks know how many there will be."""
+        blocks, length = self._blocks, self._length or 0
+        tokens = [True] * min(most, length - blocks.read, _LAID_OUT)
+        wanted = len(tokens)
+        self._taken = Counted(map(itemgetter(1), zip(tokens, blocks.source, strict=False)))  # asks for a token first
+        if tree.interrupting(tokens.clear):
+            yield from self._taken.elements
+        tree.interrupting(None)
+        taken = self._taken.taken
+        self._put_back()
+        if tokens and taken < wanted:
+            raise GraphError(f"{self.label}: there were to be {length} elements above it, and there are {blocks.read}")
+        if blocks.read == length:
+            blocks.end = length
+
     def _put_back(self) -> None:
         """What is left of a portion is ahead again."""
         if self._taken is not None:
-            self._ahead[:0] = self._left()
+            self._blocks.ahead[:0] = self._left()
+            self._blocks.read += 0 if self._portion else self._taken.taken
             self._given += self._taken.taken
             self._portion, self._taken = [], None
 
     def _left(self) -> list[Any]:
         left = self._portion if self._taken is None else self._portion[self._taken.taken :]
-        return left if not left or left[-1] is not PADDING else [each for each in left if each is not PADDING]
+        return [] if left and left[0] is PADDING else left
 
     def _raise(self) -> None:
-        error, self._error, self._length = self._error, None, None
+        blocks = self._blocks
+        error, blocks.error, self._length = blocks.error, None, None
         try:
             if error is not None:
                 raise error
@@ -185,68 +198,22 @@ class InStep(Cell):
 
     def _end(self, tree: Tree) -> None:
         self._finished = True
-        tree.dropped = max(0, (self._read if self._length is None else self._length) - self._given)
+        have = self._length if self._length is not None else self._blocks.read
+        tree.dropped = max(0, have - self._given)
         if tree.dropped:
-            more = "" if self._at_end or self._length is not None else "at least "
-            _log.info(
-                "rank %d left out %s%d elements that other ranks have no partner for", tree.rank, more, tree.dropped
-            )
-
-    # -- what is read --------------------------------------------------------------------------------------------------
-
-    def _wants(self, verdict: Report) -> bool:
-        """Whether to read another block now: there is none, or the others know of all that is there."""
-        if self._at_end or self._error is not None or self._read == verdict["total"]:
-            return False
-        at_once = self._length is not None or (self._ahead and holds_stream(self._ahead[-1]))
-        return not self._ahead or (not at_once and self._read <= verdict["upto"])
-
-    def _read_block(self, total: int | None) -> None:
-        most = self._size if total is None else min(self._size, total - self._read)
-        if self._looking <= _CHEAP * self._reading:
-            self._look(self._read)
-        before, started = len(self._ahead), perf_counter()
-        try:
-            self._ahead.extend(islice(self._source, most))
-            self._at_end = len(self._ahead) - before < most
-        except Exception as error:  # raised where its element would be
-            self._error = error
-        took = perf_counter() - started
-        self._reading += took
-        self._read += len(self._ahead) - before
-        self._size = max(1, self._size // 2) if took > 2 * _BLOCK else min(_MOST, self._size << (took < _BLOCK / 2))
-        if self._at_end and self._length is not None and self._read < self._length:
-            raise GraphError(
-                f"{self.label}: there were to be {self._length} elements above it, and there are {self._read}"
-            )
-
-    def _look(self, read: int) -> None:
-        started = perf_counter()
-        if self._mark is not None:
-            try:
-                self._marks.append((read, self._mark()))
-            except UnsavableElement:
-                self._mark = None
-        self._looking += perf_counter() - started
-        self._position()
-
-    def _report(self, finished: bool = False) -> Report:
-        rank, began = (self._tree.rank if self._tree else 0), (self._began[1] if self._began else 0)
-        if self._length is None:
-            return self._progress.report(rank, self._read, self._at_end, began, finished=finished)
-        return self._progress.report(rank, self._length, True, began, promised=True, finished=finished)
+            about = "" if self._length is not None or self._blocks.end is not None else "at least "
+            _log.info("rank %d has left out %s%d elements, which not all ranks have", tree.rank, about, tree.dropped)
 
     # -- the position --------------------------------------------------------------------------------------------------
 
-    def _position(self) -> tuple[int, Table | None]:
-        """How many elements of this rank were handed on, and how many of them since positions that are kept."""
-        behind = self._read - len(self._ahead) - len(self._left())
-        while len(self._marks) > 1 and self._marks[1][0] <= behind:
-            self._marks.popleft()
-        return behind, self._marks[0][1] if self._marks else None
+    def _behind(self) -> int:
+        """How many elements of this rank were handed on; fillers do not count."""
+        streamed = 0 if self._portion or self._taken is None else self._taken.taken
+        return self._blocks.read + streamed - len(self._blocks.ahead) - len(self._left())
 
     def carried(self) -> Table | None:
-        return self._position()[1]
+        mark = self._blocks.mark(self._behind())
+        return None if mark is None or mark.lap else mark.above
 
     def in_step(self) -> bool:
         return False
@@ -255,43 +222,54 @@ class InStep(Cell):
         return self._given + (0 if self._taken is None else self._taken.taken)
 
     def save(self) -> dict[str, Any]:
-        behind, above = self._position()
-        saved = {"given": self.done(), "read": behind, "certain": self._length is not None}
-        if above is not None:
-            return {**saved, "since": behind - self._marks[0][0], "ahead": None, "lost": None}
-        lost = None if self._error is None else f"{type(self._error).__name__}: {self._error}"
-        return {**saved, "since": 0, "ahead": self.pack([*self._left(), *self._ahead]), "lost": lost}
+        blocks, behind = self._blocks, self._behind()
+        mark = blocks.mark(behind)
+        lap = 0 if mark is None else mark.lap
+        lost = None if mark is not None or blocks.error is None else f"{type(blocks.error).__name__}: {blocks.error}"
+        return {
+            "given": self.done(),
+            "read": behind,
+            "certain": self._length is not None,
+            "since": 0 if mark is None else behind - mark.read,
+            "lap": [lap, blocks.end, None if mark is None else mark.above] if lap else None,
+            "ahead": self.pack([*self._left(), *blocks.ahead]) if mark is None else None,
+            "lost": lost,
+        }
 
     def load(self, saved: Any) -> None:
-        given, read, certain, since, ahead, lost = fields(saved, "given", "read", "certain", "since", "ahead", "lost")
+        names = ("given", "read", "certain", "since", "lap", "ahead", "lost")
+        given, read, certain, since, lap, ahead, lost = fields(saved, *names)
         if type(certain) is not bool or not (lost is None or type(lost) is str):
             raise StateError(
-                f"expected whether the length is certain, and an error or None, found {certain!r}, {lost!r:.80}"
+                f"expected whether the length is certain, and an error or None, found {certain!r:.80} and {lost!r:.80}"
             )
-        self._given, self._read = count(given, "given"), count(read, "read")
-        self._skip = count(since, "since", most=self._read)
+        blocks = self._blocks
+        self._given, blocks.read = count(given, "given"), count(read, "read")
+        blocks.since = count(since, "since", most=blocks.read)
         if not certain:
             self._length = None
+        if lap is not None:
+            if type(lap) is not list or len(lap) != 3:
+                raise StateError(f"lap: expected a number, a length and a position, found {lap!r:.80}")
+            blocks.lap, blocks.end, blocks.inside = count(lap[0], "lap"), count(lap[1], "lap"), table(lap[2])
         if ahead is not None:
-            self._ahead = self.unpack_list(ahead)
-            self._read += len(self._ahead)
+            blocks.ahead = self.unpack_list(ahead)
+            blocks.read += len(blocks.ahead)
         if lost is not None:
-            self._error = GraphError(f"{self.label} met an error before its position was saved: {lost:.500}")
+            blocks.error = GraphError(f"{self.label} met an error before its position was saved: {lost:.500}")
 
     def close(self) -> None:
-        tree, self._tree = self._tree, None
         self._put_back()
+        tree, self._tree = self._tree, None
         if tree is not None and self._key is not None and not self._finished:
-            verdict = tree.verdict
-            if verdict is not None and verdict["total"] == self._given:
-                self._tree = tree
-                tree.update(self._report(finished=True))
-                self._tree = None
+            self._finished = True
+            if tree.verdict is not None and tree.verdict["total"] == self._given:
+                tree.update(self._report(tree, finished=True))
             else:
                 tree.leave(tree.epoch, self._given)
         if tree is not None and self._owns_tree:
             tree.close()
-        self._ahead.clear()
+        self._blocks.close()
 
 
 def _is_more(given: int, verdict: Report) -> bool:

@@ -40,7 +40,7 @@ def children_of(rank: int, world: int, fan_out: int = FAN_OUT) -> range:
 def meet(store: Any, rank: int, world: int, timeout: float, fan_out: int = FAN_OUT) -> dict[int, socket.socket]:
     """The connections with the parent and the children, by rank; all ranks have to call, equally often."""
     until = monotonic() + timeout
-    key = f"loader2/{store.add(f'loader2/{rank}/meetings', 1)}"
+    key = str(store.add(f"{rank}/meetings", 1))
     parent, children = parent_of(rank, fan_out), children_of(rank, world, fan_out)
     links: dict[int, socket.socket] = {}
     try:
@@ -143,10 +143,11 @@ def _line(link: socket.socket) -> str:
 def _watch(link: socket.socket, timeout: float) -> None:
     """Have the system find out that the other host is gone, and end what cannot be sent."""
     silence = max(1, min(_SILENCE, int(timeout)))
+    probes = max(1, silence // 5)
     link.settimeout(silence)
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, max(1, silence // 4))
-    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(1, silence // 4))
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, probes)
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, probes)
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
-    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, silence * 1000)
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 4 * probes * 1000)

@@ -26,6 +26,9 @@ class Topic(Protocol):
     def verdict(self, whole: Report) -> Report:
         """What follows from the report of all ranks."""
 
+    def behind(self, reports: dict[int, Report]) -> list[int]:
+        """Whose report keeps all others waiting."""
+
 
 class Facts:
     """Whether all ranks are about to do the same, and rank 0's seed and epoch for all of them."""
@@ -50,6 +53,9 @@ class Facts:
     def verdict(self, whole: Report) -> Report:
         differing = {name: texts for name, texts in whole["facts"].items() if len(texts) > 1}
         return {"run": whole["run"], "differing": differing}
+
+    def behind(self, reports: dict[int, Report]) -> list[int]:
+        return []
 
     @staticmethod
     def difference(verdict: Report) -> str:
@@ -131,6 +137,12 @@ class Progress:
                 total = None if uneven or more is not None else least
         names = ("promised", "finished", "given", "counts")
         return {"upto": upto, "total": total, "uneven": uneven, **{name: whole[name] for name in names}}
+
+    def behind(self, reports: dict[int, Report]) -> list[int]:
+        opens = {rank: report["open"] for rank, report in reports.items() if report["open"] is not None}
+        if not opens:
+            return [rank for rank, report in reports.items() if not report["finished"]]
+        return [rank for rank, have in opens.items() if have == min(opens.values())]
 
     @staticmethod
     def counted(verdict: Report) -> str:

@@ -16,15 +16,13 @@ import traceback
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-from datapipes.errors import PrefetchTimeoutError, RankDied, RankFailed, RankLeft
+from datapipes.errors import PrefetchTimeoutError
 from datapipes.ranks.group import here, store
 from datapipes.ranks.meeting import meet, parent_of
+from datapipes.ranks.news import Key, News, concerns, error_of, first
 from datapipes.ranks.topics import Report, Topic
-
-Key: TypeAlias = tuple[int, int]
-"""The number of the epoch, and which attempt at it this is: another one begins after an error."""
 
 _PATIENCE: Final = 2.0
 """Seconds to wait for the thread when it is told to end."""
@@ -49,9 +47,11 @@ class Tree:
         self._below: dict[int, tuple[Key, Report]] = {}
         self._told: Report | None = None  # what was said last: up, or down if this is rank 0
         self.verdict: Report | None = None
-        self._news: list[dict[str, Any]] = []
-        self.alarmed = False
+        self._news: list[News] = []
+        self.alarmed = False  # whether there are news
+        self._unseen = False  # whether some have come since they were looked at
         self._interrupt: Callable[[], object] | None = None
+        self._answer: list[int] | None = None
         self._closed = False
         self._wake, self._woken = socket.socketpair()
         self._thread = threading.Thread(target=self._listen, name=f"ranks ({rank})", daemon=True)
@@ -66,7 +66,7 @@ class Tree:
             if key != self._key:
                 self._told = self.verdict = None
                 self._news = [news for news in self._news if news["key"] is None or news["key"][0] >= key[0]]
-                self.alarmed = bool(self._news)
+                self.alarmed = self._unseen = bool(self._news)
             self._key, self._topic, self._own = key, topic, report
             self._pass_on()
 
@@ -108,73 +108,60 @@ class Tree:
         """The verdict, once it is ready; bad news is an error."""
 
         def come() -> bool:
-            return (self.verdict is not None and ready(self.verdict)) or bool(self._bad(given, waits=True))
+            return (self.verdict is not None and ready(self.verdict)) or first(
+                self._news, self._key, given, waits=True
+            ) is not None
 
         with self._changed:
             in_time = self._changed.wait_for(come, timeout)
             if self.verdict is not None and ready(self.verdict):
                 return self.verdict
-            if in_time:
-                self._raise(self._bad(given, waits=True)[0])
-        raise PrefetchTimeoutError(timeout, self._missing())
+            news = first(self._news, self._key, given, waits=True)
+            if in_time and news is not None:
+                raise error_of(news)
+            behind = self._behind()
+            if self._parent is not None and behind in ([], [self.rank]):
+                self._answer, behind = None, [self._parent]
+                self._send(self._parent, {"ask": self._key})
+                self._changed.wait_for(lambda: self._answer is not None, _PATIENCE)
+                behind = self._answer or behind
+        raise PrefetchTimeoutError(timeout, f"rank {', '.join(map(str, behind[:8]))}")
+
+    def _behind(self) -> list[int]:
+        """Who keeps all others waiting, as far as it is known here; a child stands for those behind it."""
+        if self._topic is None:
+            return [self.rank]
+        below = {child: report for child, (key, report) in self._below.items() if key == self._key}
+        silent = [child for child in self._children if child not in below]
+        return silent or self._topic.behind({self.rank: self._own, **below})
 
     def check(self, given: int) -> None:
         """Raise bad news that concerns a rank which has handed on so many elements."""
         if self.alarmed:
             with self._changed:
-                for news in self._bad(given, waits=False):
-                    self._raise(news)
-                self.alarmed = False
+                news = first(self._news, self._key, given)
+                if news is not None:
+                    raise error_of(news)
+                self._unseen = False
 
     def interrupting(self, stop: Callable[[], object] | None) -> bool:
         """Call ``stop`` when there is bad news, from another thread; False if there is some that was not looked at."""
         with self._changed:
             self._interrupt = stop
-            return not self.alarmed
+            return not self._unseen
 
     def limit(self, most: int) -> int:
         """How far one may go with those who have left."""
         with self._changed:
-            for news in self._concerning():
-                if news["news"] == "left":
-                    most = min(most, news["given"])
-            return most
+            left: list[int] = [
+                news["given"] for news in self._news if news["news"] == "left" and concerns(news, self._key)
+            ]
+            return min([most, *left])
 
     def failed(self, key: Key) -> bool:
         """Whether an attempt has failed, on any rank."""
         with self._changed:
             return any(news["news"] == "failed" and tuple(news["key"]) == key for news in self._news)
-
-    def _concerning(self) -> list[dict[str, Any]]:
-        return [news for news in self._news if self._key is not None and _concerns(news, self._key)]
-
-    def _bad(self, given: int, waits: bool) -> list[dict[str, Any]]:
-        return [
-            news
-            for news in self._concerning()
-            if news["news"] in ("died", "failed")
-            or (news["news"] == "gone" and waits)
-            or (news["news"] == "left" and (waits or given >= news["given"]))
-        ]
-
-    def _raise(self, news: dict[str, Any]) -> None:
-        rank = news["rank"]
-        match news["news"]:
-            case "died":
-                raise RankDied(f"rank {rank} has died: {news['how']}")
-            case "failed":
-                raise RankFailed(rank, news["error"], news["trace"])
-            case "left":
-                raise RankLeft(
-                    f"rank {rank} has left the epoch after {news['given']} elements, and this rank goes on; "
-                    "break out of the loop at the same element on all ranks"
-                )
-        raise RankLeft(f"rank {rank} has shut down its loader, or ended, and this rank goes on")
-
-    def _missing(self) -> str:
-        with self._changed:
-            lacking = [child for child in self._children if self._below.get(child, (None,))[0] != self._key]
-        return "rank " + ", ".join(map(str, lacking[:8])) if lacking else ""
 
     # -- the tree ------------------------------------------------------------------------------------------------------
 
@@ -193,21 +180,21 @@ class Tree:
                 self._told = verdict
                 self._decide({"verdict": verdict, "key": self._key})
 
-    def _decide(self, message: dict[str, Any]) -> None:
+    def _decide(self, message: News) -> None:
         for child in self._children:
             self._send(child, message)
         if message["key"] is not None and tuple(message["key"]) == self._key:
             self.verdict = message["verdict"]
             self._changed.notify_all()
 
-    def _spread(self, news: dict[str, Any], but: int | None = None) -> None:
+    def _spread(self, news: News, but: int | None = None) -> None:
         for neighbour in tuple(self._links):
             if neighbour != but:
                 self._send(neighbour, news)
         if news["rank"] != self.rank or news["news"] == "failed":
             self._news.append(news)
-        if news["rank"] != self.rank and (self._key is None or _concerns(news, self._key)):
-            self.alarmed = True
+        if news["rank"] != self.rank and concerns(news, self._key):
+            self.alarmed = self._unseen = True
             if self._interrupt is not None:
                 self._interrupt()
             self._changed.notify_all()
@@ -219,6 +206,17 @@ class Tree:
                 link.sendall(json.dumps(message).encode() + b"\n")
 
     def _listen(self) -> None:
+        try:
+            self._hear_all()
+        except Exception as error:  # told to whoever waits for this thread
+            with self._changed:
+                self._news.append(
+                    {"news": "died", "key": None, "rank": self.rank, "how": f"its thread ended: {error!r}"}
+                )
+                self.alarmed = self._unseen = True
+                self._changed.notify_all()
+
+    def _hear_all(self) -> None:
         with selectors.DefaultSelector() as selector:
             selector.register(self._woken, selectors.EVENT_READ, None)
             unread: dict[int, bytes] = {}
@@ -244,6 +242,12 @@ class Tree:
             self._pass_on()
         elif "verdict" in message:
             self._decide(message)
+        elif "ask" in message:
+            ours = self._key is not None and tuple(message["ask"]) == self._key
+            self._send(neighbour, {"answer": self._behind() if ours else [self.rank]})
+        elif "answer" in message:
+            self._answer = message["answer"]
+            self._changed.notify_all()
         else:
             self._spread(message, but=neighbour)
 
@@ -267,16 +271,12 @@ def _received(link: Any) -> tuple[bytes, str]:
     return received, "its connection was closed without a word, as when a process is killed; see its own output"
 
 
-def _concerns(news: dict[str, Any], key: Key) -> bool:
-    """Whether news from before matter in a conversation."""
-    return news["key"] is None or (news["key"][0] == key[0] and (news["news"] == "left" or tuple(news["key"]) == key))
-
-
 def _forget() -> None:
     """In a forked child: let go of the connections, which are the parent's, so that its end is noticed."""
     for tree in list(_trees):
         for link in (*tree._links.values(), tree._wake, tree._woken):
-            os.close(link.detach())
+            if link.fileno() >= 0:  # and not that of a tree that was closed
+                os.close(link.detach())
     _trees.clear()
 
 

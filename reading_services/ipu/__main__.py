@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     _say(json.dumps(found.as_dict(), indent=2) if given.json else f"{found}")
     if given.picture and not given.json:
         _say(f"A picture of some steps: {given.picture}")
-    return 1 if given.check and found.waits else 0
+    return 1 if given.check and found.slow else 0
 
 
 def imported(script: str) -> ModuleType:

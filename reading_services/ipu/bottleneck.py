@@ -18,7 +18,7 @@ from reading_services.ipu.rates import Rate
 from reading_services.ipu.slowest import StageTime
 from reading_services.ipu.timeline import Timeline
 
-FREE = 0.02  # a wait of less than this part of a step is none
+FREE = 0.02  # a wait of less than this part of the time is none
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,18 @@ class Verdict:
     stages: tuple[StageTime, ...] = ()
 
     @property
+    def slow(self) -> bool:
+        """Whether the loader needs longer for a step than the device: the bottleneck, whether or not it runs ahead."""
+        return self.loader.load - self.real.step > FREE * self.loader.load
+
+    @property
     def waits(self) -> bool:
-        """Whether the loader is the bottleneck."""
+        """Whether the device waits for the loader, be it only because that does not run ahead."""
         return self.real.wait > FREE * self.real.wall
 
     @property
     def bottleneck(self) -> str:
-        if self.waits:
+        if self.slow:
             return "loader"
         rest = self.real.step - self.real.compute - self.real.bubble
         return "transfer" if rest > self.real.compute + self.real.bubble else "compute"
@@ -93,7 +98,7 @@ class Verdict:
         loader, real = self.loader, self.real
         factor = loader.load / real.step if real.step else math.inf
         cpus = len(os.sched_getaffinity(0))
-        if self.waits and self.slowest:
+        if self.slow and self.slowest:
             part = self.slowest.seconds / (sum(each.seconds for each in self.stages) or 1.0)
             yield f"make {self.slowest.stage} cheaper: it takes {part:.0%} of the graph's time"
         if self.waits and self.mode == "sync":
@@ -102,7 +107,7 @@ class Verdict:
                 "load while the device computes (mode=DataLoaderMode.Async, or workers): that hides "
                 f"{hidden * 1e3:.2f} of the {loader.load * 1e3:.2f} ms"
             )
-        if self.waits and factor > 1:
+        if self.slow:
             wanted = math.ceil(max(1, self.workers) * factor) if factor < math.inf else cpus
             if min(wanted, cpus) > self.workers:
                 yield (
@@ -114,7 +119,7 @@ class Verdict:
                     "more workers than CPUs do not help: make a sample cheaper to load, or share the data out among "
                     "instances on other hosts (poprun --num-instances)"
                 )
-        if not self.waits and loader.longest > real.step > 0:
+        if not self.slow and self.mode == "async" and loader.longest > real.step > 0:
             yield (
                 f"the longest step took {loader.longest * 1e3:.2f} ms to load: buffer_size="
                 f"{math.ceil(loader.longest / real.step) + 1} rides it out"
@@ -142,10 +147,12 @@ class Verdict:
 
     def _lines(self) -> Iterator[str]:
         loader, real, work = self.loader, self.real, self.work
-        if self.waits:
-            yield f"The loader is the bottleneck: the device waits for it {real.wait / real.wall:.0%} of the time."
+        waits = f"{real.wait / (real.wall or 1.0):.0%} of the time"
+        if self.slow:
+            yield f"The loader is the bottleneck: the device waits for it {waits}."
         else:
-            yield f"The loader is not the bottleneck: {self.bottleneck} takes the most of a step."
+            but = f", but it does not run ahead: the device waits for it {waits}" if self.waits else ""
+            yield f"The loader is not the bottleneck{but}; {self.bottleneck} takes the most of a step."
         yield "Measured on this computer"
         yield (
             f"  loader      {loader.items:,} items in {loader.seconds:.2f} s = {loader.items_per_second:,.0f} items/s; "

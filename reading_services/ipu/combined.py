@@ -19,7 +19,7 @@ from datapipes.errors import BadArgument
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from reading_services.ipu.messages import logger
-from reading_services.ipu.micro_batches import counting_rows
+from reading_services.ipu.micro_batches import counting_rows, keeps_rows
 from reading_services.ipu.rebatching import Waiting, rows_of
 
 
@@ -60,6 +60,7 @@ class Combined(IterDataPipe[Any]):
         self.unit = unit
         self.steps = steps
         self.dropped = Dropped()
+        self.counts_exactly = rows is not None and keeps_rows(datapipe)
 
     def _open(self, at: Opening) -> Iterator[Any]:
         return at.cell(lambda: _Regrouping(self)).combined(at.source(self.datapipe))
@@ -86,6 +87,7 @@ class _Regrouping(Cell):
     def combined(self, micro_batches: Iterable[Any]) -> Iterator[Any]:
         """The combined batches of these micro-batches."""
         pipe, waiting = self._pipe, self._waiting
+        pipe.dropped.rows = 0
         for batch in micro_batches:
             self._take(batch)
             del batch  # whoever is given it is the only one to have it

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from datapipes.errors import BadArgument
@@ -191,7 +191,7 @@ class CostModel:
             hidden=hidden,
             sync=self.call + work.device_iterations * self.iteration,
         )
-        return StepCost(**{**cost.__dict__, "wait": load if mode == "sync" else max(0.0, load - cost.step)})
+        return replace(cost, wait=load if mode == "sync" else max(0.0, load - cost.step))
 
     def _compute(self, work: Work) -> tuple[float, float]:
         """How long a chip computes, and how long it waits for the other stages of its replica.

@@ -21,7 +21,15 @@ from reading_services.ipu.parcels import Parcel
 from reading_services.ipu.sources import Source
 from reading_services.workers.failures import WorkerDied
 from reading_services.workers.links import process
-from reading_services.workers.members import Member, begin, end, file_for_stacks, how_it_ended
+from reading_services.workers.members import (
+    STARTS_WORKERS,
+    UNGUARDED,
+    Member,
+    begin,
+    end,
+    file_for_stacks,
+    how_it_ended,
+)
 from reading_services.workers.protocol import ToConsumer, ToProducer, Window
 
 _METHODS = {
@@ -97,7 +105,10 @@ class Feed:
                 frame = None
             if frame is not None:
                 return frame
-            raise WorkerDied(f"{self._member} {how_it_ended(self._member.process)}, in the middle of its work")
+            how = how_it_ended(self._member.process)
+            if self._member.process.exitcode == STARTS_WORKERS:
+                raise WorkerDied(UNGUARDED)
+            raise WorkerDied(f"{self._member} {how}, in the middle of its work")
 
     def close(self, farewell: ToProducer) -> None:
         """End the process; calling it again does nothing."""

@@ -42,7 +42,7 @@ def enlarged(graph: Pipe, times: int) -> Pipe | None:
 
     All rows are given: what the graph's batch has left over, its last batch has, even with ``drop_last``.
     """
-    torchs = type(graph) is Collator and graph.fn is default_collate and graph.on_error == "raise"
+    torchs = _collates_as_torch_does(graph)
     batcher = graph.datapipe if torchs else graph
     if type(batcher) is not Batcher or batcher.wrapper_class not in (DataChunk, list):
         return None
@@ -61,6 +61,13 @@ def counting_rows(graph: Pipe) -> Pipe | None:
     return None if above is None else _with_above(graph, above)
 
 
+def keeps_rows(graph: Pipe) -> bool:
+    """Whether it is certain that no stage behind the batch changes how many rows there are."""
+    while type(graph) in (Prefetcher, PinMemory, FullSync, Gathered) or _collates_as_torch_does(graph):
+        graph = _above(graph)
+    return type(graph) is Batcher
+
+
 class Rows(IterDataPipe[Any]):
     """Stands for a batch where only the number of its rows is asked for."""
 
@@ -73,6 +80,10 @@ class Rows(IterDataPipe[Any]):
 
     def __len__(self) -> int:
         return source_length(self, self.datapipe) // self.unit * self.unit
+
+
+def _collates_as_torch_does(graph: Pipe) -> bool:
+    return type(graph) is Collator and graph.fn is default_collate and graph.on_error == "raise"
 
 
 def _above(graph: Pipe) -> Pipe:

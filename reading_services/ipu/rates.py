@@ -16,8 +16,8 @@ import torch
 from datapipes.errors import BadArgument, BadArgumentType
 from datapipes.pipe import IterDataPipe
 from datapipes.structure import walk
+from reading_services.ipu.accessor import AsynchronousDataAccessor
 from reading_services.ipu.custom_types import tensors_of
-from reading_services.ipu.enums import DataLoaderMode
 from reading_services.ipu.options import Options
 
 WARMING_UP = 0.25
@@ -95,11 +95,12 @@ def measured(loader: Iterable[Any], seconds: float = 2.0) -> Rate:
 
 def runs_ahead(loader: Any) -> bool:
     """Whether the loader works while the device does: in workers, in a thread, or in a process of its own."""
-    for each in _services_of(loader):
-        if getattr(each, "mode", None) in (DataLoaderMode.Async, DataLoaderMode.AsyncRebatched):
-            return True
-        if any(getattr(each, name, 0) for name in ("num_workers", "prefetch_cnt")):
-            return True
+    if isinstance(loader, AsynchronousDataAccessor) or getattr(loader, "_accessor", None) is not None:
+        return True  # the second is a DataLoader that is not in Sync mode
+    if any(
+        getattr(each, name, 0) for each in _services_of(loader) for name in ("num_workers", "prefetch_cnt", "ahead")
+    ):
+        return True
     graph = graph_of(loader)
     return graph is not None and any(getattr(type(stage), "_runs_ahead", False) for stage in walk(graph))
 

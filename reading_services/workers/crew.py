@@ -22,6 +22,7 @@ from datapipes.structure import Pipe
 from datapipes.warned import warn
 from reading_services.worker_info import WorkerInfo
 from reading_services.workers.failures import WorkerDied, WorkerTimeout
+from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.links import process
 from reading_services.workers.main import DispatcherJob, Job, dispatch, work
 from reading_services.workers.members import (
@@ -33,6 +34,7 @@ from reading_services.workers.members import (
     end,
     file_for_stacks,
     how_it_ended,
+    kill,
     stacks_of,
 )
 from reading_services.workers.protocol import START, Failed, ToConsumer, Window
@@ -148,7 +150,8 @@ class Crew:
 
     def open(self, orders: Sequence[Order | None]) -> None:
         """Begin an opening on the workers that are given an order."""
-        self.start()
+        with CtrlCWaits():
+            self.start()
         self._opening += 1
         crowd = tuple(number for number, order in enumerate(orders) if order is not None)
         for worker, order in zip(self._running(), orders, strict=True):
@@ -266,15 +269,15 @@ class Crew:
         with self._lock:
             workers, self._workers = self._running(), [None] * self.count
             dispatcher, self._dispatcher = self._dispatcher, None
-        members: list[Member] = [*workers]
-        if dispatcher is not None:
-            members.append(dispatcher)
-            dispatcher.process.terminate()  # workers may be waiting for it
-        for worker in workers:
-            with suppress(OSError):
-                worker.link.send(worker.consumer.close())
-            worker.link.close()  # a worker that is writing stops there
-        end(members)
+        members: list[Member] = [*workers, *([] if dispatcher is None else [dispatcher])]
+        with CtrlCWaits(hurry=lambda: kill(members)):
+            if dispatcher is not None:
+                dispatcher.process.terminate()  # workers may be waiting for it
+            for worker in workers:
+                with suppress(OSError):
+                    worker.link.send(worker.consumer.close())
+                worker.link.close()  # a worker that is writing stops there
+            end(members)
 
     def _forget(self, workers: list[Worker]) -> None:
         for worker in workers:

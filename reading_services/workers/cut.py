@@ -18,7 +18,7 @@ def replicable_end(graph: Pipe) -> Pipe | None:
     """The end of the part that runs in the workers; None if there is no such part."""
     at_home: set[int] = set()
     for stage in structure.walk(graph):
-        if not _is_replicable(stage) or any(id(parent) in at_home for parent in structure.parents(stage)):
+        if not is_replicable(stage) or any(id(parent) in at_home for parent in structure.parents(stage)):
             at_home.add(id(stage))
     if id(graph) not in at_home:
         return graph
@@ -74,6 +74,7 @@ def with_end_replaced(graph: Pipe, end: Pipe, make: Callable[[Pipe], Pipe]) -> P
     return structure.rewrite(graph, lambda stage: make(stage) if stage is end else stage)
 
 
-def _is_replicable(stage: Pipe) -> bool:
+def is_replicable(stage: Pipe) -> bool:
+    """Whether a stage may run in workers."""
     asked = getattr(type(stage), "is_replicable", None)
     return asked is None or bool(asked(stage))

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from datapipes import structure
 from datapipes.cells import Cell, Table, count, fields, table
 from datapipes.errors import StateError
+from datapipes.made_elsewhere import MadeElsewhere
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from datapipes.seeds import Run
@@ -49,7 +50,7 @@ class Makers(Protocol):
         """Say that nobody wants the rest of the opening."""
 
 
-class Gathered(IterDataPipe[T_co]):
+class Gathered(MadeElsewhere[T_co]):
     """What the workers make of a graph."""
 
     _data: ClassVar[frozenset[str]] = frozenset({"graph", "makers"})
@@ -59,10 +60,10 @@ class Gathered(IterDataPipe[T_co]):
         graph: IterDataPipe[T_co],
         makers: Makers,
         in_order: bool = True,
-        length_of: Callable[[IterDataPipe[Any]], int] = len,
+        length: Callable[[Any], int] | None = None,
     ) -> None:
         self.graph = graph
-        self._length_of = length_of
+        self._length_fn = length
         self.makers = makers
         self.in_order = in_order
         self.starts: list[EpochStart] | None = None
@@ -112,11 +113,11 @@ class Gathered(IterDataPipe[T_co]):
     def __len__(self) -> int:
         if self.starts is not None and self.starts[0].reset is not None:
             raise TypeError("what the services in front do in the workers may change how many elements they give")
-        return self._length_of(self.graph)
+        return len(self.graph) if self._length_fn is None else self._length_fn(self.graph)
 
-    def of(self, graph: IterDataPipe[Any]) -> Gathered[Any]:
+    def of(self, graph: Any) -> Gathered[Any]:
         """The same for another graph, to be asked for its length."""
-        return Gathered(graph, self.makers, self.in_order, self._length_of)
+        return Gathered(graph, self.makers, self.in_order, self._length_fn)
 
 
 class _Share:

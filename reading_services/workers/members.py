@@ -7,6 +7,7 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import current_process, resource_tracker
@@ -96,6 +97,13 @@ def end(members: Sequence[Member]) -> None:
         os.close(member.stacks)
         if member.has_ended:
             member.process.close()
+
+
+def kill(members: Sequence[Member]) -> None:
+    """End processes at once; whoever waits for their end sees it."""
+    for member in members:
+        with suppress(OSError, ValueError):  # it has ended, or was closed, meanwhile
+            member.process.kill()
 
 
 def how_it_ended(process: Any) -> str:

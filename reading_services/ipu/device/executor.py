@@ -8,7 +8,6 @@ trained makes the host's stale, and is copied home when somebody looks at them (
 from __future__ import annotations
 
 from contextlib import ExitStack
-from copy import copy
 from time import perf_counter
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -28,7 +27,7 @@ from reading_services.ipu.device.optimisers import Snapshot
 from reading_services.ipu.device.program import Training
 from reading_services.ipu.device.randomness import Randomness
 from reading_services.ipu.device.weights import Weights
-from reading_services.ipu.device.wrapped import trainer_of, trainers_of, unwrap, wrap
+from reading_services.ipu.device.wrapped import shallow_copy, trainer_of, trainers_of, unwrap, wrap
 from reading_services.ipu.enums import ConnectionType, ReductionType
 from reading_services.ipu.errors import Error
 from reading_services.ipu.messages import logger
@@ -48,7 +47,7 @@ class PoplarExecutor(Observed):
         self.options = options
         """What it was made with, frozen."""
         self.cost_model = CostModel()
-        self._module = copy(model)  # its training flag, and its other attributes, are those of now
+        self._module = shallow_copy(model)  # its training flag and other attributes are those of now
         self._optimizer = optimizer
         self._compiled: Compiled | None = None
         self._weights: Weights | None = None

@@ -1,4 +1,7 @@
-"""What can be asked of an executor about its steps. All of it but the report's last line is modelled, not measured."""
+"""What can be asked of an executor about its steps.
+
+All times are modelled, but for two: how long compiling took, and the last line of a report, which are measured here.
+"""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class _Watched:
     ) -> Any:
         if isRunningOnIpu():
             raise Error(
-                "forward has reached a weight of the user's model in place of the device's copy, through a function that "
+                "forward has reached a weight of the user's model in place of the device's copy, by a function that "
                 "remembers the model, say: reach weights by self, in forward and in methods"
             )
         with torch._C.DisableTorchFunctionSubclass():
@@ -49,6 +49,8 @@ class _Watched:
                 if isinstance(each, _Watched):
                     for trainer in vars(each).get("trainers", ()):
                         trainer.copyWeightsToHostIfNeeded()
+            if function is Tensor.__repr__:
+                args = (args[0]._plain(), *args[1:])  # what is printed is the weight, and not how it is watched
             return function(*args, **(kwargs or {}))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
@@ -90,6 +92,14 @@ def trainers_of(model: nn.Module) -> list[Trainer]:
 def plain_class(model: nn.Module) -> type[nn.Module]:
     """The class that a model has, or had before it was wrapped."""
     return type(model) if trainer_of(model) is None else type(model).__mro__[1]
+
+
+def shallow_copy(model: nn.Module) -> nn.Module:
+    """A model with the same parts and attributes, which nobody trains."""
+    kind = plain_class(model)
+    made = kind.__new__(kind)
+    vars(made).update(vars(model))
+    return made
 
 
 def wrap(model: nn.Module, trainer: Trainer) -> None:

@@ -42,13 +42,10 @@ def trainingModel(
     if optimizer is None:
         optimizer = torch.optim.SGD(user_model.parameters(), lr=0.01)
     snapshot = Snapshot.of(optimizer)
-    own = chosen.clone()
-    if own.defaultOutputMode():
-        own.outputMode(OutputMode.Final)
+    own = _own(chosen, OutputMode.Final)
     if snapshot.runs_mean:
         own.Training.setMeanAccumulationAndReplicationReductionStrategy(MeanReductionStrategy.Running)
     own._freeze()
-    chosen._freeze()
     return PoplarExecutor(user_model, own, snapshot)
 
 
@@ -65,12 +62,18 @@ def inferenceModel(model: nn.Module | PoplarExecutor, options: Options | None = 
         if isinstance(chosen._execution_strategy, PipelinedExecution):
             hint = "; to keep a pipeline full in inference, use poptorch.Options().deviceIterations instead"
         raise Error(f"You must set poptorch.Options().Training.gradientAccumulation to 1 for inference{hint}")
-    own = chosen.clone()
-    if own.defaultOutputMode():
-        own.outputMode(OutputMode.All)
+    own = _own(chosen, OutputMode.All)
     own._freeze()
-    chosen._freeze()
     return PoplarExecutor(user_model, own, None)
+
+
+def _own(options: Options, mode: OutputMode) -> Options:
+    """The executor's own options; the user's are frozen, so that the two cannot come to differ."""
+    own = options.clone()
+    if own.defaultOutputMode():
+        own.outputMode(mode)
+    options._freeze()
+    return own
 
 
 def _model(model: nn.Module | PoplarExecutor) -> nn.Module:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import subprocess
@@ -89,6 +90,17 @@ def test_leaving_in_mid_epoch_leaves_nobody(tmp_path: Path, strategy: str, worke
         out, err = begun.communicate(timeout=PATIENCE)
         assert (begun.returncode, out, err) == (0, "", "")
         assert gone(pid)
+
+
+def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.replace('if __name__ == "__main__":', "if True:"))
+    command = [sys.executable, "-W", "ignore", str(script), "SharedMemory", "0", "leave"]
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert done.returncode == 1
+    assert re.search("worker thread failed to start: .*put what does so below", done.stderr)
 
 
 def test_an_error_in_mid_epoch_is_all_that_is_said(tmp_path: Path) -> None:

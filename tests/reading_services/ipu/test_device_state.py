@@ -204,7 +204,7 @@ def test_a_weight_that_is_reached_past_the_copy_is_an_error() -> None:
             self.function = lambda x: self.layer(x)
 
         def forward(self, x: Tensor) -> Tensor:
-            return poptorch.identity_loss(self.function(x), "sum")
+            return poptorch.identity_loss(self.function(x), "sum")  # type: ignore[no-untyped-call]  # a lambda
 
     with pytest.raises(poptorch.Error, match="forward has reached a weight of the user's model"):
         poptorch.trainingModel(Closing())(torch.ones(1, 3))
@@ -212,10 +212,11 @@ def test_a_weight_that_is_reached_past_the_copy_is_an_error() -> None:
 
 def test_modes_of_gradients_outside_do_not_matter() -> None:
     x, target = torch.ones(2, 3), torch.ones(2, 2)
-    for outside in (torch.no_grad, torch.enable_grad, torch.inference_mode):
+    modes: list[Any] = [torch.no_grad, torch.enable_grad, torch.inference_mode]
+    for outside in modes:
         model = Linear()
         before = model.layer.weight.detach().clone()
-        with outside():  # type: ignore[no-untyped-call]  # of torch
+        with outside():
             training = poptorch.trainingModel(model)
             _, loss = training(x.clone(), target)
             out = poptorch.inferenceModel(model)(x.clone())

@@ -168,6 +168,7 @@ def test_a_wrapped_model_is_the_same_model() -> None:
     assert isinstance(model, Linear)
     assert {name: id(each) for name, each in model.named_parameters()} == identity
     assert isinstance(weight, nn.Parameter)
+    assert repr(weight) == repr(nn.Parameter(weight.detach()))
     assert training.model is model
     with pytest.raises(RuntimeError, match=r"Model has already been wrapped in 'poptorch.trainingModel'"):
         poptorch.trainingModel(model)

@@ -83,6 +83,7 @@ def test_ranks_of_a_group_have_equally_many_steps_and_never_share_a_row(workers:
         chain = (DistributedReadingService(timeout=30), *front, IPUReadingService(options_of(13, 2, rank), Async))
         with loader_of(numbers(51, rows=1), *chain) as loader:
             steps = list(loader)
+            assert len(loader) == len(steps)
             dropped = loader.reading_service.reading_services[-1].dropped  # type: ignore[union-attr]  # a chain
         return list(map(len, steps)), rows_in(steps), dropped
 

@@ -25,11 +25,11 @@ Evaluating:  {steps} steps of  {items}  items
 Total execution Time: \d+\.\d+ s
 IPU throughput: (\d+\.\d+) items/s
 """
-PUBLISHED = {1: 33_455, 4: 136_452}
+PUBLISHED = 136_452  # items/s of 4 replicas on synthetic data
 
 
-@pytest.mark.parametrize(("replicas", "steps"), [(1, 12), (4, 3)])
-def test_it_prints_its_lines_in_order(replicas: int, steps: int) -> None:
+def test_it_prints_its_lines_in_order() -> None:
+    replicas, steps = 4, 3
     program = [sys.executable, "-W", "error", "tutorials/tuto_data_loading.py"]
     arguments = ["--synthetic-data", "--replicas", str(replicas)]
     command, env = [*program, *arguments], {"PYTHONPATH": str(ROOT), "PATH": ""}
@@ -38,5 +38,5 @@ def test_it_prints_its_lines_in_order(replicas: int, steps: int) -> None:
     numbers = {"replicas": replicas, "global_batch": 16 * replicas, "steps": steps, "items": 800 * replicas}
     found = re.fullmatch(LINES.format(**numbers), run.stdout)
     assert found, run.stdout
-    assert float(found[1]) == pytest.approx(PUBLISHED[replicas], rel=0.1)
+    assert float(found[1]) == pytest.approx(PUBLISHED, rel=0.1)
     assert "modelled, not measured" in run.stderr

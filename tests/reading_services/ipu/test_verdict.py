@@ -48,14 +48,17 @@ WORKS = st.builds(Work, micro_batch=st.integers(1, 100), replicas=st.integers(1,
 def test_exactly_one_is_to_blame(load: float, work: Work, mode: Mode, workers: int) -> None:
     found = judged(load, load, work, mode, MODEL, workers)
     step, wait = found.real.step, found.real.wait
-    assert found.waits == (found.bottleneck == "loader") == (wait > FREE * (step + wait))
+    assert found.waits == (wait > FREE * (step + wait))
+    assert found.slow == (found.bottleneck == "loader") == (load - step > FREE * load)
+    assert found.slow <= found.waits
     if mode == "async":
-        assert (found.loader.items_per_second < found.device_rate * (1 - 2 * FREE)) <= found.waits
+        assert found.slow == found.waits, "what runs ahead makes nobody wait unless it is slow"
     assert found.synthetic_rate >= found.device_rate * (1 - 1e-9)
     assert found.advice
     text = str(found)
-    assert ("The loader is the bottleneck" in text) == found.waits
-    assert ("The loader is not the bottleneck" in text) == (not found.waits)
+    assert ("The loader is the bottleneck" in text) == found.slow
+    assert ("The loader is not the bottleneck" in text) == (not found.slow)
+    assert ("does not run ahead" in text) == (found.waits and not found.slow)
     assert text.index("Measured on this computer") < text.index("Modelled, not measured")
     plain = found.as_dict()
     assert json.loads(json.dumps(plain)) == plain
@@ -77,7 +80,8 @@ def test_figures_are_shown_with_how_they_came_about() -> None:
         (judged(0.01, 0.01, Work(micro_batch=100), "async", MODEL), "compute", "more replicas"),
         (judged(0.01, 0.01, Work(micro_batch=9, bytes_in=10**8, replicas=2), "async", MODEL), "transfer", "instances"),
         (judged(0.01, 0.01, Work(micro_batch=9, bytes_in=10**8), "async", MODEL), "transfer", "send less"),
-        (judged(0.09, 0.09, Work(micro_batch=100), "sync", MODEL), "loader", "Async): that hides|that hides 90.00"),
+        (judged(0.09, 0.09, Work(micro_batch=100), "sync", MODEL), "compute", "that hides 90.00 of the 90.00 ms"),
+        (judged(0.2, 0.2, Work(micro_batch=100), "sync", MODEL), "loader", "that hides 100.05 of the 200.00 ms"),
         (judged(0.2, 0.2, Work(micro_batch=100), "async", MODEL), "loader", "num_workers=|more workers than"),
         (judged(9.0, 9.0, Work(micro_batch=100), "async", MODEL, workers=999), "loader", "more workers than CPUs"),
         (judged(0.05, 0.35, Work(micro_batch=100), "async", MODEL), "compute", "buffer_size=5"),
@@ -122,7 +126,9 @@ def test_stages_are_left_out_where_it_would_take_too_long_or_is_not_a_chain() ->
 
 def test_stages_of_a_collection_count_for_who_reads_it() -> None:
     found = stage_times(SequenceWrapper(range(20)).map(busy).to_iter_datapipe().batch(2), budget=30)
-    assert [each.seconds > 0.01 for each in found] == [True, False]
+    assert len(found) == 2
+    assert found[0].seconds >= 20 * 0.002, "the map is in front of the first stage that can be iterated"
+    assert all(each.seconds >= 0 for each in found)
 
 
 def test_options_of_the_loader_decide_the_shape_of_a_step() -> None:

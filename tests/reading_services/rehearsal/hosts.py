@@ -27,9 +27,14 @@ _OWN = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mou
 
 def played(module: str, *arguments: str, seconds: float) -> str:
     """Run a play; all that it said. A play that fails, or takes longer, fails the test; one that cannot be skips it."""
+    needs_hosts()
+    return ended([*_stage(), sys.executable, "-X", "faulthandler", "-m", module, *arguments], seconds, signal.SIGKILL)
+
+
+def needs_hosts() -> None:
+    """Skip this test where no hosts can be made; pytest tells of it, with the reason, behind all tests."""
     if why := nowhere():
         pytest.skip(f"no two hosts can be made here, so nothing was rehearsed: {why}")
-    return ended([*_stage(), sys.executable, "-X", "faulthandler", "-m", module, *arguments], seconds, signal.SIGKILL)
 
 
 @cache

@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import ended
 from tests.reading_services.rehearsal import plays
-from tests.reading_services.rehearsal.hosts import played
+from tests.reading_services.rehearsal.hosts import needs_hosts, played
 from tests.reading_services.rehearsal.programs import ROOT
 
 
@@ -24,6 +24,7 @@ def test_on_two_hosts(play: str, tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_of_the_hosts_when_a_test_is_killed(tmp_path: Path) -> None:
+    needs_hosts()
     mark = uuid.uuid4().hex
     test = (
         f"from {played.__module__} import played; played({plays.__name__!r}, 'forever', {str(tmp_path)!r}, seconds=300)"

@@ -1,0 +1,151 @@
+"""What one rank has read ahead, in blocks of some milliseconds, and where it was read.
+
+Positions above are looked at now and then, in front of a block. A position is one of those, and how many elements have
+been handed on since, which are made again on resume. Where somebody else reads above as well, positions say nothing,
+and the elements themselves are saved.
+
+A source that has ended can begin anew, if it is asked to: each lap is an opening of its own.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice
+from time import perf_counter
+from typing import Any, Final, NamedTuple
+
+from datapipes.cells import Table
+from datapipes.counting import skip
+from datapipes.errors import GraphError, StateError, UnsavableElement
+from datapipes.session import Session, segment
+from datapipes.streams import holds_stream
+
+_BLOCK: Final = 0.025
+"""Seconds that reading a block should take,"""
+_MOST: Final = 2048
+"""and how many elements it has at most; a power of two, as all sizes are, so that blocks of all ranks end together."""
+_FEW: Final = 32
+"""How many elements are read without a look at the clock, since they may have become slow;"""
+_CHEAP: Final = 0.05
+"""the share of the time of reading that may go into looking at positions."""
+
+
+class Mark(NamedTuple):
+    """A position: in which lap, above, and how many elements had been read."""
+
+    read: int
+    lap: int
+    above: Table
+
+
+class Blocks:
+    """The elements that were read and not yet handed on."""
+
+    def __init__(self) -> None:
+        self.ahead: list[Any] = []
+        self.read = 0  # how many elements were read in all
+        self.end: int | None = None  # how many the source had, once it has ended
+        self.error: Exception | None = None  # in place of the element after those ahead
+        self.since = 0  # how many elements the source gives that were handed on before a state was saved
+        self.lap = 0
+        self.inside: Table | None = None  # a position in a lap, loaded
+        self._lap_began = 0  # how many had been read by then
+        self._lap_ended = False
+        self._session: Session | None = None  # of a lap behind the first
+        self._marks: deque[Mark] = deque()
+        self._size = 1
+        self._reading = self._looking = 0.0  # seconds
+
+    def start(
+        self,
+        source: Iterator[Any],
+        mark: Callable[[], Table] | None,
+        lap_of: Callable[[int, Table | None], Session] | None,
+    ) -> None:
+        """Read from here: where the source is now, or in the lap that was reached."""
+        self.source, self._mark, self._lap_of = source, mark, lap_of
+        if self.lap:
+            self._enter()
+        if not self.ahead:
+            self._marks.clear()
+            self._look(self.read - self.since)
+
+    def go_on(self) -> None:
+        """Pass over what was handed on before the state was saved."""
+        since, self.since = self.since, 0
+        if skip(self.source, since) < since:
+            raise StateError("the source ended before the position that was saved")
+
+    def wants(self, upto: int, total: int | None) -> bool:
+        """Whether to read another block now: there is none, or little is ahead of what all ranks are known to have."""
+        if self.error is not None or self.read == total or (self.end is not None and self._lap_of is None):
+            return False
+        if not self.ahead:
+            return self.end is None or self.read < upto
+        at_once = self.end is not None or holds_stream(self.ahead[-1])
+        return not at_once and self.read - upto < self._size
+
+    def read_block(self, total: int | None) -> None:
+        """Read up to the end of a block, of the source, or of what is needed; an error is kept for its turn."""
+        if self.end is not None and self._lap_ended:
+            self._next_lap()
+        most = self._size - self.read % self._size
+        most = most if total is None else min(most, total - self.read)
+        if self._looking <= _CHEAP * self._reading:
+            self._look(self.read)
+        before, started = len(self.ahead), perf_counter()
+        got, took = 0, 0.0
+        try:
+            while got < most and took < 2 * _BLOCK and not self._lap_ended:
+                few = min(_FEW, most - got)
+                self.ahead.extend(islice(self.source, few))
+                self._lap_ended = len(self.ahead) - before < got + few
+                got, took = len(self.ahead) - before, perf_counter() - started
+        except Exception as error:
+            self.error = error
+        got = len(self.ahead) - before
+        self._reading += took
+        self.read += got
+        if self._lap_ended and self.end is None:
+            self.end = self.read
+        if took > 2 * _BLOCK:
+            self._size = max(1, (1 << got.bit_length()) >> 2)
+        elif took < _BLOCK / 2 and got == most:
+            self._size = min(_MOST, 2 * self._size)
+
+    def _next_lap(self) -> None:
+        if self.read == self._lap_began:
+            raise GraphError('uneven="repeat": this rank has no element that it could repeat')
+        if self._session is not None:
+            self._session.close()
+        self._session, self.inside, self.lap, self._lap_ended = None, None, self.lap + 1, False
+        self._lap_began = self.read
+        self._enter()
+        self._look(self.read)
+
+    def _enter(self) -> None:
+        if self._session is None and self._lap_of is not None:
+            self._session, self.inside = self._lap_of(self.lap, self.inside), None
+        if self._session is not None:
+            self.source, self._mark = segment(self._session), self._session.table
+
+    def _look(self, read: int) -> None:
+        started = perf_counter()
+        if self._mark is not None:
+            with suppress(UnsavableElement):  # an error only if a state is asked for
+                self._marks.append(Mark(read, self.lap, self._mark()))
+        self._looking += perf_counter() - started
+
+    def mark(self, behind: int) -> Mark | None:
+        """The last position at or before an element, if there is one."""
+        while len(self._marks) > 1 and self._marks[1].read <= behind:
+            self._marks.popleft()
+        return self._marks[0] if self._marks and self._marks[0].read <= behind else None
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.ahead = []
+        if self._session is not None:
+            self._session.close()

@@ -1,0 +1,123 @@
+"""A tree of several levels, its ranks threads of this process; and what follows from reports, against a plain count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch.distributed as dist
+from hypothesis import given
+from hypothesis import strategies as some
+
+from datapipes.errors import RankDied, RankFailed, RankLeft
+from datapipes.ranks.in_step import PADDING, InStep
+from datapipes.ranks.meeting import children_of, meet, parent_of
+from datapipes.ranks.topics import Facts, Progress, Report, Uneven
+from datapipes.ranks.tree import Tree
+
+RANKS = 7
+
+
+def on_tree(run: Callable[[int, Tree], Any]) -> list[Any]:
+    """What a function gives on each rank of a binary tree of three levels."""
+    store = dist.HashStore()  # type: ignore[attr-defined]  # torch exports it without saying so
+
+    def be(rank: int) -> Any:
+        tree = Tree(rank, parent_of(rank, 2), meet(store, rank, RANKS, 20, fan_out=2))
+        try:
+            return run(rank, tree)
+        finally:
+            tree.close()
+
+    with ThreadPoolExecutor(RANKS) as pool:
+        return [future.result(30) for future in [pool.submit(be, rank) for rank in range(RANKS)]]
+
+
+@pytest.mark.parametrize("fan_out", [1, 2, 64])
+@pytest.mark.parametrize("world", [1, 2, 7, 200])
+def test_every_rank_but_the_first_is_the_child_of_its_parent(world: int, fan_out: int) -> None:
+    children = [child for rank in range(world) for child in children_of(rank, world, fan_out)]
+    assert sorted(children) == list(range(1, world))
+    for rank in range(1, world):
+        parent = parent_of(rank, fan_out)
+        assert parent is not None
+        assert rank in children_of(parent, world, fan_out)
+
+
+def test_facts_reach_everybody() -> None:
+    def run(rank: int, tree: Tree) -> Any:
+        tree.begin((1, -1), Facts(), Facts.report(rank, (rank, rank), {"graph": "odd" if rank % 2 else "even"}))
+        verdict = tree.wait(lambda _: True, 0, 20)
+        return verdict["run"], Facts.difference(verdict)
+
+    assert on_tree(run) == [([0, 0], "graph: ranks 0, 2, 4, 6 have even; ranks 1, 3, 5 have odd")] * RANKS
+
+
+@pytest.mark.parametrize("length_is_known", [True, False])
+@pytest.mark.parametrize("uneven", ["drop", "pad"])
+def test_streams_in_step(uneven: Uneven, length_is_known: bool) -> None:
+    def run(rank: int, tree: Tree) -> Any:
+        elements = range(1000 + rank)
+        step = InStep(uneven, 20, tree, len(elements) if length_is_known else None)
+        taken = list(step.elements(iter(elements), None))
+        step.close()
+        return taken
+
+    ranks = on_tree(run)
+    for rank, taken in enumerate(ranks):
+        own = list(range(1000 + rank))
+        assert taken == (own[:1000] if uneven == "drop" else own + [PADDING] * (RANKS - 1 - rank))
+
+
+@pytest.mark.parametrize("rank_of", [0, 1, 5])
+@pytest.mark.parametrize("kind", [RankDied, RankFailed, RankLeft])
+def test_bad_news_reach_everybody(kind: type[Exception], rank_of: int) -> None:
+    def run(rank: int, tree: Tree) -> Any:
+        tree.begin((0, 0), Progress("drop"), Progress("drop").report(rank, 0, False, 0))
+        tree.wait(lambda _: True, 0, 20)
+        if rank == rank_of:
+            if kind is RankDied:
+                for link in tree._links.values():
+                    link.shutdown(2)
+            elif kind is RankFailed:
+                tree.fail((0, 0), ValueError("bad row"))
+            else:
+                tree.leave(0, 0)
+            return None
+        with pytest.raises(kind) as caught:
+            tree.wait(lambda verdict: verdict["upto"] > 0, 0, 20)
+        return str(caught.value)
+
+    texts = on_tree(run)
+    for rank, text in enumerate(texts):
+        assert rank == rank_of or f"rank {rank_of} " in text
+
+
+counts = some.tuples(some.integers(0, 5), some.booleans())
+
+
+@given(some.lists(counts, min_size=1, max_size=9), some.data())
+def test_verdicts_are_what_a_plain_count_says(ranks: list[tuple[int, bool]], data: Any) -> None:
+    for uneven in ("drop", "pad", "error"):
+        progress = Progress(uneven)
+        reports: list[Report] = [progress.report(rank, have, end, 0) for rank, (have, end) in enumerate(ranks)]
+        while len(reports) > 1:  # put together in any order that a tree may have
+            several = data.draw(some.integers(2, len(reports)))
+            reports = [*reports[several:], progress.merged(reports[:several])]
+        verdict = progress.verdict(reports[0])
+        ended, more = [have for have, end in ranks if end], [have for have, end in ranks if not end]
+        if uneven == "pad":
+            assert verdict["upto"] == min(more, default=max(ended, default=0))
+            assert verdict["total"] == (None if more else max(ended))
+        else:
+            assert verdict["upto"] == min(have for have, _ in ranks)
+            if uneven == "drop":
+                is_final = bool(ended) and min(ended) <= min(more, default=9)
+                assert verdict["total"] == (min(ended) if is_final else None)
+            else:
+                assert verdict["total"] == (ended[0] if not more and len(set(ended)) == 1 else None)
+                assert bool(verdict["uneven"]) <= (
+                    len({*ended}) > 1 or (bool(ended) and max(more, default=0) > min(ended))
+                )
