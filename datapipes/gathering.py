@@ -24,6 +24,7 @@ from datapipes.chunk import DataChunk
 from datapipes.iter.batch import Batcher
 from datapipes.iter.from_map import MapToIterConverter
 from datapipes.iter.mapping import Collator
+from datapipes.iter.shard import ShardingFilter
 from datapipes.iter.shuffle import Shuffler
 from datapipes.map.shuffle import Shuffler as MapShuffler
 from datapipes.map.wrapper import SequenceWrapper
@@ -70,6 +71,9 @@ def _positions_and_rows(pipe: Pipe) -> tuple[Pipe, Pipe] | None:
         structure.fill(order, pipe, lambda parent: parent)
         rows = structure.with_parents(pipe, lambda parent: parent)
         return order, rows.set_shuffle(False)
+    if type(pipe) is ShardingFilter:  # nobody has sharded it, or pushdown would have taken it away
+        found = _positions_and_rows(pipe.source_datapipe)
+        return None if found is None else (structure.with_parents(pipe, lambda _: found[0]), found[1])
     if type(pipe) is Shuffler and pipe._enabled and type(pipe.datapipe) is MapToIterConverter:
         return structure.with_parents(pipe, Positions), pipe.datapipe
     return None

@@ -62,7 +62,7 @@ class FullSync(IterDataPipe[T_co]):
         if here()[1] == 1:
             return at.source(self.datapipe)
         mark = at.above().now if at.is_private() else None
-        step = at.cell(lambda: InStep(self.uneven, self.timeout, self.tree, _exact_length(self.datapipe)))
+        step = at.cell(lambda: InStep(self.uneven, self.timeout, self.tree, exact_length(self.datapipe)))
         return step.elements(at.source(self.datapipe), mark, self._laps(at) if self.uneven == "repeat" else None)
 
     def _laps(self, at: Opening) -> Callable[[int, Table | None], Session]:
@@ -77,7 +77,7 @@ class FullSync(IterDataPipe[T_co]):
         world = here()[1]
         if world == 1:
             return same_length(self)
-        if self.tree is None or _exact_length(self.datapipe) is None:  # nobody has told how the ranks are sharded
+        if self.tree is None or exact_length(self.datapipe) is None:  # nobody has told how the ranks are sharded
             raise no_length(self)
         return len(decisive(self.datapipe, world, self.uneven))
 
@@ -97,11 +97,11 @@ def _counts(stage: structure.Pipe) -> bool:
     return getattr(stage, "counts_exactly", False) is True
 
 
-def _exact_length(graph: structure.Pipe) -> int | None:
+def exact_length(graph: structure.Pipe) -> int | None:
     """How many elements a graph gives, if that is certain unless one raises."""
     for stage in structure.walk(graph):
         if isinstance(stage, MadeElsewhere):
-            if _exact_length(stage.graph) is None:
+            if exact_length(stage.graph) is None:
                 return None
         elif isinstance(stage, LengthSetter) or not (type(stage).__module__.startswith("datapipes.") or _counts(stage)):
             return None

@@ -15,6 +15,7 @@ from datapipes import structure
 from datapipes.describe import stage as printed
 from datapipes.errors import BadArgument, BadArgumentType, GraphError
 from datapipes.iter import Collator, Prefetcher
+from datapipes.iter.full_sync import exact_length
 from datapipes.legacy import is_sharding
 from datapipes.ranks.group import here
 from datapipes.settings import apply_sharding
@@ -112,10 +113,9 @@ class IPUReadingService(ReadingServiceInterface):
     def _fewest_steps(self, datapipe: Pipe, services: Sequence[Any]) -> int | None:
         """How many steps the process with the fewest has; None if that is not known beforehand."""
         parts = (self._part(datapipe, process) for process in range(self._batching.processes))
-        try:
-            return min(len(self._combined(planned_by(services, part), None)) for part in parts)
-        except TypeError:
-            return None
+        lengths = [exact_length(self._combined(planned_by(services, part), None)) for part in parts]
+        known = [length for length in lengths if length is not None]
+        return min(known) if len(known) == len(lengths) else None
 
     def _check_ranks(self) -> None:
         processes, (_, world) = self._batching.processes, here()
@@ -127,6 +127,10 @@ class IPUReadingService(ReadingServiceInterface):
             )
 
     # -- the graph -----------------------------------------------------------------------------------------------------
+
+    def check(self, datapipe: Pipe) -> None:
+        if self._batching.processes > 1:
+            self._part(datapipe, self._batching.process)  # which may refuse it
 
     def initialize(self, datapipe: Pipe) -> Pipe:
         self._check_ranks()

@@ -75,6 +75,25 @@ def test_ranks_and_workers_in_front_of_it() -> None:
     assert sorted(seen) == list(range(45))
 
 
+@pytest.mark.parametrize("rank", [None, 1])
+def test_ranks_with_worker_processes_are_resumed_at_every_step(rank: int | None) -> None:
+    def loader() -> DataLoader2[Any]:
+        ranks = [] if rank is None else [Ranked(2, rank)]
+        processes = MultiProcessingReadingService(2, "fork", worker_prefetch_cnt=3)
+        return loader_of(numbers(41), *ranks, processes, IPUReadingService(options_of(3), Async, drop_last=False))
+
+    with loader() as whole:
+        states, steps = [], []
+        for step in whole:
+            steps.append(step.tolist())
+            states.append(whole.state_dict())
+    assert len(set(chain.from_iterable(steps))) == (41 if rank is None else 20)
+    for taken, state in enumerate(states, start=1):
+        with loader() as resumed:
+            resumed.load_state_dict(state)
+            assert [step.tolist() for step in resumed] == steps[taken:]
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_ranks_of_a_group_have_equally_many_steps_and_never_share_a_row(workers: int) -> None:
     # 26 rows and 25: two steps of 13 for one rank, and one and a bit for the other.
@@ -139,6 +158,26 @@ def test_a_graph_that_cannot_be_shared_out_is_a_warning() -> None:
         loader_of(IterableWrapper(range(4)).batch(2), IPUReadingService(options_of(1, 2))) as loader,
     ):
         assert len(list(loader)) == 2
+
+
+def test_rows_that_nobody_can_count_are_not_cut_off() -> None:
+    """What collates here makes two rows of one, so that the length of the graph says nothing about steps."""
+    seen = []
+    for process in range(2):
+        graph = IterableWrapper(range(16)).sharding_filter().batch(2).collate(_twice)
+        with loader_of(graph, IPUReadingService(options_of(2, 2, process))) as loader:
+            seen += rows_in(list(loader))
+    assert sorted(seen) == sorted([*range(16)] * 2)
+
+
+def _twice(batch: list[int]) -> torch.Tensor:
+    return torch.tensor([*batch, *batch])
+
+
+def test_a_graph_that_is_sharded_twice_is_refused_when_the_loader_is_made() -> None:
+    graph = IterableWrapper(range(16)).sharding_filter().sharding_filter().batch(2).collate()
+    with pytest.raises(GraphError, match="Sharding twice on a single pipeline"):
+        DataLoader2(graph, reading_service=IPUReadingService(options_of(2, 2)))
 
 
 def test_ranks_that_are_not_those_of_the_options_are_refused() -> None:
