@@ -24,7 +24,7 @@ from datapipes.streams import holds_stream
 
 _BLOCK: Final = 0.025
 """Seconds that reading a block should take,"""
-_MOST: Final = 2048
+_MOST: Final = 512
 """and how many elements it has at most; a power of two, as all sizes are, so that blocks of all ranks end together."""
 _FEW: Final = 32
 """How many elements are read without a look at the clock, since they may have become slow;"""
