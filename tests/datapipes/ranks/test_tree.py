@@ -79,7 +79,7 @@ def test_bad_news_reach_everybody(kind: type[Exception], rank_of: int) -> None:
         if rank == rank_of:
             tree.wait(lambda _: True, 0, 20)
             if kind is RankDied:
-                for link in tree._links.values():
+                for link in list(tree._links.values()):
                     link.shutdown(2)
             elif kind is RankFailed:
                 tree.fail((0, 0), ValueError("bad row"))
