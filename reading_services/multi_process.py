@@ -7,6 +7,7 @@ import os
 import warnings
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 from datapipes.errors import BadArgument
@@ -144,8 +145,11 @@ class MultiProcessingReadingService(ReadingServiceInterface):
         makers: Any = None
         return with_end_replaced(datapipe, end, lambda end: Gathered(end, makers, length=self._length_of))
 
-    def _length_of(self, end: Pipe) -> int:
-        return length_of_parts(end, self.num_workers, self.worker_init_fn, self.worker_reset_fn)
+    @property
+    def _length_of(self) -> Callable[[Pipe], int]:
+        # no method of this service, which would not be let go of as long as its stage is there
+        changes = (self.worker_init_fn, self.worker_reset_fn)
+        return partial(length_of_parts, workers=self.num_workers, changes=changes)
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         if self.num_workers == 0:

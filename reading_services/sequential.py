@@ -1,7 +1,8 @@
 """SequentialReadingService: several services as one, each given what the one in front of it has made of the graph.
 
-Ranks come before workers. A rank's shard has to be set before the graph is copied to workers, and what keeps ranks in
-step has to stay at home, behind them. A worker of a rank is then one shard of all: number ``worker + workers * rank``.
+Ranks come before workers, and both before a device. A rank's shard has to be set before the graph is copied to workers,
+and what keeps ranks in step has to stay at home, behind them. A worker of a rank is then one shard of all: number
+``worker + workers * rank``.
 
 Whatever happens in one service, those that have begun are ended, the last one first.
 """
@@ -15,6 +16,13 @@ from datapipes import elements, structure
 from datapipes.errors import BadArgument, BadArgumentType, StateError
 from datapipes.seeds import Run
 from reading_services.service import CheckpointableReadingServiceInterface, ReadingServiceInterface, ResetFn
+
+_DOES = {
+    "ranks": "split the graph among ranks",
+    "workers": "split the graph among workers",
+    "device": "make the batches of a device",
+}
+"""What services do, by their levels, in the order of these."""
 
 
 class SequentialReadingService(CheckpointableReadingServiceInterface):
@@ -49,17 +57,21 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
                 return
 
     def planned(self, datapipe: Any) -> Any:
-        for service in self.reading_services:
-            if isinstance(service, ReadingServiceInterface):
-                datapipe = service.planned(datapipe)
-        return datapipe
+        return planned_by(self.reading_services, self._first(datapipe))
 
     def length(self, datapipe: Any) -> int:
         if not self.reading_services:
             return len(datapipe)
         *front, last = self.reading_services
-        datapipe = SequentialReadingService(*front).planned(datapipe)
+        datapipe = planned_by(front, self._first(datapipe))
         return last.length(datapipe) if isinstance(last, ReadingServiceInterface) else len(datapipe)
+
+    def _first(self, datapipe: Any) -> Any:
+        """What the first service is given: what those behind it have to do to a graph beforehand is done."""
+        for i, service in enumerate(self.reading_services):
+            if isinstance(service, ReadingServiceInterface):
+                datapipe = service.in_front(datapipe, self.reading_services[:i])
+        return datapipe
 
     def initialize(self, datapipe: Any) -> Any:
         return self._chained(datapipe, [None] * len(self.reading_services))
@@ -70,6 +82,7 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
 
     def _chained(self, datapipe: Any, states: list[bytes | None]) -> Any:
         self._tell_ranks()
+        datapipe = self._first(datapipe)
         unchecked = False
         for i, (service, state) in enumerate(zip(self.reading_services, states, strict=True)):
             if not structure.is_pipe(datapipe):
@@ -156,25 +169,40 @@ def _flat(services: Iterable[Any]) -> Iterator[Any]:
             )
 
 
+def planned_by(services: Iterable[Any], datapipe: Any) -> Any:
+    """A graph as long as the one that these services would make of it."""
+    for service in services:
+        if isinstance(service, ReadingServiceInterface):
+            datapipe = service.planned(datapipe)
+    return datapipe
+
+
 def _check_order(services: tuple[Any, ...]) -> None:
-    """Refuse two services of one level, and workers in front of ranks."""
+    """Refuse two services of one level, and levels in another order than theirs."""
     by_level: dict[str, Any] = {}
     for service in services:
         level = getattr(type(service), "level", None)
         if level in by_level:
             raise BadArgument(
-                f"{_call(services)}: {_name(by_level[level])} and {_name(service)} both split the graph among {level}, "
+                f"{_call(services)}: {_name(by_level[level])} and {_name(service)} both {_DOES[level]}, "
                 "which is done once; keep one of them"
             )
-        if level == "ranks" and "workers" in by_level:
+        behind = next((each for each in by_level.values() if level and _is_before(level, each)), None)
+        if behind is not None:
             right = [each for each in services if each is not service]
-            right.insert(right.index(by_level["workers"]), service)
+            right.insert(right.index(behind), service)
             raise BadArgument(
                 f"{_call(services)}: ranks come before workers, because the rank's shard is set before the graph is "
-                f"copied to the workers, and what keeps ranks in step stays at home behind them. Make it {_call(right)}"
+                "copied to the workers, and what keeps ranks in step stays at home behind them; a device comes last, "
+                f"because it is fed at home. Make it {_call(right)}"
             )
         if level is not None:
             by_level[level] = service
+
+
+def _is_before(level: str, service: Any) -> bool:
+    order = list(_DOES)
+    return order.index(level) < order.index(type(service).level)
 
 
 def _may_rewrite(service: Any) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from datapipes import structure
@@ -21,7 +21,7 @@ ResetFn: TypeAlias = Callable[[Any], Any]
 """Takes the graph at the start of an epoch and returns the one to iterate."""
 
 
-Level: TypeAlias = Literal["ranks", "workers"]
+Level: TypeAlias = Literal["ranks", "workers", "device"]
 
 
 class ReadingServiceInterface(ABC):
@@ -37,10 +37,17 @@ class ReadingServiceInterface(ABC):
     """
 
     level: ClassVar[Level | None] = None
-    """What this service makes many of; a chain has one of each at most, ranks in front of workers."""
+    """What this service is about; a chain has one of each at most: ranks, then workers, then the device they feed."""
 
     def check(self, datapipe: Any) -> None:  # noqa: B027 - optional: most services can run any graph
         """Refuse a graph that this service cannot run, when the loader is made."""
+
+    def in_front(self, datapipe: Any, services: Sequence[Any]) -> Any:
+        """What ``services``, those in front of this one in a chain, are to be given in place of a graph.
+
+        Called before any of them has begun, for a length as well; the graph given is not to be changed.
+        """
+        return datapipe
 
     @abstractmethod
     def initialize(self, datapipe: Any) -> Any:

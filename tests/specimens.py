@@ -51,6 +51,7 @@ WRAPPERS = {
 """Operators without a method of their own, which the catalogues do not list."""
 
 BEYOND_THE_CATALOGUE = {
+    "service.ipu",
     "service.prefetch",
     "service.processes",
     "service.threads",

@@ -1,7 +1,8 @@
 """The tour behind `make demo`: load two CSV files in two workers, train on them, stop in mid-epoch and go on.
 
 One learns what a pipeline looks like, that a seed decides the order of an epoch, workers or not, and that training
-which was interrupted ends with the same weights, to the last bit, as training which was not.
+which was interrupted ends with the same weights, to the last bit, as training which was not. At last the same graph
+feeds a simulated IPU, whose modelled time is told and drawn.
 """
 
 import random
@@ -16,10 +17,11 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+import reading_services.ipu as poptorch
 from datapipes.graph import to_text
 from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
-from reading_services import MultiProcessingReadingService
+from reading_services import MultiProcessingReadingService, SequentialReadingService
 
 ROWS_PER_FILE = 20_000
 BATCH_SIZE = 64
@@ -47,6 +49,7 @@ def main() -> None:
                 trainer.loader.seed(epoch)
                 trainer.train_epoch(epoch)
             interrupt_and_resume(trainer, graph, Path(folder) / "checkpoint.pt")
+        train_on_a_device(graph)
 
 
 def written(path: Path, seed: int) -> str:
@@ -144,6 +147,39 @@ def interrupt_and_resume(trainer: Trainer, graph: IterDataPipe[Batch], path: Pat
     assert all(map(torch.equal, trainer.model.parameters(), resumed.model.parameters()))
     print(f"Resumed in a new loader, with new workers: the {len(restored)} batches that were left are the same")
     print("to the last bit, and so are the weights after them.")
+
+
+class OnDevice(nn.Module):
+    """A model as a device needs it: it gives its loss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 1))
+
+    def forward(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        out = self.layers(inputs)
+        return out, nn.functional.mse_loss(out, targets)
+
+
+def train_on_a_device(graph: IterDataPipe[Batch]) -> None:
+    """Two replicas of a model on a simulated IPU, each with batches of its own; 25 updates a step."""
+    options = poptorch.Options().deviceIterations(25).replicationFactor(2)
+    model = OnDevice()
+    training = poptorch.trainingModel(model, options, torch.optim.SGD(model.parameters(), lr=0.05))
+    workers = MultiProcessingReadingService(num_workers=WORKERS)
+    steps = poptorch.IPUReadingService(options, mode=poptorch.DataLoaderMode.Async)
+    print(f"\nThe same graph on a simulated IPU, in steps of {2 * 25} batches of {BATCH_SIZE} for 2 replicas:\n")
+    losses = []
+    with DataLoader2(graph, reading_service=SequentialReadingService(workers, steps)) as loader:
+        for epoch in range(EPOCHS):
+            loader.seed(epoch)
+            of_steps = [training(inputs, targets)[1].mean().item() for inputs, targets in loader]
+            losses.append(sum(of_steps) / len(of_steps))
+            print(f"epoch {epoch}: loss {losses[-1]:.4f} in {len(of_steps)} steps")
+    assert losses == sorted(losses, reverse=True)
+    report = training.report()
+    picture = report.timeline().save("demo-timeline.svg")
+    print(f"\n{report}\n\nA picture of the modelled steps is in {picture.resolve()}.")
 
 
 def same(one: Batch, other: Batch) -> bool:

@@ -92,13 +92,18 @@ def decisive(graph: structure.Pipe, world: int, uneven: Uneven) -> structure.Pip
     return graph
 
 
+def _counts(stage: structure.Pipe) -> bool:
+    """Whether a stage from elsewhere says that it knows exactly how many elements it makes of its source's."""
+    return getattr(stage, "counts_exactly", False) is True
+
+
 def _exact_length(graph: structure.Pipe) -> int | None:
     """How many elements a graph gives, if that is certain unless one raises."""
     for stage in structure.walk(graph):
         if isinstance(stage, MadeElsewhere):
             if _exact_length(stage.graph) is None:
                 return None
-        elif not type(stage).__module__.startswith("datapipes.") or isinstance(stage, LengthSetter):
+        elif isinstance(stage, LengthSetter) or not (type(stage).__module__.startswith("datapipes.") or _counts(stage)):
             return None
         if isinstance(stage, IterableWrapper) and type(stage.iterable) not in _HONEST:
             return None

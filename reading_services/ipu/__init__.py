@@ -27,6 +27,7 @@ from reading_services.ipu.loader import DataLoader
 from reading_services.ipu.messages import setLogLevel
 from reading_services.ipu.options import Options, TensorLocationSettings
 from reading_services.ipu.report import Report
+from reading_services.ipu.service import IPUReadingService
 from reading_services.ipu.strategies import AutoStage, BeginBlock, Block, PipelinedExecution, ShardedExecution, Stage
 from reading_services.ipu.timeline import Timeline
 
@@ -43,6 +44,7 @@ __all__ = [
     "DataLoaderMode",
     "Error",
     "ICustomArgParser",
+    "IPUReadingService",
     "MeanReductionStrategy",
     "Options",
     "OutputMode",

@@ -77,11 +77,16 @@ def leaves_of(structure: Any) -> Iterator[Any]:
     elif isinstance(structure, dict):
         for part in structure.values():
             yield from leaves_of(part)
-    elif isinstance(structure, tuple | list):
+    elif isinstance(structure, tuple | list) and not is_texts(structure):
         for part in structure:
             yield from leaves_of(part)
     else:
         yield structure
+
+
+def is_texts(part: Any) -> bool:
+    """Whether this is what torch's collate makes of texts: a list or tuple of them, one a row."""
+    return type(part) in (list, tuple) and bool(part) and all(isinstance(text, str | bytes) for text in part)
 
 
 def tensors_of(structure: Any) -> Iterator[torch.Tensor]:
@@ -93,25 +98,35 @@ def tensors_of(structure: Any) -> Iterator[torch.Tensor]:
     return (leaf for leaf in leaves_of(structure) if isinstance(leaf, torch.Tensor))
 
 
+def columns_of(structure: Any) -> Iterator[Any]:
+    """What has one entry a row: the tensors of a batch, and its lists of texts, in order."""
+    return (leaf for leaf in leaves_of(structure) if isinstance(leaf, torch.Tensor) or is_texts(leaf))
+
+
 def rebuilt(like: Any, tensors: Iterable[torch.Tensor]) -> Any:
     """A structure like another one, of other tensors; what is no tensor is taken from the other one.
 
     >>> rebuilt((torch.tensor(1), {"a": torch.tensor(2), "name": "n"}), [torch.tensor(3), torch.tensor(4)])
     (tensor(3), {'a': tensor(4), 'name': 'n'})
     """
-    return _rebuilt(like, iter(tensors))
+    return _rebuilt(like, iter(tensors), texts=False)
 
 
-def _rebuilt(like: Any, tensors: Iterator[torch.Tensor]) -> Any:
-    if isinstance(like, torch.Tensor):
+def of_columns(like: Any, columns: Iterable[Any]) -> Any:
+    """A batch like another one, of other columns; what is no column is taken from the other one."""
+    return _rebuilt(like, iter(columns), texts=True)
+
+
+def _rebuilt(like: Any, tensors: Iterator[Any], texts: bool) -> Any:
+    if isinstance(like, torch.Tensor) or (texts and is_texts(like)):
         return next(tensors)
     parser = parser_of(type(like))
     if parser is not None:
         return parser.reconstruct(like, tensors)
     if isinstance(like, dict):
-        return {key: _rebuilt(part, tensors) for key, part in like.items()}
+        return {key: _rebuilt(part, tensors, texts) for key, part in like.items()}
     if isinstance(like, tuple | list):
-        parts = [_rebuilt(part, tensors) for part in like]
+        parts = [_rebuilt(part, tensors, texts) for part in like]
         return type(like)(*parts) if hasattr(like, "_fields") else type(like)(parts)
     return like
 

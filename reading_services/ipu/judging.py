@@ -15,7 +15,16 @@ from reading_services.ipu.bottleneck import Verdict, in_ms
 from reading_services.ipu.cost import CostModel, Mode, Work, flops_of
 from reading_services.ipu.custom_types import rebuilt, tensors_of
 from reading_services.ipu.options import Options
-from reading_services.ipu.rates import Shape, first_step, graph_of, measured, runs_ahead, wire_bytes, workers_of
+from reading_services.ipu.rates import (
+    Shape,
+    first_step,
+    graph_of,
+    measured,
+    options_of,
+    runs_ahead,
+    wire_bytes,
+    workers_of,
+)
 from reading_services.ipu.slowest import stage_times
 
 TUTORIAL_FLOPS = 59_255_880
@@ -44,9 +53,9 @@ def verdict(
     'compute'
     """
     cost = cost or getattr(model, "cost_model", None) or CostModel()
-    options = options or getattr(loader, "options", None) or Options()
-    graph = graph_of(loader)
-    timed = stage_times(graph, seconds if stages is None else 3600.0) if graph and stages is not False else []
+    options = options or options_of(loader) or Options()
+    graph = None if stages is False else graph_of(loader)
+    timed = [] if graph is None else stage_times(graph, seconds if stages is None else 3600.0)
     first = first_step(loader)
     shape, batching = Shape.of(first), Batching.of(options, None)
     micro_batch = max(1, shape.rows // batching.micro_batches)

@@ -18,6 +18,7 @@ from datapipes.pipe import IterDataPipe
 from datapipes.structure import walk
 from reading_services.ipu.accessor import AsynchronousDataAccessor
 from reading_services.ipu.custom_types import tensors_of
+from reading_services.ipu.options import Options
 
 WARMING_UP = 0.25
 
@@ -96,8 +97,9 @@ def runs_ahead(loader: Any) -> bool:
     """Whether the loader works while the device does: in workers, in a thread, or in a process of its own."""
     if isinstance(loader, AsynchronousDataAccessor) or getattr(loader, "_accessor", None) is not None:
         return True  # the second is a DataLoader that is not in Sync mode
-    service = getattr(loader, "reading_service", None)
-    if any(getattr(each, name, 0) for each in (loader, service) for name in ("num_workers", "prefetch_cnt")):
+    if any(
+        getattr(each, name, 0) for each in _services_of(loader) for name in ("num_workers", "prefetch_cnt", "ahead")
+    ):
         return True
     graph = graph_of(loader)
     return graph is not None and any(getattr(type(stage), "_runs_ahead", False) for stage in walk(graph))
@@ -105,8 +107,19 @@ def runs_ahead(loader: Any) -> bool:
 
 def workers_of(loader: Any) -> int:
     """How many workers a loader has; 0 where it has none or does not tell."""
+    return max(int(getattr(each, "num_workers", 0) or 0) for each in _services_of(loader))
+
+
+def _services_of(loader: Any) -> list[Any]:
+    """A loader and its services, those of a chain one by one."""
     service = getattr(loader, "reading_service", None)
-    return max(int(getattr(each, "num_workers", 0) or 0) for each in (loader, service))
+    return [loader, service, *getattr(service, "reading_services", ())]
+
+
+def options_of(loader: Any) -> Options | None:
+    """The options that a loader was made with; None if it tells of none."""
+    found = (getattr(each, "options", None) for each in _services_of(loader))
+    return next((each for each in found if isinstance(each, Options)), None)
 
 
 def graph_of(loader: Any) -> IterDataPipe[Any] | None:

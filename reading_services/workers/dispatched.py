@@ -7,7 +7,7 @@ elements it has taken, and the position of the dispatcher as it was told last.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from operator import length_hint
@@ -187,7 +187,7 @@ def without_dispatched(end: Pipe) -> tuple[Pipe, Pipe | None]:
     return with_end_replaced(end, dealt, lambda _: part), dealt
 
 
-def length_of_parts(end: Pipe, workers: int, *changes: Any) -> int:
+def length_of_parts(end: Pipe, workers: int, changes: Sequence[Any] = ()) -> int:
     """How many elements all workers give together; ``changes`` are functions that may change their graphs."""
     if any(change is not None for change in changes):
         raise TypeError("worker_init_fn and worker_reset_fn may change how many elements the workers give")

@@ -115,6 +115,10 @@ class Gathered(MadeElsewhere[T_co]):
             raise TypeError("what the services in front do in the workers may change how many elements they give")
         return len(self.graph) if self._length_fn is None else self._length_fn(self.graph)
 
+    def of(self, graph: Any) -> Gathered[Any]:
+        """The same for another graph, to be asked for its length."""
+        return Gathered(graph, self.makers, self.in_order, self._length_fn)
+
 
 class _Share:
     """What is known of one worker."""

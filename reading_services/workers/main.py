@@ -118,18 +118,18 @@ def settle(parent: int, stacks: SharedFd, on_interrupt: Any = signal.SIG_IGN) ->
     torch.set_num_threads(1)
 
 
-def leave_at_once(status: int) -> None:
-    """End this process and all that it has started, without a word to anybody."""
-    for child in multiprocessing.active_children():
-        child.kill()
-    os._exit(status)
-
-
 def _own_seed(order: Order, number: int) -> int:
     """A seed that no other worker of any rank has."""
     run, start = order.run, order.start
     seed: int = derive("worker", run.seed, run.epoch, number) if start is None else start.seeds.generate_seed()
     return seed
+
+
+def leave_at_once(status: int) -> None:
+    """End this process and all that it has started, without a word to anybody."""
+    for child in multiprocessing.active_children():
+        child.kill()
+    os._exit(status)
 
 
 def packed(elements: list[Any]) -> tuple[Any, int]:
