@@ -24,8 +24,6 @@ COUNTED = ((2, 64), (4, 64), (8, 64), (8, 2))
 WORLDS = (8, 64, 512, 4_096, 65_536)
 READING = scale_model.Reading(elements=250, seconds=0.001, spread=0.3, stalls=0.01)
 """What is simulated."""
-FURTHER = 4
-"""Blocks, for comparison."""
 LOOSE = 2.0
 """A rank that is held up makes smaller blocks, and has more to say."""
 
@@ -173,7 +171,7 @@ def _block_seconds(edges: int) -> float:
 def simulation() -> Table:
     rows = []
     for world in WORLDS:
-        seen, further = (scale_model.simulated(world, READING, ahead) for ahead in (1, FURTHER))
+        seen, nearer = (scale_model.simulated(world, READING, ahead) for ahead in (scale_model.AHEAD, 1))
         edges = scale_model.costs(scale_model.busiest(world), world, 1).in_step
         cells = (
             f"{world:,}",
@@ -182,17 +180,17 @@ def simulation() -> Table:
             f"{seen.blocks:.0f}",
             f"{seen.verdicts}",
             f"{seen.verdicts * edges / seen.seconds:,.0f}",
-            f"{further.seconds / further.slowest:.2f}",
+            f"{nearer.seconds / nearer.slowest:.2f}",
         )
         rows.append(Row(cells))
     each = f"{READING.seconds * 1e3:g} ms +-{READING.spread:.0%}, {READING.stalls:.0%} of the blocks four times as long"
     return Table(
         f"Simulated: {READING.elements} elements of {each}",
-        ("ranks", "s", "to slowest", "blocks", "verdicts", "messages/s", f"with {FURTHER} blocks"),
+        ("ranks", "s", "to slowest", "blocks", "verdicts", "messages/s", "with 1 block"),
         rows,
         [
             "Ranks that do nothing but read, so each waits for the slowest one of each block: the worst that can be.",
-            "to slowest: times what the slowest rank would take alone; with more blocks: if it could be as far ahead",
+            "to slowest: times what the slowest rank would take alone; with 1 block: if ranks were no further ahead",
             "messages/s: that the busiest rank sends",
         ],
     )

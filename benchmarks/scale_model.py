@@ -2,11 +2,11 @@
 
 The arithmetic: ranks are a tree. A conversation is one message up and one down each of its edges. An epoch has one to
 agree on the seed, and one for each block of elements; two altogether where lengths are known beforehand. Blocks double
-from one element to 4,096, unless reading one takes longer than 25 ms.
+from one element to 2,048, unless reading one takes longer than 25 ms.
 
 The simulation: ranks that do nothing but read, each block a little faster or slower than it should be, with the rules
-of ``datapipes.ranks``: a block ends at a multiple of its size, and a rank reads one while less than a block, or
-than several, is not yet known to be on all ranks.
+of ``datapipes.ranks``: a block ends at a multiple of its size, and a rank reads one while less than a few of
+them are not yet known to be on all ranks.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from datapipes.ranks.meeting import FAN_OUT, children_of, parent_of
 
 BLOCK = 0.025
 """Seconds that a rank wants a block to take,"""
-MOST = 4096
-"""and how many elements it has at most."""
+MOST = 2048
+"""and how many elements it has at most;"""
+AHEAD = 4
+"""and how many blocks it may have that are not known to be on all ranks."""
 HOP = 0.0002
 """Seconds for a message from a rank to its parent or child, and what the latter does with it."""
 
@@ -93,7 +95,7 @@ class Reading:
     stalls: float
 
 
-def simulated(world: int, reading: Reading, ahead: int = 1) -> Simulated:
+def simulated(world: int, reading: Reading, ahead: int = AHEAD) -> Simulated:
     """Ranks that may have read ``ahead`` blocks which are not known to be on all of them."""
     draw = Random(world)
     read, sizes, alone = [0] * world, [1] * world, [0.0] * world

@@ -24,8 +24,10 @@ from datapipes.streams import holds_stream
 
 _BLOCK: Final = 0.025
 """Seconds that reading a block should take,"""
-_MOST: Final = 2048
+_MOST: Final = 512
 """and how many elements it has at most; a power of two, as all sizes are, so that blocks of all ranks end together."""
+_AHEAD: Final = 4
+"""How many blocks a rank may have that the others do not: fewer would have it wait for whoever is slow just now;"""
 _FEW: Final = 32
 """How many elements are read without a look at the clock, since they may have become slow;"""
 _CHEAP: Final = 0.05
@@ -85,7 +87,7 @@ class Blocks:
         if not self.ahead:
             return self.end is None or self.read < upto
         at_once = self.end is not None or holds_stream(self.ahead[-1])
-        return not at_once and self.read - upto < self._size
+        return not at_once and self.read - upto < _AHEAD * self._size
 
     def read_block(self, total: int | None) -> None:
         """Read up to the end of a block, of the source, or of what is needed; an error is kept for its turn."""

@@ -60,6 +60,8 @@ class InStep(Cell):
         self._given = 0  # how many elements were handed on, but for the portion's
         self._portion: list[Any] = []
         self._taken: Counted[Any] | None = None  # of the portion
+        self._tokens: list[bool] | None = None  # one for each element that may be taken from the source itself,
+        self._wanted = 0  # and how many there were
         self._finished = False
 
     def elements(
@@ -82,7 +84,12 @@ class InStep(Cell):
         if self._key != (tree.epoch, self._attempt):
             self._key, self._began = (tree.epoch, self._attempt), self._given
         try:
-            yield from self._in_step(tree, self._key)
+            self._blocks.go_on()
+            self._begin(tree, self._key)
+            while (portion := self._next_portion(tree)) is not None:
+                yield from portion  # from here, since each generator in between would cost every element
+                self._handed_on(tree)
+            self._end(tree)
         except GeneratorExit:
             raise
         except Exception as error:
@@ -93,46 +100,39 @@ class InStep(Cell):
             raise
         finally:
             self._put_back()
+            self._tokens = None
 
-    def _in_step(self, tree: Tree, key: Key) -> Iterator[Any]:
-        blocks = self._blocks
-        blocks.go_on()
-        verdict = self._begun(tree, key)
-        while verdict["total"] != self._given:
-            streams = self._length is not None and blocks.end is None
-            if not streams and blocks.wants(verdict["upto"], verdict["total"]):
-                self._read(tree, verdict["total"])
-            if blocks.error is not None and not blocks.ahead:
-                self._raise()
-            verdict = tree.verdict or verdict
-            given = self._given
-            if verdict["upto"] > given:
-                tree.check(given)
-                most = tree.limit(verdict["upto"]) - given
-                yield from self._streamed(tree, most) if streams else self._portion_of(tree, most)
-            elif verdict["uneven"]:
-                raise UnevenRanks(f"the ranks have different numbers of elements: {Progress.counted(verdict)}")
-            else:
-                verdict = tree.wait(partial(_is_more, given), given, self._timeout)
-        if verdict["promised"]:  # another rank may yet fail
-            tree.update(self._report(tree, finished=True))
-            tree.wait(itemgetter("finished"), self._given, self._timeout)
-        self._end(tree)
-
-    def _begun(self, tree: Tree, key: Key) -> Report:
+    def _begin(self, tree: Tree, key: Key) -> None:
         """Wait for all ranks to take part."""
         blocks = self._blocks
         if self._length is None and blocks.wants(0, None):
             blocks.read_block(None)
         tree.begin(key, self._progress, self._report(tree))
-        verdict = tree.wait(lambda _: True, self._given, self._timeout)
-        (low, behind), (high, before) = verdict["given"]
+        (low, behind), (high, before) = tree.wait(lambda _: True, self._given, self._timeout)["given"]
         if low != high and not self._attempt:
             raise RanksDiffer(
                 f"the ranks are not at the same element: rank {behind} has handed on {low}, rank {before} {high}; "
                 "load states that were saved at the same step"
             )
-        return verdict
+
+    def _next_portion(self, tree: Tree) -> Iterator[Any] | None:
+        """What may be handed on now, or None at the end; waits until there is something."""
+        blocks, given = self._blocks, self._given
+        streams = self._length is not None and blocks.end is None
+        while not _is_over(verdict := tree.wait(lambda _: True, given, self._timeout), given):
+            if not streams and blocks.wants(verdict["upto"], verdict["total"]):
+                self._read(tree, verdict["total"])
+                verdict = tree.verdict or verdict
+            if blocks.error is not None and not blocks.ahead:
+                self._raise()
+            if verdict["upto"] > given:
+                tree.check(given)
+                most = tree.limit(verdict["upto"]) - given
+                return self._streamed(tree, most) if streams else self._laid_out(tree, most)
+            if verdict["uneven"]:
+                raise UnevenRanks(f"the ranks have different numbers of elements: {Progress.counted(verdict)}")
+            tree.wait(partial(_is_more, given), given, self._timeout)
+        return None
 
     def _read(self, tree: Tree, total: int | None) -> None:
         blocks = self._blocks
@@ -146,34 +146,42 @@ class InStep(Cell):
         ended = promised or self._blocks.end is not None
         return self._progress.report(tree.rank, have, ended, self._began, promised, finished)
 
-    def _portion_of(self, tree: Tree, most: int) -> Iterator[Any]:
-        """Hand on up to so many elements, unless there is bad news."""
+    def _laid_out(self, tree: Tree, most: int) -> Iterator[Any]:
+        """Up to so many of the elements ahead, or fillers; none after bad news."""
         blocks = self._blocks
         portion, blocks.ahead = blocks.ahead[:most], blocks.ahead[most:]
         if not portion and self._progress.uneven == "pad":
             portion = [PADDING] * min(most, _LAID_OUT)
         live = portion.copy()
         self._portion, self._taken = portion, Counted(live)
-        if tree.interrupting(live.clear):
-            yield from self._taken.elements
-        tree.interrupting(None)
-        self._put_back()
+        return self._interrupted(tree, live)
 
     def _streamed(self, tree: Tree, most: int) -> Iterator[Any]:
-        """Hand on up to so many elements as they are made: all ranks know how many there will be."""
-        blocks, length = self._blocks, self._length or 0
-        tokens = [True] * min(most, length - blocks.read, _LAID_OUT)
-        wanted = len(tokens)
+        """Up to so many elements as they are made, since all ranks know how many there will be."""
+        blocks = self._blocks
+        tokens = [True] * min(most, (self._length or 0) - blocks.read, _LAID_OUT)
+        self._tokens, self._wanted = tokens, len(tokens)
         self._taken = Counted(map(itemgetter(1), zip(tokens, blocks.source, strict=False)))  # asks for a token first
-        if tree.interrupting(tokens.clear):
-            yield from self._taken.elements
+        return self._interrupted(tree, tokens)
+
+    def _interrupted(self, tree: Tree, live: list[Any]) -> Iterator[Any]:
+        if not tree.interrupting(live.clear):
+            live.clear()
+        return iter(()) if self._taken is None else self._taken.elements
+
+    def _handed_on(self, tree: Tree) -> None:
+        """A portion is at its end, or was cut short."""
         tree.interrupting(None)
-        taken = self._taken.taken
+        taken = 0 if self._taken is None else self._taken.taken
         self._put_back()
-        if tokens and taken < wanted:
-            raise GraphError(f"{self.label}: there were to be {length} elements above it, and there are {blocks.read}")
-        if blocks.read == length:
-            blocks.end = length
+        blocks = self._blocks
+        if self._tokens and taken < self._wanted:
+            raise GraphError(
+                f"{self.label}: there were to be {self._length} elements above it, and there are {blocks.read}"
+            )
+        if self._tokens is not None and blocks.read == self._length:
+            blocks.end = self._length
+        self._tokens = None
 
     def _put_back(self) -> None:
         """What is left of a portion is ahead again."""
@@ -197,6 +205,9 @@ class InStep(Cell):
             del error  # its traceback holds this frame
 
     def _end(self, tree: Tree) -> None:
+        if (tree.verdict or {})["promised"]:  # another rank may yet fail
+            tree.update(self._report(tree, finished=True))
+            tree.wait(itemgetter("finished"), self._given, self._timeout)
         self._finished = True
         have = self._length if self._length is not None else self._blocks.read
         tree.dropped = max(0, have - self._given)
@@ -263,7 +274,7 @@ class InStep(Cell):
         tree, self._tree = self._tree, None
         if tree is not None and self._key is not None and not self._finished:
             self._finished = True
-            if tree.verdict is not None and tree.verdict["total"] == self._given:
+            if tree.verdict is not None and _is_over(tree.verdict, self._given):
                 tree.update(self._report(tree, finished=True))
             else:
                 tree.leave(tree.epoch, self._given)
@@ -274,3 +285,8 @@ class InStep(Cell):
 
 def _is_more(given: int, verdict: Report) -> bool:
     return verdict["upto"] > given or verdict["total"] is not None or bool(verdict["uneven"])
+
+
+def _is_over(verdict: Report, given: int) -> bool:
+    """Whether there is no more; a rank may have had more than all will have, if another one failed meanwhile."""
+    return verdict["total"] is not None and bool(given >= verdict["total"])

@@ -49,11 +49,12 @@ def meet(store: Any, rank: int, world: int, timeout: float, fan_out: int = FAN_O
             if children:
                 told = {"addresses": [*_addresses(store)], "port": server.getsockname()[1], "token": token}
                 store.set(f"{key}/{rank}", json.dumps(told))
-            if parent is not None:
-                links[parent] = _reached(store, f"{key}/{parent}", parent, rank, until, timeout)
+            # Children first: they are answered however late the parent is.
             while missing := [child for child in children if child not in links]:
                 child, link = _accepted(server, token, missing, until, timeout)
                 links[child] = link
+            if parent is not None:
+                links[parent] = _reached(store, f"{key}/{parent}", parent, rank, until, timeout)
     except BaseException:
         for link in links.values():
             link.close()

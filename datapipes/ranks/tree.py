@@ -97,7 +97,7 @@ class Tree:
             self._wake.send(b"x")
         if self._thread is not threading.current_thread():
             self._thread.join(_PATIENCE)
-        for link in self._links.values():
+        for link in list(self._links.values()):
             link.close()
         self._wake.close()
         self._woken.close()
