@@ -15,7 +15,7 @@ from datapipes import memory
 from datapipes.cells import Cell, count, fields
 from datapipes.checks import source_length
 from datapipes.chunk import DataChunk
-from datapipes.errors import BadArgument
+from datapipes.errors import BadArgument, StateError
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from reading_services.ipu.messages import logger
@@ -130,8 +130,11 @@ class _Regrouping(Cell):
         size, given, waiting = fields(saved, "size", "given", "waiting")
         self._size = None if size is None else count(size, "size")
         self._given = count(given, "given")
-        for batch in [] if waiting is None else self.unpack_list(waiting):
-            self._waiting.add(batch)
+        try:
+            for batch in [] if waiting is None else self.unpack_list(waiting):
+                self._waiting.add(batch)
+        except BadArgument as error:
+            raise StateError(f"waiting: {error}") from None
 
     def close(self) -> None:
         self._waiting = Waiting()

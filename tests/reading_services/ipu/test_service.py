@@ -11,6 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from datapipes.elements import pack
+from datapipes.errors import StateError
 from datapipes.iter import Batcher, IterableWrapper
 from datapipes.map import SequenceWrapper
 from datapipes.structure import Pipe, walk
@@ -227,3 +229,20 @@ def test_after_an_error_the_rows_that_were_read_are_not_lost() -> None:
             with pytest.raises(ValueError, match="three"):
                 next(it)
             assert list(chain.from_iterable(step.tolist() for step in it)) == [0, 1, 2, 4, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"size": -1}, {"given": None}, {"waiting": pack([1], what="a test")}, {"waiting": b"no elements"}, {"more": 1}],
+)
+def test_a_damaged_state_is_refused(damage: dict[str, Any]) -> None:
+    def loader() -> DataLoader2[Any]:
+        return loader_of(IterableWrapper([torch.arange(3)] * 4), IPUReadingService(options_of(2), micro_batch=1))
+
+    with loader() as first:
+        next(iter(first))
+        state = first.state_dict()
+    (cell,) = (each for each in state["cells"].values() if isinstance(each, dict) and "waiting" in each)
+    cell.update(damage)
+    with loader() as second, pytest.raises(StateError):
+        second.load_state_dict(state)
