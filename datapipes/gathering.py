@@ -86,7 +86,7 @@ def _gather(rows: Pipe) -> Gather | None:
     source: Any = rows.datapipe
     together = batches_of(source.sequence if type(source) is SequenceWrapper else source)
     indices: range = rows.indices
-    if together is None or min(indices, default=0) < 0:
+    if together is None or (indices and min(indices[0], indices[-1]) < 0):
         return None
     if indices == range(len(indices)):
         return together
