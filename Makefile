@@ -19,7 +19,7 @@ PEERS_RUN := from torchdata.datapipes.iter import IterableWrapper; \
 	assert list(loader) == [0, 1, 2]
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz bench bench-peers format clean
+.PHONY: help demo test laws fuzz bench bench-peers format clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,8 +38,10 @@ test: $(VENV)/.complete ## everything that must hold: format, lint, types, tests
 	$(call step,lint,$(BIN) -m ruff check .)
 	$(call step,types,$(BIN) -m mypy --strict)
 	$(call step,tests,$(BIN) -m pytest -n 2)
-	$(call step,laws,$(BIN) -m tests.laws)
 	@printf '\nmake test: all is well.\n'
+
+laws: $(VENV)/.complete ## every operator against every law, as a table; `make test` tries the same, one by one
+	@$(BIN) -m tests.laws
 
 fuzz: $(VENV)/.complete ## 10,000 bits flipped and as many pieces moved about in files of each format; some minutes
 	@$(BIN) -m tests.fuzzing

@@ -173,7 +173,14 @@ def unguarded() -> None:
     with TemporaryDirectory() as folder:
         program = Path(folder, "program.py")
         program.write_text(UNGUARDED.format(method=fault_tools.method))
-        ran = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=50, check=False)
+        ran = subprocess.run(
+            [sys.executable, str(program)],
+            capture_output=True,
+            text=True,
+            timeout=50,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+        )
     if fault_tools.method == "fork":
         assert ran.stdout.split() == [*"012345678"], ran
         return
