@@ -1,9 +1,9 @@
 """One rank's stream, kept in step with those of the others.
 
 An element is handed on once it is known that all ranks have one at its place. A rank says how far it has read while it
-hands on the block before, so agreeing costs neither a wait nor a Python call for an element. A rank that knows its
-length says so once, and at the end waits for the others to get there. What is handed on is a list, which bad news of
-another rank cut short at once.
+hands on the block before, so agreeing costs neither a wait nor a Python call for an element. What is handed on is a
+list, which bad news of another rank cut short at once. A rank that knows its length says so once, hands on elements as
+they are made, looking for bad news in between, and waits at the end for the others to get there.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import partial
+from itertools import islice
 from operator import itemgetter
 from typing import Any, Final
 
@@ -39,7 +40,7 @@ PADDING: Final = _Padding.PADDING
 
 
 _LAID_OUT: Final = 4096
-"""How many fillers, or elements to come, are laid out at a time."""
+"""How many fillers are laid out at a time."""
 
 
 class InStep(Cell):
@@ -60,8 +61,8 @@ class InStep(Cell):
         self._given = 0  # how many elements were handed on, but for the portion's
         self._portion: list[Any] = []
         self._taken: Counted[Any] | None = None  # of the portion
-        self._tokens: list[bool] | None = None  # one for each element that may be taken from the source itself,
-        self._wanted = 0  # and how many there were
+        self._wanted = 0  # how many elements may be taken from the source itself, if no portion is laid out,
+        self._streamed = 0  # and how many of them were
         self._finished = False
 
     def elements(
@@ -86,8 +87,19 @@ class InStep(Cell):
         try:
             self._blocks.go_on()
             self._begin(tree, self._key)
-            while (portion := self._next_portion(tree)) is not None:
-                yield from portion  # from here, since each generator in between would cost every element
+            while (
+                portion := self._next_portion(tree)
+            ) is not None:  # loops are here: a generator more costs each element
+                if self._wanted:
+                    for element in portion:
+                        self._streamed += 1
+                        yield element
+                        if tree.alarmed:
+                            break
+                    else:
+                        self._check_streamed()
+                else:
+                    yield from portion
                 self._handed_on(tree)
             self._end(tree)
         except GeneratorExit:
@@ -100,7 +112,6 @@ class InStep(Cell):
             raise
         finally:
             self._put_back()
-            self._tokens = None
 
     def _begin(self, tree: Tree, key: Key) -> None:
         """Wait for all ranks to take part."""
@@ -128,7 +139,7 @@ class InStep(Cell):
             if verdict["upto"] > given:
                 tree.check(given)
                 most = tree.limit(verdict["upto"]) - given
-                return self._streamed(tree, most) if streams else self._laid_out(tree, most)
+                return self._stream(most) if streams else self._laid_out(tree, most)
             if verdict["uneven"]:
                 raise UnevenRanks(f"the ranks have different numbers of elements: {Progress.counted(verdict)}")
             tree.wait(partial(_is_more, given), given, self._timeout)
@@ -154,42 +165,36 @@ class InStep(Cell):
             portion = [PADDING] * min(most, _LAID_OUT)
         live = portion.copy()
         self._portion, self._taken = portion, Counted(live)
-        return self._interrupted(tree, live)
-
-    def _streamed(self, tree: Tree, most: int) -> Iterator[Any]:
-        """Up to so many elements as they are made, since all ranks know how many there will be."""
-        blocks = self._blocks
-        tokens = [True] * min(most, (self._length or 0) - blocks.read, _LAID_OUT)
-        self._tokens, self._wanted = tokens, len(tokens)
-        self._taken = Counted(map(itemgetter(1), zip(tokens, blocks.source, strict=False)))  # asks for a token first
-        return self._interrupted(tree, tokens)
-
-    def _interrupted(self, tree: Tree, live: list[Any]) -> Iterator[Any]:
         if not tree.interrupting(live.clear):
             live.clear()
-        return iter(()) if self._taken is None else self._taken.elements
+        return self._taken.elements
+
+    def _stream(self, most: int) -> Iterator[Any]:
+        """Up to so many elements as they are made, since all ranks know how many there will be."""
+        blocks = self._blocks
+        self._wanted = min(most, (self._length or 0) - blocks.read)
+        return islice(blocks.source, self._wanted)
+
+    def _check_streamed(self) -> None:
+        if self._streamed < self._wanted:
+            raise GraphError(
+                f"{self.label}: there were to be {self._length} elements above it, and there are "
+                f"{self._blocks.read + self._streamed}"
+            )
 
     def _handed_on(self, tree: Tree) -> None:
         """A portion is at its end, or was cut short."""
         tree.interrupting(None)
-        taken = 0 if self._taken is None else self._taken.taken
         self._put_back()
-        blocks = self._blocks
-        if self._tokens and taken < self._wanted:
-            raise GraphError(
-                f"{self.label}: there were to be {self._length} elements above it, and there are {blocks.read}"
-            )
-        if self._tokens is not None and blocks.read == self._length:
-            blocks.end = self._length
-        self._tokens = None
+        if self._blocks.read == self._length:
+            self._blocks.end = self._length
 
     def _put_back(self) -> None:
         """What is left of a portion is ahead again."""
-        if self._taken is not None:
-            self._blocks.ahead[:0] = self._left()
-            self._blocks.read += 0 if self._portion else self._taken.taken
-            self._given += self._taken.taken
-            self._portion, self._taken = [], None
+        self._blocks.ahead[:0] = self._left()
+        self._blocks.read += self._streamed
+        self._given = self.done()
+        self._portion, self._taken, self._wanted, self._streamed = [], None, 0, 0
 
     def _left(self) -> list[Any]:
         left = self._portion if self._taken is None else self._portion[self._taken.taken :]
@@ -219,8 +224,7 @@ class InStep(Cell):
 
     def _behind(self) -> int:
         """How many elements of this rank were handed on; fillers do not count."""
-        streamed = 0 if self._portion or self._taken is None else self._taken.taken
-        return self._blocks.read + streamed - len(self._blocks.ahead) - len(self._left())
+        return self._blocks.read + self._streamed - len(self._blocks.ahead) - len(self._left())
 
     def carried(self) -> Table | None:
         mark = self._blocks.mark(self._behind())
@@ -230,7 +234,7 @@ class InStep(Cell):
         return False
 
     def done(self) -> int:
-        return self._given + (0 if self._taken is None else self._taken.taken)
+        return self._given + (self._streamed if self._taken is None else self._taken.taken)
 
     def save(self) -> dict[str, Any]:
         blocks, behind = self._blocks, self._behind()
