@@ -1,7 +1,8 @@
 """What it costs to keep ranks in step: two gloo ranks that do it, against the same two that do not know of each other.
 
-Each rank is a process of its own, and a round is over when both are. torchdata 0.9, which reduces over all ranks for
-each element, is given fewer batches, and so is what it is compared with.
+Each rank is a process of its own. A round lasts from when both have begun, which takes one longer than the other, until
+both are done. torchdata 0.9, which reduces over all ranks for each element, is given fewer batches, and so is what it
+is compared with.
 """
 
 from __future__ import annotations
@@ -77,7 +78,11 @@ class Ranks:
                 print(json.dumps(request), file=process.stdin, flush=True)
             return [_answer(process) for process in self.processes]
 
-        return Contender(name, family, lambda: max(ask("seconds")), lambda: " ".join(ask("check")))
+        def seconds() -> float:
+            begun, ended = zip(*ask("span"), strict=True)
+            return float(max(ended) - max(begun))
+
+        return Contender(name, family, seconds, lambda: " ".join(ask("check")))
 
     def end(self) -> None:
         """End the processes; the end of its input is each one's signal to leave."""

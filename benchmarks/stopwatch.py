@@ -19,8 +19,14 @@ def exhaust(stream: Iterable[object]) -> None:
 
 
 def seconds_of(build: Callable[[], S], consume: Callable[[S], object]) -> float:
+    start, end = span_of(build, consume)
+    return end - start
+
+
+def span_of(build: Callable[[], S], consume: Callable[[S], object]) -> tuple[float, float]:
+    """When it began and when it ended, by a clock that all processes of a machine share."""
     stream = build()
     gc.collect()
     start = perf_counter()
     consume(stream)
-    return perf_counter() - start
+    return start, perf_counter()

@@ -16,7 +16,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
-from benchmarks.stopwatch import exhaust, seconds_of
+from benchmarks.stopwatch import exhaust, seconds_of, span_of
 from benchmarks.workers import what_came
 from benchmarks.workload import fingerprint
 
@@ -41,7 +41,9 @@ def main() -> None:
             answer({"error": f"{type(error).__name__}: {error}"})
 
 
-def answered(request: dict[str, Any], cases: dict[str, Callable[..., Iterable[object]]]) -> float | str:
+def answered(
+    request: dict[str, Any], cases: dict[str, Callable[..., Iterable[object]]]
+) -> float | str | tuple[float, float]:
     def build() -> Iterable[object]:
         return cases[request["case"]](*request["arguments"])
 
@@ -49,6 +51,8 @@ def answered(request: dict[str, Any], cases: dict[str, Callable[..., Iterable[ob
         return what_came(build())
     if request["do"] == "check":
         return fingerprint(build(), request["in_order"])
+    if request["do"] == "span":
+        return span_of(build, exhaust)
     return seconds_of(build, exhaust)
 
 

@@ -24,7 +24,7 @@ from datapipes.streams import holds_stream
 
 _BLOCK: Final = 0.025
 """Seconds that reading a block should take,"""
-_MOST: Final = 512
+_MOST: Final = 2048
 """and how many elements it has at most; a power of two, as all sizes are, so that blocks of all ranks end together."""
 _AHEAD: Final = 4
 """How many blocks a rank may have that the others do not: fewer would have it wait for whoever is slow just now;"""
