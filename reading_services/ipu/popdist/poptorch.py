@@ -11,7 +11,7 @@ __all__ = ["Options"]
 
 
 def _refuse(method: str) -> NoReturn:
-    raise RuntimeError(f"Cannot call {method} with popdist.poptorch.Options: the launcher decides it")
+    raise RuntimeError(f"Cannot call {method} with popdist.poptorch.Options")
 
 
 class Options(options.Options):
