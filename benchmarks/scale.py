@@ -14,6 +14,7 @@ from typing import Any
 
 from benchmarks import scale_model
 from benchmarks.table import Row, Table
+from datapipes.ranks.blocks import AHEAD, BLOCK
 
 LENGTH = 40_000
 """Elements of all ranks together, where they are counted;"""
@@ -132,7 +133,7 @@ def arithmetic() -> Table:
             "store: requests of all ranks to the process group's store, once in the life of a loader",
             "seed, known, unknown: messages that it sends, and is sent, to agree on the seed and to stay in step where",
             "  lengths are known beforehand or not",
-            f"ms/block: what it takes to read and answer them, of the {scale_model.BLOCK * 1e3:.0f} ms of a block",
+            f"ms/block: what it takes to read and answer them, of the {BLOCK * 1e3:.0f} ms of a block",
             "reads: elements read for one that is used, by position; streamed: from a source that can only be streamed",
         ],
     )
@@ -171,7 +172,7 @@ def _block_seconds(edges: int) -> float:
 def simulation() -> Table:
     rows = []
     for world in WORLDS:
-        seen, nearer = (scale_model.simulated(world, READING, ahead) for ahead in (scale_model.AHEAD, 1))
+        seen, nearer = (scale_model.simulated(world, READING, ahead) for ahead in (AHEAD, 1))
         edges = scale_model.costs(scale_model.busiest(world), world, 1).in_step
         cells = (
             f"{world:,}",

@@ -15,14 +15,9 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from random import Random
 
+from datapipes.ranks.blocks import AHEAD, BLOCK, MOST
 from datapipes.ranks.meeting import FAN_OUT, children_of, parent_of
 
-BLOCK = 0.025
-"""Seconds that a rank wants a block to take,"""
-MOST = 2048
-"""and how many elements it has at most;"""
-AHEAD = 4
-"""and how many blocks it may have that are not known to be on all ranks."""
 HOP = 0.0002
 """Seconds for a message from a rank to its parent or child, and what the latter does with it."""
 

@@ -22,11 +22,11 @@ from datapipes.errors import GraphError, StateError, UnsavableElement
 from datapipes.session import Session, segment
 from datapipes.streams import holds_stream
 
-_BLOCK: Final = 0.025
+BLOCK: Final = 0.025
 """Seconds that reading a block should take,"""
-_MOST: Final = 2048
+MOST: Final = 2048
 """and how many elements it has at most; a power of two, as all sizes are, so that blocks of all ranks end together."""
-_AHEAD: Final = 4
+AHEAD: Final = 4
 """How many blocks a rank may have that the others do not: fewer would have it wait for whoever is slow just now;"""
 _FEW: Final = 32
 """How many elements are read without a look at the clock, since they may have become slow;"""
@@ -87,7 +87,7 @@ class Blocks:
         if not self.ahead:
             return self.end is None or self.read < upto
         at_once = self.end is not None or holds_stream(self.ahead[-1])
-        return not at_once and self.read - upto < _AHEAD * self._size
+        return not at_once and self.read - upto < AHEAD * self._size
 
     def read_block(self, total: int | None) -> None:
         """Read up to the end of a block, of the source, or of what is needed; an error is kept for its turn."""
@@ -100,7 +100,7 @@ class Blocks:
         before, started = len(self.ahead), perf_counter()
         got, took = 0, 0.0
         try:
-            while got < most and took < 2 * _BLOCK and not self._lap_ended:
+            while got < most and took < 2 * BLOCK and not self._lap_ended:
                 few = min(_FEW, most - got)
                 self.ahead.extend(islice(self.source, few))
                 self._lap_ended = len(self.ahead) - before < got + few
@@ -112,10 +112,10 @@ class Blocks:
         self.read += got
         if self._lap_ended and self.end is None:
             self.end = self.read
-        if took > 2 * _BLOCK:
+        if took > 2 * BLOCK:
             self._size = max(1, (1 << got.bit_length()) >> 2)
-        elif took < _BLOCK / 2 and got == most:
-            self._size = min(_MOST, 2 * self._size)
+        elif took < BLOCK / 2 and got == most:
+            self._size = min(MOST, 2 * self._size)
 
     def _next_lap(self) -> None:
         if self.read == self._lap_began:
