@@ -14,6 +14,7 @@ from reading_services.ipu.arithmetic import Batching
 from reading_services.ipu.bottleneck import Verdict, in_ms
 from reading_services.ipu.cost import CostModel, Mode, Work, flops_of
 from reading_services.ipu.custom_types import rebuilt, tensors_of
+from reading_services.ipu.device.rows import wire_bytes
 from reading_services.ipu.options import Options
 from reading_services.ipu.rates import (
     Shape,
@@ -22,7 +23,6 @@ from reading_services.ipu.rates import (
     measured,
     options_of,
     runs_ahead,
-    wire_bytes,
     workers_of,
 )
 from reading_services.ipu.slowest import stage_times
@@ -109,5 +109,5 @@ def counted(model: Any, step: Any, work: Work) -> Work:
 
     flops = flops_of(run)
     outputs = work.replicas if module.training else work.micro_batches * work.replicas
-    bytes_out = outputs * sum(wire_bytes(each) for each in given)
+    bytes_out = outputs * wire_bytes(given)
     return replace(work, flops=flops, training=module.training, bytes_out=bytes_out)

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-import torch
-
 from datapipes.errors import BadArgument, BadArgumentType
 from datapipes.pipe import IterDataPipe
 from datapipes.structure import walk
 from reading_services.ipu.accessor import AsynchronousDataAccessor
 from reading_services.ipu.custom_types import tensors_of
+from reading_services.ipu.device.rows import wire_bytes
 from reading_services.ipu.options import Options
 
 WARMING_UP = 0.25
@@ -37,7 +36,7 @@ class Shape:
         rows = next((len(each) for each in tensors if each.dim()), None)
         if rows is None:
             rows = len(step) if isinstance(step, list) else 1
-        return cls(rows, sum(wire_bytes(each) for each in tensors))
+        return cls(rows, wire_bytes(tensors))
 
 
 @dataclass(frozen=True)
@@ -57,15 +56,6 @@ class Rate:
     @property
     def items_per_second(self) -> float:
         return self.items / self.seconds
-
-
-def wire_bytes(tensor: torch.Tensor) -> int:
-    """The bytes that a device is sent of a tensor: 64-bit numbers travel as 32-bit ones.
-
-    >>> wire_bytes(torch.zeros(10, dtype=torch.int64)), wire_bytes(torch.zeros(10, dtype=torch.uint8))
-    (40, 10)
-    """
-    return tensor.numel() * min(4, tensor.element_size())
 
 
 def measured(loader: Iterable[Any], seconds: float = 2.0) -> Rate:

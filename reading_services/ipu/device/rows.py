@@ -45,5 +45,7 @@ def wire_bytes(tensors: Iterable[Tensor]) -> int:
     >>> import torch
     >>> wire_bytes([torch.zeros(3, dtype=torch.int64)])
     12
+    >>> wire_bytes([torch.zeros(10, dtype=torch.int64)]), wire_bytes([torch.zeros(10, dtype=torch.uint8)])
+    (40, 10)
     """
     return sum(tensor.numel() * narrowed(tensor.dtype).itemsize for tensor in tensors)
