@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from datapipes import legacy, structure
@@ -10,11 +9,8 @@ from datapipes.errors import BadArgument
 from datapipes.iter import Prefetcher
 from datapipes.sharding import SHARDING_PRIORITIES
 from reading_services.service import ReadingServiceInterface, ResetFn, graph_from
-from reading_services.worker_info import WorkerInfo
+from reading_services.worker_info import EpochFn, InitFn, WorkerInfo
 from reading_services.workers.cut import is_replicable, with_end_replaced
-
-InitFn = Callable[[Any, WorkerInfo], Any]
-EpochFn = Callable[[Any, WorkerInfo, Any], Any]
 
 _ONLY_ONE = WorkerInfo(num_workers=1, worker_id=0)
 

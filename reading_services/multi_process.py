@@ -5,32 +5,26 @@ from __future__ import annotations
 import multiprocessing
 import os
 import warnings
-import weakref
-from collections.abc import Callable
-from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from datapipes.errors import BadArgument
 from datapipes.structure import Pipe
 from reading_services.in_process import InProcessReadingService
-from reading_services.service import Level, ReadingServiceInterface, ResetFn
-from reading_services.worker_info import WorkerInfo
+from reading_services.on_workers import OnWorkers
+from reading_services.service import ResetFn
+from reading_services.worker_info import EpochFn, InitFn
 from reading_services.workers.crew import Crew, Plan
 from reading_services.workers.cut import replicable_end, with_end_replaced
-from reading_services.workers.dispatched import length_of_parts, without_dispatched
-from reading_services.workers.gather import Gathered
+from reading_services.workers.dispatched import without_dispatched
 from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.portable import needs_many_readers, needs_pickling, portable
 from reading_services.workers.protocol import Window
-
-InitFn = Callable[[Any, WorkerInfo], Any]
-EpochFn = Callable[[Any, WorkerInfo, Any], Any]
 
 _ARENA = 1 << 32
 """Bytes of shared memory for a worker at most; as much of it is used as there are batches on their way or kept."""
 
 
-class MultiProcessingReadingService(ReadingServiceInterface):
+class MultiProcessingReadingService(OnWorkers):
     """Runs a graph in ``num_workers`` processes, and hands on their elements in turn.
 
     Each worker takes its part at the graph's ``sharding_filter``. ``worker_prefetch_cnt`` and ``main_prefetch_cnt`` say
@@ -52,8 +46,6 @@ class MultiProcessingReadingService(ReadingServiceInterface):
     ...     list(dl)
     ['0', '1', '2', '3', '4', '5']
     """
-
-    level: ClassVar[Level | None] = "workers"
 
     def __init__(
         self,
@@ -77,8 +69,6 @@ class MultiProcessingReadingService(ReadingServiceInterface):
         self.in_order = in_order
         self.timeout = timeout
         self.arena_bytes = arena_bytes
-        self._crew: Crew | None = None
-        self._gathered: Gathered[Any] | None = None
         self._check()
 
     def _check(self) -> None:
@@ -131,25 +121,10 @@ class MultiProcessingReadingService(ReadingServiceInterface):
             dispatched,
         )
         crew = Crew(plan)
-        self._crew = crew
-        weakref.finalize(self, crew.close)
-        self._gathered = Gathered(end, crew, self.in_order, self._length_of)
+        gathered = self._employ(crew, end)
         with CtrlCWaits():
             crew.start()
-        return with_end_replaced(datapipe, end, lambda _: self._gathered)
-
-    def planned(self, datapipe: Pipe) -> Pipe:
-        end = replicable_end(datapipe)
-        if end is None or self.num_workers == 0:
-            return datapipe
-        makers: Any = None
-        return with_end_replaced(datapipe, end, lambda end: Gathered(end, makers, length=self._length_of))
-
-    @property
-    def _length_of(self) -> Callable[[Pipe], int]:
-        # no method of this service, which would not be let go of as long as its stage is there
-        changes = (self.worker_init_fn, self.worker_reset_fn)
-        return partial(length_of_parts, workers=self.num_workers, changes=changes)
+        return with_end_replaced(datapipe, end, lambda _: gathered)
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         if self.num_workers == 0:
@@ -158,11 +133,6 @@ class MultiProcessingReadingService(ReadingServiceInterface):
             return iter_reset_fn
         self._gathered.begin_epoch(seed_generator, None if iter_reset_fn is None else portable(iter_reset_fn))
         return None
-
-    def finalize(self) -> None:
-        crew, self._crew = self._crew, None
-        if crew is not None:
-            crew.close()
 
 
 def _room(workers: int) -> int:

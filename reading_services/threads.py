@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable
-from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from datapipes.errors import BadArgument
 from datapipes.structure import Pipe
-from reading_services.multi_process import EpochFn, InitFn
-from reading_services.service import Level, ReadingServiceInterface, ResetFn
+from reading_services.on_workers import OnWorkers
+from reading_services.service import ResetFn
+from reading_services.worker_info import EpochFn, InitFn
 from reading_services.workers.cut import replicable_end, with_end_replaced
-from reading_services.workers.dispatched import length_of_parts, without_dispatched
-from reading_services.workers.gather import Gathered
+from reading_services.workers.dispatched import without_dispatched
 from reading_services.workers.portable import needs_many_readers
 from reading_services.workers.protocol import Window
 from reading_services.workers.thread_crew import ThreadCrew
 
 
-class ThreadingReadingService(ReadingServiceInterface):
+class ThreadingReadingService(OnWorkers):
     """Runs a graph in ``num_workers`` threads, and hands on their elements in turn.
 
     For graphs that wait (for files, for a network), and for functions that release Python's lock. Elements are handed
@@ -34,8 +31,6 @@ class ThreadingReadingService(ReadingServiceInterface):
     ...     list(dl)
     ['0', '1', '2', '3', '4', '5']
     """
-
-    level: ClassVar[Level | None] = "workers"
 
     def __init__(
         self,
@@ -58,8 +53,6 @@ class ThreadingReadingService(ReadingServiceInterface):
         self.worker_reset_fn = worker_reset_fn
         self.in_order = in_order
         self.timeout = timeout
-        self._crew: ThreadCrew | None = None
-        self._gathered: Gathered[Any] | None = None
 
     def check(self, datapipe: Pipe) -> None:
         end = replicable_end(datapipe)
@@ -75,31 +68,11 @@ class ThreadingReadingService(ReadingServiceInterface):
         crew = ThreadCrew(
             worker_end, self.num_workers, window, self.worker_init_fn, self.worker_reset_fn, self.timeout, dispatched
         )
-        self._crew = crew
-        weakref.finalize(self, crew.close)
-        self._gathered = Gathered(end, crew, self.in_order, self._length_of)
-        return with_end_replaced(datapipe, end, lambda _: self._gathered)
-
-    def planned(self, datapipe: Pipe) -> Pipe:
-        end = replicable_end(datapipe)
-        if end is None:
-            return datapipe
-        makers: Any = None
-        return with_end_replaced(datapipe, end, lambda end: Gathered(end, makers, length=self._length_of))
-
-    @property
-    def _length_of(self) -> Callable[[Pipe], int]:
-        # no method of this service, which would not be let go of as long as its stage is there
-        changes = (self.worker_init_fn, self.worker_reset_fn)
-        return partial(length_of_parts, workers=self.num_workers, changes=changes)
+        gathered = self._employ(crew, end)
+        return with_end_replaced(datapipe, end, lambda _: gathered)
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         if self._gathered is None:
             return iter_reset_fn
         self._gathered.begin_epoch(seed_generator, iter_reset_fn)
         return None
-
-    def finalize(self) -> None:
-        crew, self._crew = self._crew, None
-        if crew is not None:
-            crew.close()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -12,6 +14,12 @@ class WorkerInfo:
 
     num_workers: int
     worker_id: int
+
+
+InitFn = Callable[[Any, WorkerInfo], Any]
+"""Takes a graph and who runs it, once; returns the graph to use."""
+EpochFn = Callable[[Any, WorkerInfo, Any], Any]
+"""Takes a generator of seeds as well, at the start of each epoch."""
 
 
 class _Here(threading.local):
