@@ -22,7 +22,6 @@ ROOT = Path(__file__).resolve().parent.parent
 # What a package may import of the house is itself and those before it.
 ORDER = ("datapipes", "reading_services", "loader2", "benchmarks", "tests", "tutorials")
 PACKAGES = ORDER[:3]
-LONGEST = 300
 SAYING_NOTHING = {"common", "helper", "helpers", "misc", "util", "utils"}
 UNTRACKED = {"__pycache__", "build", "dist"}
 ANYTHING = {"Exception", "BaseException"}
@@ -102,11 +101,6 @@ def errors_have_a_type(source: Source) -> Iterator[str]:
 def files_introduce_themselves(source: Source) -> Iterator[str]:
     if "." not in (ast.get_docstring(source.tree) or ""):
         yield source.at(1, "begin with a docstring that says in a sentence what this file keeps true")
-
-
-def files_are_short(source: Source) -> Iterator[str]:
-    if (lines := len(source.text.splitlines())) > LONGEST:
-        yield source.at(LONGEST + 1, f"{lines} lines are more than one idea: split it where the second one begins")
 
 
 def names_explain_themselves(source: Source) -> Iterator[str]:
@@ -233,7 +227,6 @@ def test_every_room_is_looked_at(room: str) -> None:
         nothing_is_swallowed,
         errors_have_a_type,
         files_introduce_themselves,
-        files_are_short,
         names_explain_themselves,
         ignores_are_explained,
     ],
@@ -269,7 +262,6 @@ CATCH = "try:\n    run()\nexcept {}:\n    {}\n"
         (errors_have_a_type, "raise Exception('no')", "raise PipeError('no')"),
         (errors_have_a_type, "raise BaseException", "raise"),
         (files_introduce_themselves, "x = 1", "'''This file keeps x at one.'''\nx = 1"),
-        (files_are_short, "x = 1\n" * (LONGEST + 1), "x = 1\n" * LONGEST),
         (ignores_are_explained, "x = 1  # type: ignore[misc]", "x = 1  # type: ignore[misc]  # the stub is wrong"),
         (ignores_are_explained, "x = 1  # noqa: E501, F401", "# A table reads better so.\nx = 1  # noqa: E501, F401"),
         (ignores_are_explained, "# noqa\nx = 1  # noqa", "x = '# noqa'"),
