@@ -3,7 +3,8 @@
 # constraints.txt of the stamp's time. The stamp is taken away first and put back last, so an interrupted set-up has none.
 
 PYTHON ?= python3
-VENV := .venv
+# A Python that is named has an environment of its own: `make test PYTHON=python3.14`.
+VENV := .venv$(if $(filter file,$(origin PYTHON)),,-$(notdir $(PYTHON)))
 VENV_PEERS := .venv-peers
 BIN := $(VENV)/bin/python
 BIN_PEERS := $(VENV_PEERS)/bin/python
@@ -56,7 +57,7 @@ format: $(VENV)/.complete ## rewrite the sources as `make test` wants them, as f
 	@$(BIN) -m ruff check --fix .
 	@$(BIN) -m ruff format .
 
-clean: ## remove caches and build outputs (environments stay: remove .venv and .venv-peers by hand)
+clean: ## remove caches and build outputs (environments stay: remove .venv* by hand)
 	@rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name '.venv*' -prune -o -name .git -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +
 
