@@ -60,7 +60,7 @@ class Ahead(Cell):
         self._arrived, self._credit = SimpleQueue(), SimpleQueue()
         if self._buffer and self._buffer[-1].element is _END:
             self._buffer.pop()  # the source is asked again
-        for _ in self._buffer:
+        for _ in range(len(self._buffer)):  # a name for the elements would stay, and with it the traceback of an error
             self._arrived.put(None)
         for _ in range(self._size - len(self._buffer)):
             self._credit.put(True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 
 from datapipes.iter import IterableWrapper, IterDataPipe
+from datapipes.iterator import iterate
+from datapipes.session import Session
 from tests.laws_of_ending import nothing_left
 
 NUMBERS: Any = IterableWrapper(range(1000))
@@ -44,3 +47,23 @@ def test_an_iterator_that_is_left_at_an_error(
 
     with nothing_left("left at an error"):
         leave()
+
+
+def test_an_iterator_that_is_left_at_an_error_that_waited_in_a_prefetch() -> None:
+    """It waited there when an error below it came, so that the prefetch began anew with a buffer that was full of it."""
+
+    def below(x: int) -> int:
+        for thread in threading.enumerate():
+            if thread.name == "prefetch":
+                thread.join(30)  # it ends with the error that it met
+        return bad(x) if x == 0 else x
+
+    def leave() -> Session:
+        it = iterate(NUMBERS.map(lambda x: bad(x) if x == 1 else x).prefetch(1).map(below))
+        for said in ("0 is bad", "1 is bad"):
+            with pytest.raises(ValueError, match=said):
+                next(it)
+        return it.session
+
+    with nothing_left("left at the second error"):
+        assert leave().ended
