@@ -55,6 +55,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _Server(HTTPServer):
+    request_queue_size = 128  # by default five may wait for the one thread, and others are turned away
+
     def handle_error(self, *_: Any) -> None:
         """A specimen that is left early is none of our business."""
 

@@ -19,7 +19,7 @@ from tests.specimen import Specimen, Tap, folder, paths, shuffled
 from tests.specimen_server import FILES, address
 from tests.specimens_of_files import CSV, name_of
 
-AT_ONCE = Transfer(timeout=5, deadline=20, retries=1, backoff=0)
+AT_ONCE = Transfer(timeout=20, deadline=40, retries=1, backoff=0)
 NAMES = list(FILES)
 TWICE = NAMES + NAMES
 

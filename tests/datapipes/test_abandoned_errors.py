@@ -50,7 +50,7 @@ def test_an_iterator_that_is_left_at_an_error(
 
 
 def test_an_iterator_that_is_left_at_an_error_that_waited_in_a_prefetch() -> None:
-    """It waited there when an error below it came, so that the prefetch began anew with a buffer that was full of it."""
+    """It waited there when an error below it came, and the prefetch began anew with a buffer full of it."""
 
     def below(x: int) -> int:
         for thread in threading.enumerate():

@@ -15,7 +15,7 @@ from datapipes.errors import TransferError, TransferTimeout
 from datapipes.iter import AISFileLister, AISFileLoader, IterableWrapper, Transfer
 from tests.http_server import File, Handler, InTurn, Server, redirect, serving, status
 
-QUICK = Transfer(timeout=5, deadline=20, retries=2, backoff=0)
+QUICK = Transfer(timeout=20, deadline=50, retries=2, backoff=0)
 DATA = Random(3).randbytes(700_000)
 NAMES = ["a", "train/1", "train/2", "train/deep/3"]
 

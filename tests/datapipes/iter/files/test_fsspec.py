@@ -19,7 +19,7 @@ from datapipes.iter import FSSpecFileLister, FSSpecFileOpener, FSSpecSaver, Iter
 from datapipes.streams import StreamWrapper
 from tests.http_server import File, Handler, InTurn, Server, serving, status
 
-QUICK = Transfer(timeout=5, deadline=20, retries=3, backoff=0)
+QUICK = Transfer(timeout=20, deadline=50, retries=3, backoff=0)
 DATA = Random(3).randbytes(700_000)
 
 

@@ -10,7 +10,7 @@ from datapipes.iter import GDriveReader, IterableWrapper, OnlineReader, Transfer
 from datapipes.iter.files import online
 from tests.http_server import File, Handler, Page, Server, redirect, serving
 
-QUICK = Transfer(timeout=5, deadline=20, retries=2, backoff=0)
+QUICK = Transfer(timeout=20, deadline=50, retries=2, backoff=0)
 DATA = b"rows of data" * 50_000
 
 

@@ -15,7 +15,7 @@ from datapipes.iter import IoPathFileLister, IoPathFileOpener, IoPathSaver, Iter
 from datapipes.streams import StreamWrapper
 from tests.http_server import File, InTurn, serving, status
 
-QUICK = Transfer(timeout=5, deadline=20, retries=2, backoff=0)
+QUICK = Transfer(timeout=20, deadline=50, retries=2, backoff=0)
 
 
 class Catalog(PathHandler):  # type: ignore[misc]  # iopath is not looked into

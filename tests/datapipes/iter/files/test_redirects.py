@@ -20,7 +20,7 @@ from datapipes.errors import TransferError, TransferTimeout
 from datapipes.iter import FSSpecFileOpener, IterableWrapper, Transfer
 from tests.http_server import File, Handler, Server, redirect, serving, status
 
-QUICK = Transfer(timeout=5, deadline=20, retries=1, backoff=0)
+QUICK = Transfer(timeout=20, deadline=50, retries=1, backoff=0)
 DAY = timedelta(days=1)
 Reader = Callable[..., Any]
 

@@ -18,7 +18,7 @@ from datapipes.errors import BadArgument, CutShort, TransferError, TransferTimeo
 from datapipes.iter import FSSpecFileLister, FSSpecFileOpener, IoPathFileLister, IterableWrapper, Transfer
 from tests.http_server import File, Handler, InTurn, Server, serving, status
 
-QUICK = Transfer(timeout=5, deadline=30, retries=2, backoff=0)
+QUICK = Transfer(timeout=20, deadline=50, retries=2, backoff=0)
 DATA = Random(3).randbytes(700_000)
 PATIENCE = 30
 MOTO = """
@@ -192,7 +192,7 @@ def test_a_stall_ends(server: Server, read: Any, in_body: bool) -> None:
     half_way = File(DATA, breaks=[200_000] * 9, stalls=True, modified=DATED.modified)
     server.pages["/bucket/f"] = only_get(half_way if in_body else stalling)
     with pytest.raises((TransferError, OSError), match="f"):
-        read(Transfer(timeout=0.3, deadline=30, retries=1, backoff=0))
+        read(Transfer(timeout=1, deadline=50, retries=1, backoff=0))
     assert len(server.asked("/bucket/f")) == 2
 
 
