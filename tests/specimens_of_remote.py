@@ -11,8 +11,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from s3fs import S3FileSystem
-
 from datapipes.iter import FSSpecFileLister, HuggingFaceHubReader, IoPathFileLister, IterableWrapper, Transfer
 from datapipes.structure import Pipe
 from tests.specimen import Specimen, Tap, folder, paths, shuffled
@@ -44,7 +42,6 @@ def web(*names: str) -> Pipe:
 
 def s3(*names: str) -> Pipe:
     address()
-    S3FileSystem.clear_instance_cache()  # whose servers, those of other tests, may be gone
     return urls("s3://bucket/data", *names)
 
 

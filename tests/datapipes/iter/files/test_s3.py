@@ -49,13 +49,15 @@ def moto() -> Iterator[str]:
 
 
 @pytest.fixture
-def of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def of_nobody(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     s3fs.S3FileSystem.clear_instance_cache()
+    yield
+    s3fs.S3FileSystem.clear_instance_cache()  # no other test is to meet these servers
 
 
 @pytest.fixture
