@@ -6,17 +6,21 @@
 from datapipes import errors, graph, iter, map
 from datapipes.chunk import DataChunk
 from datapipes.determinism import guaranteed_datapipes_determinism, non_deterministic
+from datapipes.iter.files.routed_decode import basichandlers
 from datapipes.iterator import iterate
 from datapipes.on_error import SKIP, OnError
 from datapipes.pinning import pin_memory_fn
 from datapipes.pipe import functional_datapipe
 from datapipes.streams import StreamWrapper, janitor
+from datapipes.validation import argument_validation, runtime_validation, runtime_validation_disabled
 
 __all__ = [
     "SKIP",
     "DataChunk",
     "OnError",
     "StreamWrapper",
+    "argument_validation",
+    "basichandlers",
     "errors",
     "functional_datapipe",
     "graph",
@@ -27,4 +31,6 @@ __all__ = [
     "map",
     "non_deterministic",
     "pin_memory_fn",
+    "runtime_validation",
+    "runtime_validation_disabled",
 ]

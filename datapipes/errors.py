@@ -6,6 +6,7 @@ Loader2Error
 ├── BadArgument (ValueError)             an argument out of range, found when the pipe is built
 ├── BadArgumentType (TypeError)          an argument of the wrong kind, found when the pipe is built
 ├── TooManyErrors (RuntimeError)         more errors than a stage's max_errors lets pass; the last of them is its cause
+├── WrongElement (RuntimeError)          an element that is not what its class declares, found by runtime_validation
 ├── TransferError (OSError)              a remote file that could not be read, or not to its end
 │   ├── CutShort                         the other side ended it too early
 │   └── TransferTimeout (TimeoutError)   it took longer than was allowed
@@ -67,6 +68,10 @@ class BadArgumentType(Loader2Error, TypeError):
 
 class TooManyErrors(Loader2Error, RuntimeError):
     """A stage met more errors than its ``max_errors`` lets pass."""
+
+
+class WrongElement(Loader2Error, RuntimeError):
+    """An element that is not of the type its class declares; ``runtime_validation`` looks for these."""
 
 
 class TransferError(Loader2Error, OSError):

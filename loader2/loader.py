@@ -58,7 +58,7 @@ class DataLoader2(Generic[T_co]):
     ) -> None:
         self.valid_iterator_id: int | None = None
         self.datapipe_adapter_fns = listed(datapipe_adapter_fn)
-        self.datapipe: Any = adapted(_numbered(datapipe), self.datapipe_adapter_fns)
+        self.datapipe: Any = adapted(_numbered(datapipe), self.datapipe_adapter_fns or ())
         self.reading_service = own_copy(reading_service)
         if isinstance(self.reading_service, ReadingServiceInterface):
             self.reading_service.check(self.datapipe)

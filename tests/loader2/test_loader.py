@@ -72,7 +72,8 @@ def test_what_is_no_graph_is_refused(given: Any, advice: str) -> None:
 def test_public_attributes() -> None:
     loader = DataLoader2(numbers(3).shuffle(), Shuffle(False))
     assert loader.reading_service is None
-    assert [type(adapter) for adapter in loader.datapipe_adapter_fns] == [Shuffle]
+    assert [type(adapter) for adapter in loader.datapipe_adapter_fns or ()] == [Shuffle]
+    assert DataLoader2(numbers(3)).datapipe_adapter_fns is None
     assert repr(loader) == "DataLoader2(IterableWrapper(range(0, 3)).shuffle())"
     served = DataLoader2(numbers(3), reading_service=InProcessReadingService())
     assert repr(served) == "DataLoader2(IterableWrapper(range(0, 3)), reading_service=InProcessReadingService)"

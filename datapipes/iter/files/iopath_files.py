@@ -29,6 +29,8 @@ from datapipes.steps import Step
 from datapipes.streams import StreamWrapper
 from datapipes.structure import is_stream
 
+_WRITING = ("w", "wt", "wb", "a", "at", "ab")
+
 
 class WithHandlers:
     """The path manager of a stage: its user's, or one of its own, and the handlers that were added."""
@@ -158,8 +160,8 @@ class IoPathFileOpener(WithHandlers, IterDataPipe[tuple[str, StreamWrapper]]):
 class IoPathSaver(WithHandlers, IterDataPipe[str]):
     """Write each ``(meta, data)`` to the path ``filepath_fn(meta)``, unless that exists, and hand on the path.
 
-    A file is there as a whole or not at all. For a file of this machine a lock is taken, whose file
-    (``<path>.lock``) stays.
+    A file is there as a whole or not at all; one that exists is left as it is with mode ``"a"`` as well. For a file
+    of this machine a lock is taken, whose file (``<path>.lock``) stays.
 
     >>> import os, tempfile
     >>> from datapipes.iter import IterableWrapper
@@ -194,11 +196,12 @@ class IoPathSaver(WithHandlers, IterDataPipe[str]):
         if filepath_fn is not None:
             needs_callable("save_by_iopath", filepath_fn)
         check_policy(self)
-        needs(mode in ("w", "wb", "wt"), self, f"Invalid mode {mode!r}: choose one of w, wb, wt")
+        needs(mode in _WRITING, self, f"Invalid mode {mode!r}: choose one of {', '.join(_WRITING)}")
         self._prepare()
 
     def _step(self) -> Step:
-        manager, mode, name_of, transfer = self._manager(), self.mode, self.filepath_fn, self._patience()
+        manager, name_of, transfer = self._manager(), self.filepath_fn, self._patience()
+        mode = self.mode.replace("a", "w")  # it is written under a name of its own
 
         def saved(element: Any) -> str:
             meta, data = pair_of(element, "save_by_iopath")

@@ -54,7 +54,7 @@ class RoutedDecoder(IterDataPipe[tuple[str, Any]]):
         for handler in (*handlers, key_fn):
             needs_callable("routed_decode", handler)
         self.datapipe = datapipe
-        self.handlers = handlers or (basic_types, rgb_images)
+        self.handlers = handlers or (basichandlers, rgb_images)
         self.key_fn = key_fn
         self.on_error = on_error
         self.max_errors = max_errors
@@ -83,10 +83,10 @@ class RoutedDecoder(IterDataPipe[tuple[str, Any]]):
     __len__ = same_length
 
 
-def basic_types(key: str, data: bytes) -> Any:
-    """Text, whole numbers, JSON, plain pickles, tensors.
+def basichandlers(key: str, data: bytes) -> Any:
+    """What is known without being told: text, whole numbers, JSON, plain pickles, tensors.
 
-    >>> basic_types("txt", b"some text"), basic_types("count", b"no number")
+    >>> basichandlers("txt", b"some text"), basichandlers("count", b"no number")
     ('some text', None)
     """
     key = key.lower()
