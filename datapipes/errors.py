@@ -5,6 +5,7 @@ Loader2Error
 │   └── NameTaken                        a fluent name that somebody else owns
 ├── BadArgument (ValueError)             an argument out of range, found when the pipe is built
 ├── BadArgumentType (TypeError)          an argument of the wrong kind, found when the pipe is built
+├── LengthUnknown (TypeError)            how many elements there are is not known beforehand; names the stage
 ├── TooManyErrors (RuntimeError)         more errors than a stage's max_errors lets pass; the last of them is its cause
 ├── WrongElement (RuntimeError)          an element that is not what its class declares, found by runtime_validation
 ├── TransferError (OSError)              a remote file that could not be read, or not to its end
@@ -64,6 +65,14 @@ class BadArgument(Loader2Error, ValueError, AssertionError):
 
 class BadArgumentType(Loader2Error, TypeError):
     """An argument of the wrong kind; the message shows the call."""
+
+
+class LengthUnknown(Loader2Error, TypeError):
+    """How many elements a graph gives is not known beforehand; ``stage`` is the one that cannot tell, as it prints."""
+
+    def __init__(self, message: str, stage: str = "") -> None:
+        super().__init__(message)
+        self.stage = stage
 
 
 class TooManyErrors(Loader2Error, RuntimeError):

@@ -20,7 +20,7 @@ def identity(element: Any) -> Any:
     return element
 
 
-class MapMethods(Generic[T_co]):
+class MapStyleMethods(Generic[T_co]):
     """map, batch, shuffle, concat, zip, unzip, in_memory_cache, to_iter_datapipe."""
 
     def map(self, fn: Callable[[Any], R] = identity) -> MapDataPipe[R]:

@@ -15,7 +15,7 @@ from itertools import chain, compress, islice, repeat, zip_longest
 from typing import Any, ClassVar, Literal
 
 from datapipes.at_hand import Parts
-from datapipes.checks import needs
+from datapipes.checks import needs, needs_count
 from datapipes.flattening import Flattening
 from datapipes.iter.files.pairs import lines_of
 from datapipes.iter.files.text_lines import Source, source_of
@@ -71,7 +71,7 @@ class CSVParser(Flattening[Any]):
         self.max_errors = max_errors
         self.fmtparams = fmtparams
         check_policy(self)
-        needs(skip_lines >= 0, self, "'skip_lines' is required to be a positive integer")
+        needs_count(self, "skip_lines", 0, "'skip_lines' is required to be a positive integer")
         needs(ragged in ("keep", "error", None), self, f"ragged must be 'keep' or 'error', got {ragged!r:.60}")
 
     def _sources(self) -> tuple[IterDataPipe[Any]]:
