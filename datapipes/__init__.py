@@ -3,7 +3,7 @@
 ``datapipes.iter`` and ``datapipes.map`` hold the pipes, ``datapipes.graph`` what works on graphs of them.
 """
 
-from datapipes import errors, graph, iter, map
+from datapipes import errors, graph, in_torch, iter, map
 from datapipes.chunk import DataChunk
 from datapipes.determinism import guaranteed_datapipes_determinism, non_deterministic
 from datapipes.iter.files.routed_decode import basichandlers
@@ -13,6 +13,9 @@ from datapipes.pinning import pin_memory_fn
 from datapipes.pipe import functional_datapipe
 from datapipes.streams import StreamWrapper, janitor
 from datapipes.validation import argument_validation, runtime_validation, runtime_validation_disabled
+
+in_torch.lend_methods()
+in_torch.lend_traversal()
 
 __all__ = [
     "SKIP",

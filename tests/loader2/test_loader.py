@@ -57,7 +57,7 @@ def closed() -> list[str]:
 
 def test_graph_of_the_user_stays_as_it_is() -> None:
     source = numbers(6)
-    graph = source.shuffle(buffer_size=3).sharding_filter().batch(2)
+    graph: Any = source.shuffle(buffer_size=3).sharding_filter().batch(2)
     stages = [graph, graph.datapipe, graph.datapipe.source_datapipe, source]
     before = [dict(vars(stage)) for stage in stages]
     loader = DataLoader2(graph, Shuffle(False), InProcessReadingService(prefetch_cnt=2))
@@ -314,9 +314,10 @@ def test_the_stage_that_does_not_know_its_length_is_named() -> None:
                 len(DataLoader2(graph.sharding_filter(), reading_service=service))
             assert caught.value.stage in (".filter(abs)", ".header(limit=None)")
     assert len(DataLoader2(unknown.set_length(8).batch(2))) == 4
-    for graph in (numbers(9).map(str, on_error="skip"), numbers(9).map(str, on_error="skip").batch(2)):
+    lossy = numbers(9).map(str, on_error="skip")
+    for loader in (DataLoader2(lossy), DataLoader2(lossy.batch(2))):
         with pytest.raises(LengthUnknown, match="of this DataLoader2 is not known beforehand") as caught:
-            len(DataLoader2(graph))
+            len(loader)
         assert caught.value.stage == ".map(str, on_error='skip')"
 
 

@@ -16,7 +16,7 @@ from uuid import uuid4
 from datapipes.checks import needs, needs_callable, same_length
 from datapipes.flattening import Flattening
 from datapipes.iter.files.fsspec_files import roots, url_of
-from datapipes.iter.files.listing import matches
+from datapipes.iter.files.listing import matches, warn_of_no_match
 from datapipes.iter.files.pairs import pair_of
 from datapipes.iter.files.pieces import whole
 from datapipes.iter.wrapper import IterableWrapper
@@ -110,7 +110,10 @@ class IoPathFileLister(WithHandlers, Flattening[str]):
                 return [root]
             return [os.path.join(root, name) for name in sorted(manager.ls(root)) if matches(name, self.masks)]
 
-        return Clock(self._patience(), hide(root)).tried(listed)
+        found = Clock(self._patience(), hide(root)).tried(listed)
+        if not found:
+            warn_of_no_match(self, hide(root))
+        return found
 
 
 class IoPathFileOpener(WithHandlers, IterDataPipe[tuple[str, StreamWrapper]]):
