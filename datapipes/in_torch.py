@@ -8,6 +8,7 @@ seed the user's own pipes for good. So torch is told of two things, and of these
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import Any
 
 from torch.utils.data import IterDataPipe as TorchIterDataPipe
@@ -18,8 +19,6 @@ from datapipes.editing import DataPipeGraph, traverse_dps
 from datapipes.fluent import IterMethods, MapMethods
 from datapipes.pipe import IterDataPipe, MapDataPipe
 from datapipes.structure import is_pipe, walk
-
-_BY_TORCH = torchs_graph._traverse_helper
 
 
 def lend_methods() -> None:
@@ -32,13 +31,17 @@ def lend_methods() -> None:
 
 def lend_traversal() -> None:
     """Have ``torch.utils.data.graph`` and what builds on it take graphs that have a pipe of ours in them."""
-    torchs_graph._traverse_helper = _traversed
+    # The name is private: with a torch that has it no more, its functions refuse our pipes, and nothing else changes.
+    by_torch: Any = vars(torchs_graph).get("_traverse_helper")
+    if by_torch is None:
+        return
 
+    @wraps(by_torch)
+    def traversed(datapipe: Any, only_datapipe: bool, cache: set[int]) -> DataPipeGraph:
+        at_the_end = not cache and is_pipe(datapipe)
+        if at_the_end and any(isinstance(stage, IterDataPipe | MapDataPipe) for stage in walk(datapipe)):
+            return traverse_dps(datapipe)
+        graph: DataPipeGraph = by_torch(datapipe, only_datapipe, cache)
+        return graph
 
-def _traversed(datapipe: Any, only_datapipe: bool, cache: set[int]) -> DataPipeGraph:
-    """torch's own function, but for graphs with a pipe of ours, which it does not know for one."""
-    at_the_end = not cache and is_pipe(datapipe)
-    if at_the_end and any(isinstance(stage, IterDataPipe | MapDataPipe) for stage in walk(datapipe)):
-        return traverse_dps(datapipe)
-    graph: DataPipeGraph = _BY_TORCH(datapipe, only_datapipe, cache)
-    return graph
+    vars(torchs_graph)["_traverse_helper"] = traversed

@@ -28,6 +28,7 @@ from typing import (
 from torch.utils.data import IterDataPipe as TorchIterDataPipe
 from torch.utils.data import MapDataPipe as TorchMapDataPipe
 
+from datapipes.determinism import InForce
 from datapipes.errors import BadArgumentType, WrongElement
 from datapipes.held import is_pipe_class
 from datapipes.pipe import IterDataPipe, MapDataPipe
@@ -77,20 +78,8 @@ def argument_validation(f: Callable[P, R]) -> Callable[P, R]:
     return checked
 
 
-class runtime_validation_disabled:
+class runtime_validation_disabled(InForce):
     """While this holds, ``runtime_validation`` checks nothing: from when it is made, or for a ``with`` block."""
-
-    in_force = False
-
-    def __init__(self) -> None:
-        self._before = runtime_validation_disabled.in_force
-        runtime_validation_disabled.in_force = True
-
-    def __enter__(self) -> runtime_validation_disabled:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        runtime_validation_disabled.in_force = self._before
 
 
 def runtime_validation(f: F) -> F:
