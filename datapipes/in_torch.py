@@ -20,6 +20,10 @@ from datapipes.fluent import IterMethods, MapMethods
 from datapipes.pipe import IterDataPipe, MapDataPipe
 from datapipes.structure import is_pipe, walk
 
+_OF_A_LOADER = ("_IterDataPipeSerializationWrapper", "_MapDataPipeSerializationWrapper")
+"""What torch's DataLoader wraps a pipe of torch's in. Stages of ours above one are sharded and seeded without it: as
+``datapipes.torch_worker`` says, for one opening, and so that a resumed epoch has the same seeds."""
+
 
 def lend_methods() -> None:
     """Register the chain methods that torch has not for its pipes, as torchdata did with its own."""
@@ -38,8 +42,8 @@ def lend_traversal() -> None:
 
     @wraps(by_torch)
     def traversed(datapipe: Any, only_datapipe: bool, cache: set[int]) -> DataPipeGraph:
-        at_the_end = not cache and is_pipe(datapipe)
-        if at_the_end and any(isinstance(stage, IterDataPipe | MapDataPipe) for stage in walk(datapipe)):
+        by_a_user = not cache and is_pipe(datapipe) and type(datapipe).__name__ not in _OF_A_LOADER
+        if by_a_user and any(isinstance(stage, IterDataPipe | MapDataPipe) for stage in walk(datapipe)):
             return traverse_dps(datapipe)
         graph: DataPipeGraph = by_torch(datapipe, only_datapipe, cache)
         return graph
