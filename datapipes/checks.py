@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
 from contextvars import ContextVar
-from typing import Any, cast
+from operator import index
+from typing import Any
 
 from datapipes.describe import stage
-from datapipes.errors import BadArgument, BadArgumentType
+from datapipes.errors import BadArgument, BadArgumentType, LengthUnknown
 from datapipes.on_error import may_leave_out
-from datapipes.structure import Pipe, parents
+from datapipes.shortened import shortened
+from datapipes.structure import Pipe, is_pipe, is_stream, parents
 
 
 def needs_callable(method: str, fn: object) -> None:
@@ -24,11 +25,34 @@ def needs(condition: bool, pipe: Pipe, reason: str) -> None:
         raise BadArgument(f"{reason}, in {stage(pipe)}")
 
 
-_known: ContextVar[dict[int, int] | None] = ContextVar("lengths", default=None)
+def needs_count(pipe: Pipe, name: str, least: int | None = None, reason: str = "", *, or_none: bool = False) -> None:
+    """Refuse an argument that is no whole number, or below ``least``; whatever kind it is of, an int is kept."""
+    value = getattr(pipe, name)
+    if value is None and or_none:
+        return
+    count = whole_number(name, value, pipe)
+    setattr(pipe, name, count)
+    needs(least is None or count >= least, pipe, reason)
+
+
+def whole_number(name: str, value: Any, asking: object) -> int:
+    """A number as an int; BadArgumentType, with the call that ``asking`` is, or the name of it, if it is none."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    try:
+        return index(value)
+    except TypeError:
+        call = asking if isinstance(asking, str) else stage(asking)
+        raise BadArgumentType(
+            f"{name} is a whole number, got {type(value).__name__}: {shortened(value)}, in {call}"
+        ) from None
+
+
+_known: ContextVar[dict[int, tuple[object, int]] | None] = ContextVar("lengths", default=None)
 
 
 def length_of(pipe: object) -> int:
-    """``len`` of a parent; TypeError if it has none. In one question each stage is asked once, whatever the paths."""
+    """``len`` of a stage; LengthUnknown if it has none. In one question each stage is asked once, by however many."""
     known = _known.get()
     if known is None:
         token = _known.set({})
@@ -36,20 +60,31 @@ def length_of(pipe: object) -> int:
             return length_of(pipe)
         finally:
             _known.reset(token)
-    if id(pipe) not in known:
-        known[id(pipe)] = len(cast("Sized", pipe))
-    return known[id(pipe)]
+    if id(pipe) not in known:  # a stage that was asked is kept, so that no other one can have its id
+        known[id(pipe)] = pipe, _length(pipe)
+    return known[id(pipe)][1]
+
+
+def _length(pipe: Any) -> int:
+    try:
+        return len(pipe)
+    except LengthUnknown:
+        raise
+    except TypeError:
+        if not is_pipe(pipe) or hasattr(type(pipe), "__len__"):
+            raise
+        raise no_length(pipe) from None
 
 
 def same_length(pipe: Any) -> int:
     """The ``__len__`` of stages that give as many elements as their source; a chain of them is one step.
 
-    TypeError, naming the stage, if it is not known.
+    LengthUnknown, naming the stage, if it is not known.
     """
     source = pipe
     while getattr(type(source), "__len__", None) is same_length:
         if may_leave_out(source):
-            raise no_length(pipe)
+            raise no_length(pipe, stage(source))
         source = parents(source)[0]
     return source_length(pipe, source)
 
@@ -62,13 +97,20 @@ def given_length(pipe: Any) -> int:
 
 
 def source_length(pipe: Pipe, source: object) -> int:
-    """``len`` of a stage's source; TypeError, naming the stage, if it is not known."""
+    """``len`` of a stage's source; LengthUnknown, naming both, if it is not known."""
     try:
         return length_of(source)
+    except LengthUnknown as error:
+        raise no_length(pipe, error.stage) from None
     except (TypeError, RecursionError):
-        raise no_length(pipe) from None
+        raise no_length(pipe, stage(source)) from None
 
 
-def no_length(pipe: Pipe) -> TypeError:
-    """The error of a stage whose length cannot be known beforehand."""
-    return TypeError(f"{type(pipe).__name__} instance doesn't have valid length: {stage(pipe)}")
+def no_length(pipe: Pipe, because: str = "") -> LengthUnknown:
+    """The error of a stage whose length cannot be known, ``because`` another one above it does not know its own."""
+    own = stage(pipe)
+    message = f"{type(pipe).__name__} instance doesn't have valid length: {own}"
+    if because not in ("", own):
+        message += f", because {because} does not know how many elements it gives"
+    remedy = ".set_length(n) behind that stage" if is_stream(pipe) else "a __len__ of its class"
+    return LengthUnknown(f"{message}; where you know it, say so with {remedy}", because or own)

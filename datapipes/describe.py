@@ -42,6 +42,11 @@ def stage(pipe: object) -> str:
     return _call(pipe, _Room(0, 0))
 
 
+def argument(value: object) -> str:
+    """A value as an argument of such a call, in short: ``4``, ``<double at train.py:7>``."""
+    return _value(value, _Room(0, 0))
+
+
 @dataclass(slots=True)
 class _Room:
     """What may still be printed of a graph: how many stages, and how deep one inside the other."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import Any, ClassVar, Self, TypeVar, overload
 
 from datapipes.errors import BadArgumentType
 from datapipes.pipe import IterDataPipe
@@ -16,7 +16,23 @@ from datapipes.pipe import IterDataPipe
 C = TypeVar("C", bound="type[IterDataPipe[Any]]")
 
 
-class guaranteed_datapipes_determinism:
+class InForce:
+    """What holds in the whole program, from when it is made, or for the length of a ``with`` block."""
+
+    in_force: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self._before = self.in_force
+        type(self).in_force = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        type(self).in_force = self._before
+
+
+class guaranteed_datapipes_determinism(InForce):
     """While this holds, building a pipe that is marked ``non_deterministic`` is an error.
 
     >>> @non_deterministic
@@ -29,18 +45,6 @@ class guaranteed_datapipes_determinism:
         ...
     datapipes.errors.BadArgumentType: datapipes.determinism.Arrivals is non-deterministic, and ...
     """
-
-    in_force = False
-
-    def __init__(self) -> None:
-        self._before = guaranteed_datapipes_determinism.in_force
-        guaranteed_datapipes_determinism.in_force = True
-
-    def __enter__(self) -> guaranteed_datapipes_determinism:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        guaranteed_datapipes_determinism.in_force = self._before
 
 
 @overload

@@ -5,7 +5,9 @@ Loader2Error
 │   └── NameTaken                        a fluent name that somebody else owns
 ├── BadArgument (ValueError)             an argument out of range, found when the pipe is built
 ├── BadArgumentType (TypeError)          an argument of the wrong kind, found when the pipe is built
+├── LengthUnknown (TypeError)            how many elements there are is not known beforehand; names the stage
 ├── TooManyErrors (RuntimeError)         more errors than a stage's max_errors lets pass; the last of them is its cause
+├── WrongElement (RuntimeError)          an element that is not what its class declares, found by runtime_validation
 ├── TransferError (OSError)              a remote file that could not be read, or not to its end
 │   ├── CutShort                         the other side ended it too early
 │   └── TransferTimeout (TimeoutError)   it took longer than was allowed
@@ -65,8 +67,20 @@ class BadArgumentType(Loader2Error, TypeError):
     """An argument of the wrong kind; the message shows the call."""
 
 
+class LengthUnknown(Loader2Error, TypeError):
+    """How many elements a graph gives is not known beforehand; ``stage`` is the one that cannot tell, as it prints."""
+
+    def __init__(self, message: str, stage: str = "") -> None:
+        super().__init__(message)
+        self.stage = stage
+
+
 class TooManyErrors(Loader2Error, RuntimeError):
     """A stage met more errors than its ``max_errors`` lets pass."""
+
+
+class WrongElement(Loader2Error, RuntimeError):
+    """An element that is not of the type its class declares; ``runtime_validation`` looks for these."""
 
 
 class TransferError(Loader2Error, OSError):

@@ -6,7 +6,7 @@ user's graph: loaders work on copies. ``rewrite`` is the pure way: a new graph, 
 """
 
 from datapipes.drawing import to_graph, to_mermaid, to_text
-from datapipes.editing import find_dps, list_dps, remove_dp, replace_dp, traverse, traverse_dps
+from datapipes.editing import DataPipeGraph, find_dps, list_dps, remove_dp, replace_dp, traverse, traverse_dps
 from datapipes.settings import (
     apply_random_seed,
     apply_sharding,
@@ -17,10 +17,12 @@ from datapipes.settings import (
     set_graph_random_seed,
 )
 from datapipes.sharding import SHARDING_PRIORITIES
-from datapipes.structure import parents, rewrite, walk
+from datapipes.structure import DataPipe, parents, rewrite, walk
 
 __all__ = [
     "SHARDING_PRIORITIES",
+    "DataPipe",
+    "DataPipeGraph",
     "apply_random_seed",
     "apply_sharding",
     "apply_shuffle_seed",

@@ -18,8 +18,10 @@ from torch.utils.data import MapDataPipe as TorchMapDataPipe
 
 from datapipes.pipe import IterDataPipe, MapDataPipe
 
+DataPipe: TypeAlias = IterDataPipe | MapDataPipe | TorchIterDataPipe | TorchMapDataPipe  # type: ignore[type-arg]  # isinstance() takes no parametrised ones
+"""A stage of a graph, ours or torch's: for annotations and for ``isinstance``."""
 Pipe: TypeAlias = Any
-"""An IterDataPipe or MapDataPipe, ours or torch's; the four classes have no base of their own in common."""
+"""The same, where code deals with any of the four: they have no base of their own in common."""
 
 R = TypeVar("R")
 
@@ -33,8 +35,8 @@ def of_class(ask: Callable[[type], R]) -> Callable[[type], R]:
 
 
 @of_class
-def _is_pipe_class(cls: type) -> bool:
-    return issubclass(cls, IterDataPipe | MapDataPipe | TorchIterDataPipe | TorchMapDataPipe)
+def is_pipe_class(cls: type) -> bool:
+    return issubclass(cls, DataPipe)
 
 
 @of_class
@@ -54,7 +56,7 @@ def _is_collection_class(cls: type) -> bool:
 
 @of_class
 def _may_hold(cls: type) -> bool:
-    return _is_pipe_class(cls) or _is_collection_class(cls)
+    return is_pipe_class(cls) or _is_collection_class(cls)
 
 
 @of_class
@@ -66,7 +68,7 @@ def _slots_of_class(cls: type) -> tuple[str, ...]:
 
 def is_pipe(value: object) -> bool:
     """Whether a value is a stage of a graph, ours or torch's."""
-    return _is_pipe_class(type(value))
+    return is_pipe_class(type(value))
 
 
 def is_native(pipe: Pipe) -> bool:

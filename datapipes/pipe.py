@@ -47,18 +47,24 @@ class Named:
     _commutes: ClassVar[bool] = False  # whether it is one to one and in order, by means other than a step
     _runs_ahead: ClassVar[bool] = False  # whether it has a thread, which reading by position would do without
 
-    def __getattr__(self, name: str) -> Any:
-        # Only reached for names that are neither methods nor attributes, or whose property raised an AttributeError.
-        if hasattr(type(self), name):
-            return object.__getattribute__(self, name)  # which raises that error again
-        base = _base_of(type(self))
-        functions = base.functions
-        function = None if name.startswith("__") else functions.get(name)
-        if function is None:
-            raise registry.unknown(self, name, base, other=MapDataPipe if base is IterDataPipe else IterDataPipe)
-        from functools import partial, update_wrapper
+    if TYPE_CHECKING:
 
-        return update_wrapper(partial(function, self), function, updated=())
+        def __len__(self) -> int: ...  # not every pipe knows it, which is said when it is asked
+
+    else:  # a name that a type checker does not know is a slip
+
+        def __getattr__(self, name: str) -> Any:
+            # Only reached for names that are neither methods nor attributes, or whose property raised AttributeError.
+            if hasattr(type(self), name):
+                return object.__getattribute__(self, name)  # which raises that error again
+            base = _base_of(type(self))
+            functions = base.functions
+            function = None if name.startswith("__") else functions.get(name)
+            if function is None:
+                raise registry.unknown(self, name, base, other=MapDataPipe if base is IterDataPipe else IterDataPipe)
+            from functools import partial, update_wrapper
+
+            return update_wrapper(partial(function, self), function, updated=())
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *_base_of(type(self)).functions})

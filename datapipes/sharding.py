@@ -7,18 +7,11 @@ combine into one number of shards and one index, the workers' index varying fast
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import IntEnum
+
+# torch's own, which is what users import.
+from torch.utils.data.datapipes.iter.sharding import SHARDING_PRIORITIES as SHARDING_PRIORITIES
 
 from datapipes.errors import BadArgument, GraphError
-
-
-class SHARDING_PRIORITIES(IntEnum):
-    """The groups that sharding can be set for."""
-
-    DEFAULT = 1
-    DISTRIBUTED = 2
-    MULTIPROCESSING = 3
-
 
 Groups = Mapping[SHARDING_PRIORITIES, tuple[int, int]]
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 from datapipes.errors import GraphError
 from datapipes.held import (
+    DataPipe,
     Pipe,
     attributes,
     fill,
@@ -27,6 +28,7 @@ from datapipes.held import (
 
 __all__ = [
     "NO_CELL",
+    "DataPipe",
     "Pipe",
     "attributes",
     "fill",

@@ -54,10 +54,10 @@ class CacheTimeout(Adapter):
         return datapipe
 
 
-def listed(adapters: AdapterFn | Iterable[AdapterFn] | None) -> list[AdapterFn]:
-    """What a loader was given as its adapters: none, one, or several."""
+def listed(adapters: AdapterFn | Iterable[AdapterFn] | None) -> list[AdapterFn] | None:
+    """What a loader was given as its adapters, one or several; None if it was given none."""
     if adapters is None:
-        return []
+        return None
     several = list(adapters) if isinstance(adapters, Iterable) and not callable(adapters) else [adapters]
     for adapter in several:
         if not callable(adapter):
@@ -68,7 +68,7 @@ def listed(adapters: AdapterFn | Iterable[AdapterFn] | None) -> list[AdapterFn]:
     return several
 
 
-def adapted(datapipe: Any, adapters: list[AdapterFn]) -> Any:
+def adapted(datapipe: Any, adapters: Iterable[AdapterFn]) -> Any:
     """What the adapters make of a graph, one after the other."""
     for adapter in adapters:
         datapipe = adapter(datapipe)

@@ -17,8 +17,9 @@ from typing import Any, Generic, Self, TypeVar
 
 from datapipes import structure
 from datapipes.cells import Table
+from datapipes.checks import length_of
 from datapipes.describe import chain as printed
-from datapipes.errors import BadArgumentType
+from datapipes.errors import BadArgumentType, LengthUnknown
 from datapipes.iter import IterableWrapper
 from datapipes.pipe import IterDataPipe, MapDataPipe
 from datapipes.seeds import Run
@@ -58,7 +59,7 @@ class DataLoader2(Generic[T_co]):
     ) -> None:
         self.valid_iterator_id: int | None = None
         self.datapipe_adapter_fns = listed(datapipe_adapter_fn)
-        self.datapipe: Any = adapted(_numbered(datapipe), self.datapipe_adapter_fns)
+        self.datapipe: Any = adapted(_numbered(datapipe), self.datapipe_adapter_fns or ())
         self.reading_service = own_copy(reading_service)
         if isinstance(self.reading_service, ReadingServiceInterface):
             self.reading_service.check(self.datapipe)
@@ -137,9 +138,11 @@ class DataLoader2(Generic[T_co]):
     def __len__(self) -> int:
         try:
             service = None if self._initialized else self.reading_service
-            return service.length(self.datapipe) if isinstance(service, ReadingServiceInterface) else len(self.datapipe)
+            known = service.length if isinstance(service, ReadingServiceInterface) else length_of
+            return known(self.datapipe)
         except TypeError as error:
-            raise TypeError(f"the length of this DataLoader2 is not known beforehand: {error}") from None
+            message = f"the length of this DataLoader2 is not known beforehand: {error}"
+            raise LengthUnknown(message, getattr(error, "stage", "")) from None
 
     # -- pausing -------------------------------------------------------------------------------------------------------
 
@@ -272,7 +275,7 @@ class DataLoader2(Generic[T_co]):
         return self.__dict__
 
     def __repr__(self) -> str:
-        service = "" if self.reading_service is None else f", reading_service={type(self.reading_service).__name__}"
+        service = "" if self.reading_service is None else f", reading_service={self.reading_service!r}"
         graph = printed(self.datapipe) if structure.is_pipe(self.datapipe) else repr(self.datapipe)
         return f"{type(self).__name__}({graph}{service})"
 

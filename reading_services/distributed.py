@@ -131,9 +131,6 @@ class DistributedReadingService(ReadingServiceInterface):
         if tree is not None:
             tree.close()
 
-    def __repr__(self) -> str:
-        return f"DistributedReadingService(timeout={self.timeout}, uneven={self.uneven!r})"
-
 
 def _described(graph: structure.Pipe) -> str:
     """The stages as they print, but for what may differ from machine to machine: data, texts, folders, addresses."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from datapipes import legacy, structure
+from datapipes.checks import whole_number
 from datapipes.errors import BadArgument
 from datapipes.iter import Prefetcher
 from datapipes.sharding import SHARDING_PRIORITIES
@@ -28,7 +29,7 @@ class InProcessReadingService(ReadingServiceInterface):
     """
 
     def __init__(self, prefetch_cnt: int = 0, init_fn: InitFn | None = None, reset_fn: EpochFn | None = None) -> None:
-        if prefetch_cnt < 0:
+        if whole_number("prefetch_cnt", prefetch_cnt, "InProcessReadingService()") < 0:
             raise BadArgument(f"InProcessReadingService(prefetch_cnt={prefetch_cnt}): it must not be negative")
         self.prefetch_cnt = prefetch_cnt
         self.init_fn = init_fn

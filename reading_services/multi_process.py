@@ -7,6 +7,7 @@ import os
 import warnings
 from typing import Any
 
+from datapipes.checks import whole_number
 from datapipes.errors import BadArgument
 from datapipes.structure import Pipe
 from reading_services.in_process import InProcessReadingService
@@ -73,7 +74,7 @@ class MultiProcessingReadingService(OnWorkers):
 
     def _check(self) -> None:
         for name in ("num_workers", "worker_prefetch_cnt", "main_prefetch_cnt"):
-            if getattr(self, name) < 0:
+            if whole_number(name, getattr(self, name), "MultiProcessingReadingService()") < 0:
                 raise BadArgument(f"MultiProcessingReadingService({name}={getattr(self, name)}): not a negative number")
         methods = multiprocessing.get_all_start_methods()
         if self.multiprocessing_context not in (None, *methods):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from datapipes import elements, structure
+from datapipes.checks import length_of
 from datapipes.errors import BadArgument, BadArgumentType, StateError
 from datapipes.seeds import Run
 from reading_services.service import CheckpointableReadingServiceInterface, ReadingServiceInterface, ResetFn
@@ -61,10 +62,10 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
 
     def length(self, datapipe: Any) -> int:
         if not self.reading_services:
-            return len(datapipe)
+            return length_of(datapipe)
         *front, last = self.reading_services
         datapipe = planned_by(front, self._first(datapipe))
-        return last.length(datapipe) if isinstance(last, ReadingServiceInterface) else len(datapipe)
+        return last.length(datapipe) if isinstance(last, ReadingServiceInterface) else length_of(datapipe)
 
     def _first(self, datapipe: Any) -> Any:
         """What the first service is given: what those behind it have to do to a graph beforehand is done."""
@@ -149,7 +150,7 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
         return states
 
     def __repr__(self) -> str:
-        return _call(self.reading_services)
+        return f"{type(self).__name__}({', '.join(map(repr, self.reading_services))})"
 
 
 class _WrongNumber(StateError, AssertionError):

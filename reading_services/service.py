@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from datapipes import structure
+from datapipes.checks import length_of
+from datapipes.describe import stage as call_of
 from datapipes.errors import BadArgumentType
 from datapipes.seeds import Run
 from datapipes.where import where
@@ -62,7 +64,7 @@ class ReadingServiceInterface(ABC):
 
         Asked before ``initialize``; afterwards the graph that it returned is asked.
         """
-        return len(self.planned(datapipe))
+        return length_of(self.planned(datapipe))
 
     def agree(self, run: Run, resumed: bool) -> Run:
         """The epoch that is about to begin, seed and number, as all who take part in it will have it.
@@ -88,6 +90,9 @@ class ReadingServiceInterface(ABC):
 
     def finalize(self) -> None:  # noqa: B027 - optional: most services have nothing to do here
         """Let go of everything that ``initialize`` has begun, also if it failed. May be called more than once."""
+
+    def __repr__(self) -> str:
+        return call_of(self)
 
 
 class CheckpointableReadingServiceInterface(ReadingServiceInterface):

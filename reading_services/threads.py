@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from datapipes.checks import whole_number
 from datapipes.errors import BadArgument
 from datapipes.structure import Pipe
 from reading_services.on_workers import OnWorkers
@@ -42,7 +43,8 @@ class ThreadingReadingService(OnWorkers):
         in_order: bool = True,
         timeout: float | None = None,
     ) -> None:
-        if num_workers < 1 or prefetch_cnt < 0:
+        ahead = whole_number("prefetch_cnt", prefetch_cnt, "ThreadingReadingService()")
+        if whole_number("num_workers", num_workers, "ThreadingReadingService()") < 1 or ahead < 0:
             raise BadArgument(
                 f"ThreadingReadingService(num_workers={num_workers}, prefetch_cnt={prefetch_cnt}): at least one "
                 "worker, and no negative number of elements ahead"

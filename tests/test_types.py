@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, assert_type
 
 import numpy
+import pytest
 import torch
 from torch.utils.data import Dataset
 
 from datapipes import iterate
 from datapipes.iter import IterableWrapper, IterDataPipe
 from datapipes.iterator import PipeIterator
-from datapipes.map import SequenceWrapper
+from datapipes.map import MapDataPipe, SequenceWrapper
 from loader2 import DataLoader2
 from loader2.iteration import DataLoader2Iterator
 from reading_services import MultiProcessingReadingService
@@ -68,3 +74,68 @@ def test_a_loader_gives_what_its_graph_gives() -> None:
         assert_type(next(numbers), int)
         assert_type(loader.state_dict(), dict[str, Any])
         assert_type(loader.errors, dict[str, int])
+
+
+def joined(texts: list[str]) -> str:
+    return " ".join(texts)
+
+
+def test_batches_and_what_is_made_of_them_keep_the_type_of_their_elements() -> None:
+    numbers, texts = IterableWrapper([1, 2, 3]), IterableWrapper(["a", "b", "c"])
+    assert_type(numbers.batch(2), IterDataPipe[list[int]])
+    assert_type(numbers.batch(2, drop_last=True).batch(3), IterDataPipe[list[list[int]]])
+    assert_type(texts.batch(2, wrapper_class=joined), IterDataPipe[str])
+    assert_type(texts.batch(2, False, joined), IterDataPipe[str])
+    assert_type(texts.batch(2).collate(joined), IterDataPipe[str])
+    assert_type(texts.batch(2).collate(collate_fn=joined), IterDataPipe[str])
+    assert_type(texts.batch(2).collate(), IterDataPipe[Any])
+    assert_type(texts.shuffle(buffer_size=2).batch(2).map(joined), IterDataPipe[str])
+    by_key = SequenceWrapper(["a", "b", "c"])
+    assert_type(by_key.batch(2), MapDataPipe[list[str]])
+    assert_type(by_key.batch(2, wrapper_class=joined), MapDataPipe[str])
+    assert list(texts.batch(2).collate(joined)) == list(by_key.batch(2, wrapper_class=joined)) == ["a b", "c"]
+
+
+def test_several_streams_in_one_keep_the_types_of_all() -> None:
+    a, b, c = IterableWrapper([1]), IterableWrapper(["x"]), IterableWrapper([b"y"])
+    assert_type(a.zip(b), IterDataPipe[tuple[int, str]])
+    assert_type(a.zip(b, c), IterDataPipe[tuple[int, str, bytes]])
+    assert_type(a.zip(b, c, a), IterDataPipe[tuple[int, str, bytes, int]])
+    assert_type(a.zip(b, c, a, b), IterDataPipe[tuple[int, str, bytes, int, str]])
+    assert_type(a.zip(a, a, a, a, a), IterDataPipe[tuple[Any, ...]])
+    assert_type(a.zip(*[b, b]), IterDataPipe[tuple[Any, ...]])
+    assert_type(a.mux(b), IterDataPipe[int | str])
+    assert_type(a.mux(b, c), IterDataPipe[int | str | bytes])
+    assert_type(a.mux_longest(b), IterDataPipe[int | str])
+    assert_type(a.concat(b, c, b), IterDataPipe[int | str | bytes])
+    assert_type(a.mux(a), IterDataPipe[int])
+    d, e = SequenceWrapper([1]), SequenceWrapper(["x"])
+    assert_type(d.zip(e), MapDataPipe[tuple[int, str]])
+    assert_type(d.zip(e, e, d), MapDataPipe[tuple[int, str, str, int]])
+    assert_type(d.concat(e), MapDataPipe[int | str])
+    assert list(a.zip(b, c, a, b)) == [(1, "x", b"y", 1, "x")]
+
+
+def test_a_slip_is_an_error_of_a_type_checker() -> None:
+    numbers, by_key = IterableWrapper([1, 2, 3]), SequenceWrapper([1, 2, 3])
+    assert len(numbers.batch(2)) == len(by_key.batch(2)) == 2  # every pipe may be asked for its length
+    with pytest.raises(AttributeError, match="did you mean 'shuffle'"):
+        numbers.shufle()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # on purpose
+    with pytest.raises(AttributeError, match="did you mean 'shuffle'"):
+        by_key.shufle()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # on purpose
+    with pytest.raises(TypeError, match="buffer_size=100"):
+        numbers.shuffle(100)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]  # on purpose
+    with pytest.raises(TypeError, match="batch_size is a whole number"):
+        numbers.batch("4")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]  # on purpose
+
+
+def test_another_type_checker_sees_the_same(tmp_path: Path) -> None:
+    settings = {"enableTypeIgnoreComments": False, "reportUnnecessaryTypeIgnoreComment": "error"}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+    shutil.copy(__file__, tmp_path)
+    command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable, "-p", str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    assert ran.stdout.startswith("{"), ran.stderr
+    report = json.loads(ran.stdout)
+    assert report["generalDiagnostics"] == []
+    assert report["summary"]["filesAnalyzed"] == 1

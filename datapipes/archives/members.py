@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from contextlib import suppress
-from os.path import join, normpath
+from os.path import dirname, join, normpath
 from typing import Any, ClassVar, NoReturn
 
 from datapipes.archives.ranges import Shared
@@ -62,10 +62,27 @@ def placed(archive: str, name: str) -> str:
     datapipes.errors.UnsafeMember: data/a.tar: the member '../b.txt' leads outside the archive; ...
     """
     if name[:1] in ("/", "\\", "") or ".." in name or "\0" in name or not name.strip("./"):
-        inner = normpath(name.replace("\\", "/"))
-        if inner[:1] == "/" or inner.split("/", 1)[0] == ".." or "\0" in name or inner == ".":
+        inner = _normal(name)
+        if _is_outside(inner) or "\0" in name or inner == ".":
             raise UnsafeMember(f"{archive}: the member {name!r} leads outside the archive; {_REMEDY}")
     return normpath(join(archive, name))
+
+
+def stays_within(name: str, target: str) -> bool:
+    """Whether a link of this name, relative to its own folder, leads to a place in the same archive.
+
+    >>> stays_within("train/1.txt", "../val/1.txt"), stays_within("1.txt", "../b.tar"), stays_within("1.txt", "/etc")
+    (True, False, False)
+    """
+    return not _is_outside(_normal(join(dirname(name), target)))
+
+
+def _normal(name: str) -> str:
+    return normpath(name.replace("\\", "/"))
+
+
+def _is_outside(inner: str) -> bool:
+    return inner[:1] == "/" or inner.split("/", 1)[0] == ".."
 
 
 def irregular(archive: str, name: str, what: str) -> NoReturn:
@@ -92,6 +109,9 @@ class Members(Iterator[tuple[str, StreamWrapper]]):
         """The path and the stream of one entry; None if nothing is given for it, as for a folder."""
         raise NotImplementedError(f"{type(self).__name__} has no member")
 
+    def ended(self) -> None:
+        """Called after the last member; nothing by default."""
+
     def __next__(self) -> tuple[str, StreamWrapper]:
         try:
             for entry in self.entries:
@@ -102,6 +122,7 @@ class Members(Iterator[tuple[str, StreamWrapper]]):
             warn_of(self.pipe._kind, error, self.pipe)
             raise
         self.archive.autoclose()
+        self.ended()
         raise StopIteration
 
 

@@ -24,11 +24,14 @@ _BLANK_CHECKSUM = b" " * 8
 _REGULAR = b"07\0"
 _NO_LINK = bytes(100)
 _FOLDERS = b"5D"
+_LINKS = b"12"
 _WITHOUT_DATA = b"123456"
+
+SYMBOLIC_LINK = "a symbolic link"
 
 KINDS = {
     b"1": "a hard link",
-    b"2": "a symbolic link",
+    b"2": SYMBOLIC_LINK,
     b"3": "a character device",
     b"4": "a block device",
     b"6": "a named pipe",
@@ -39,12 +42,13 @@ KINDS = {
 
 
 class Entry(NamedTuple):
-    """A member as its header tells of it; ``kind`` is empty for a regular file."""
+    """A member as its header tells of it; ``kind`` is empty for a regular file, and ``target`` is that of a link."""
 
     name: str
     kind: str
     start: int
     size: int
+    target: str = ""
 
 
 def entries(shared: Shared) -> Iterator[Entry]:
@@ -94,7 +98,10 @@ def entries(shared: Shared) -> Iterator[Entry]:
                     yield Entry(name_of, "", start, size)
             elif kind in _WITHOUT_DATA:
                 size = 0
-            if kind not in _REGULAR and kind not in _FOLDERS and kind != b"V":
+            if kind in _LINKS:
+                target = said.get("linkpath") or _decoded(block[157:257].split(b"\0", 1)[0])
+                yield Entry(name_of, KINDS[kind], start, size, target)
+            elif kind not in _REGULAR and kind not in _FOLDERS and kind != b"V":
                 yield Entry(name_of, KINDS.get(kind) or f"of the unknown type {kind!r}", start, size)
         at = start + (size + _BLOCK - 1) // _BLOCK * _BLOCK
 

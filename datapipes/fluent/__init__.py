@@ -11,12 +11,13 @@ from typing import TypeVar
 
 from datapipes.fluent.archives import ArchiveMethods
 from datapipes.fluent.caching import CachingMethods
+from datapipes.fluent.called import in_users_words
 from datapipes.fluent.combining import CombiningMethods
 from datapipes.fluent.elements import ElementMethods
 from datapipes.fluent.files import FileMethods
 from datapipes.fluent.frames import FrameMethods
 from datapipes.fluent.grouping import GroupingMethods
-from datapipes.fluent.mapstyle import MapMethods
+from datapipes.fluent.mapstyle import MapStyleMethods
 from datapipes.fluent.records import RecordMethods
 from datapipes.fluent.remote import RemoteMethods
 from datapipes.fluent.services import ServiceMethods
@@ -25,6 +26,7 @@ from datapipes.fluent.transforms import TransformMethods
 T_co = TypeVar("T_co", covariant=True)
 
 
+@in_users_words
 class IterMethods(
     ElementMethods[T_co],
     TransformMethods[T_co],
@@ -39,6 +41,11 @@ class IterMethods(
     ServiceMethods[T_co],
 ):
     """Every method of an IterDataPipe."""
+
+
+@in_users_words
+class MapMethods(MapStyleMethods[T_co]):
+    """Every method of a MapDataPipe."""
 
 
 __all__ = ["IterMethods", "MapMethods"]

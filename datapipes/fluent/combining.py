@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 if TYPE_CHECKING:
     from datapipes.iter.hub import Folder
@@ -11,10 +11,29 @@ if TYPE_CHECKING:
     from datapipes.pipe import IterDataPipe, MapDataPipe
 
 T_co = TypeVar("T_co", covariant=True)
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
 
 
 class CombiningMethods(Generic[T_co]):
     """concat, zip and mux with their kin; fork, demux, unzip and random_split."""
+
+    @overload
+    def concat(self, a: IterDataPipe[A], /) -> IterDataPipe[T_co | A]: ...
+    @overload
+    def concat(self, a: IterDataPipe[A], b: IterDataPipe[B], /) -> IterDataPipe[T_co | A | B]: ...
+    @overload
+    def concat(
+        self, a: IterDataPipe[A], b: IterDataPipe[B], c: IterDataPipe[C], /
+    ) -> IterDataPipe[T_co | A | B | C]: ...
+    @overload
+    def concat(
+        self, a: IterDataPipe[A], b: IterDataPipe[B], c: IterDataPipe[C], d: IterDataPipe[D], /
+    ) -> IterDataPipe[T_co | A | B | C | D]: ...
+    @overload
+    def concat(self, *datapipes: IterDataPipe[Any]) -> IterDataPipe[Any]: ...
 
     def concat(self, *datapipes: IterDataPipe[Any]) -> IterDataPipe[Any]:
         """This stream, and then the others.
@@ -26,6 +45,21 @@ class CombiningMethods(Generic[T_co]):
         from datapipes.iter.concat import Concater
 
         return Concater(self, *datapipes)  # type: ignore[arg-type]  # self is an IterDataPipe
+
+    @overload
+    def zip(self, a: IterDataPipe[A], /) -> IterDataPipe[tuple[T_co, A]]: ...
+    @overload
+    def zip(self, a: IterDataPipe[A], b: IterDataPipe[B], /) -> IterDataPipe[tuple[T_co, A, B]]: ...
+    @overload
+    def zip(
+        self, a: IterDataPipe[A], b: IterDataPipe[B], c: IterDataPipe[C], /
+    ) -> IterDataPipe[tuple[T_co, A, B, C]]: ...
+    @overload
+    def zip(
+        self, a: IterDataPipe[A], b: IterDataPipe[B], c: IterDataPipe[C], d: IterDataPipe[D], /
+    ) -> IterDataPipe[tuple[T_co, A, B, C, D]]: ...
+    @overload
+    def zip(self, *datapipes: IterDataPipe[Any]) -> IterDataPipe[tuple[Any, ...]]: ...
 
     def zip(self, *datapipes: IterDataPipe[Any]) -> IterDataPipe[tuple[Any, ...]]:
         """Tuples of one element of each, up to the end of the shortest.
@@ -49,6 +83,19 @@ class CombiningMethods(Generic[T_co]):
 
         return ZipperLongest(self, *datapipes, fill_value=fill_value)  # type: ignore[arg-type]  # self is an IterDataPipe
 
+    @overload
+    def mux(self, a: Iterable[A], /) -> IterDataPipe[T_co | A]: ...
+    @overload
+    def mux(self, a: Iterable[A], b: Iterable[B], /) -> IterDataPipe[T_co | A | B]: ...
+    @overload
+    def mux(self, a: Iterable[A], b: Iterable[B], c: Iterable[C], /) -> IterDataPipe[T_co | A | B | C]: ...
+    @overload
+    def mux(
+        self, a: Iterable[A], b: Iterable[B], c: Iterable[C], d: Iterable[D], /
+    ) -> IterDataPipe[T_co | A | B | C | D]: ...
+    @overload
+    def mux(self, *datapipes: Iterable[Any]) -> IterDataPipe[Any]: ...
+
     def mux(self, *datapipes: Iterable[Any]) -> IterDataPipe[Any]:
         """One element of each in turn, as long as each has one.
 
@@ -59,6 +106,19 @@ class CombiningMethods(Generic[T_co]):
         from datapipes.iter.mux import Multiplexer
 
         return Multiplexer(self, *datapipes)  # type: ignore[arg-type]  # self is an IterDataPipe
+
+    @overload
+    def mux_longest(self, a: Iterable[A], /) -> IterDataPipe[T_co | A]: ...
+    @overload
+    def mux_longest(self, a: Iterable[A], b: Iterable[B], /) -> IterDataPipe[T_co | A | B]: ...
+    @overload
+    def mux_longest(self, a: Iterable[A], b: Iterable[B], c: Iterable[C], /) -> IterDataPipe[T_co | A | B | C]: ...
+    @overload
+    def mux_longest(
+        self, a: Iterable[A], b: Iterable[B], c: Iterable[C], d: Iterable[D], /
+    ) -> IterDataPipe[T_co | A | B | C | D]: ...
+    @overload
+    def mux_longest(self, *datapipes: Iterable[Any]) -> IterDataPipe[Any]: ...
 
     def mux_longest(self, *datapipes: Iterable[Any]) -> IterDataPipe[Any]:
         """One element of each in turn, those that have ended being passed over, until all have.

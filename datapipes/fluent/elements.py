@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from torch.utils.data import default_collate
 
@@ -92,6 +92,33 @@ class ElementMethods(Generic[T_co]):
             on_error=on_error,
             max_errors=max_errors,
         )
+
+    @overload
+    def collate(
+        self,
+        conversion: Callable[[T_co], R],
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> IterDataPipe[R]: ...
+    @overload
+    def collate(
+        self,
+        conversion: Callable[..., Any] | None = ...,
+        *,
+        collate_fn: Callable[[T_co], R],
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> IterDataPipe[R]: ...
+    @overload
+    def collate(
+        self,
+        conversion: Callable[..., Any] | Mapping[str, Callable[[Any], Any]] | None = ...,
+        collate_fn: Callable[..., Any] | None = None,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> IterDataPipe[Any]: ...
 
     def collate(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from datapipes.chunk import DataChunk
 from datapipes.sharding import SHARDING_PRIORITIES
@@ -15,10 +15,20 @@ if TYPE_CHECKING:
     from datapipes.pipe import IterDataPipe
 
 T_co = TypeVar("T_co", covariant=True)
+R = TypeVar("R")
 
 
 class GroupingMethods(Generic[T_co]):
     """batch and its kin, unbatch, groupby, shuffle, in_batch_shuffle, sharding_filter and its kin, shard_expand."""
+
+    @overload
+    def batch(self, batch_size: int, drop_last: bool = False) -> IterDataPipe[list[T_co]]: ...
+    @overload
+    def batch(
+        self, batch_size: int, drop_last: bool = False, *, wrapper_class: Callable[[list[T_co]], R]
+    ) -> IterDataPipe[R]: ...
+    @overload
+    def batch(self, batch_size: int, drop_last: bool, wrapper_class: Callable[[list[T_co]], R]) -> IterDataPipe[R]: ...
 
     def batch(
         self, batch_size: int, drop_last: bool = False, wrapper_class: Callable[[list[Any]], Any] = DataChunk
@@ -44,7 +54,12 @@ class GroupingMethods(Generic[T_co]):
 
         return UnBatcher(self, unbatch_level)  # type: ignore[arg-type]  # self is an IterDataPipe
 
-    def shuffle(self, *, buffer_size: int = 10000, unbatch_level: int = 0) -> Shuffler[T_co]:
+    @overload
+    def shuffle(self, *, buffer_size: int = 10000) -> Shuffler[T_co]: ...
+    @overload
+    def shuffle(self, *, buffer_size: int = 10000, unbatch_level: int) -> Shuffler[Any]: ...
+
+    def shuffle(self, *, buffer_size: int = 10000, unbatch_level: int = 0) -> Shuffler[Any]:
         """The elements in a random order, drawn from a buffer.
 
         >>> from datapipes.iter import IterableWrapper

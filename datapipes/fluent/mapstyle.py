@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from datapipes.chunk import DataChunk
 
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from datapipes.pipe import IterDataPipe, MapDataPipe
 
 T_co = TypeVar("T_co", covariant=True)
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
 R = TypeVar("R")
 
 
@@ -20,7 +24,7 @@ def identity(element: Any) -> Any:
     return element
 
 
-class MapMethods(Generic[T_co]):
+class MapStyleMethods(Generic[T_co]):
     """map, batch, shuffle, concat, zip, unzip, in_memory_cache, to_iter_datapipe."""
 
     def map(self, fn: Callable[[Any], R] = identity) -> MapDataPipe[R]:
@@ -33,6 +37,15 @@ class MapMethods(Generic[T_co]):
         from datapipes.map.mapping import Mapper
 
         return Mapper(self, fn)  # type: ignore[arg-type]  # self is a MapDataPipe
+
+    @overload
+    def batch(self, batch_size: int, drop_last: bool = False) -> MapDataPipe[list[T_co]]: ...
+    @overload
+    def batch(
+        self, batch_size: int, drop_last: bool = False, *, wrapper_class: Callable[[list[T_co]], R]
+    ) -> MapDataPipe[R]: ...
+    @overload
+    def batch(self, batch_size: int, drop_last: bool, wrapper_class: Callable[[list[T_co]], R]) -> MapDataPipe[R]: ...
 
     def batch(
         self, batch_size: int, drop_last: bool = False, wrapper_class: Callable[[list[Any]], Any] = DataChunk
@@ -58,6 +71,19 @@ class MapMethods(Generic[T_co]):
 
         return Shuffler(self, indices=indices)  # type: ignore[arg-type]  # self is a MapDataPipe
 
+    @overload
+    def concat(self, a: MapDataPipe[A], /) -> MapDataPipe[T_co | A]: ...
+    @overload
+    def concat(self, a: MapDataPipe[A], b: MapDataPipe[B], /) -> MapDataPipe[T_co | A | B]: ...
+    @overload
+    def concat(self, a: MapDataPipe[A], b: MapDataPipe[B], c: MapDataPipe[C], /) -> MapDataPipe[T_co | A | B | C]: ...
+    @overload
+    def concat(
+        self, a: MapDataPipe[A], b: MapDataPipe[B], c: MapDataPipe[C], d: MapDataPipe[D], /
+    ) -> MapDataPipe[T_co | A | B | C | D]: ...
+    @overload
+    def concat(self, *datapipes: MapDataPipe[Any]) -> MapDataPipe[Any]: ...
+
     def concat(self, *datapipes: MapDataPipe[Any]) -> MapDataPipe[Any]:
         """This collection and then the others, under consecutive keys.
 
@@ -68,6 +94,19 @@ class MapMethods(Generic[T_co]):
         from datapipes.map.combining import Concater
 
         return Concater(self, *datapipes)  # type: ignore[arg-type]  # self is a MapDataPipe
+
+    @overload
+    def zip(self, a: MapDataPipe[A], /) -> MapDataPipe[tuple[T_co, A]]: ...
+    @overload
+    def zip(self, a: MapDataPipe[A], b: MapDataPipe[B], /) -> MapDataPipe[tuple[T_co, A, B]]: ...
+    @overload
+    def zip(self, a: MapDataPipe[A], b: MapDataPipe[B], c: MapDataPipe[C], /) -> MapDataPipe[tuple[T_co, A, B, C]]: ...
+    @overload
+    def zip(
+        self, a: MapDataPipe[A], b: MapDataPipe[B], c: MapDataPipe[C], d: MapDataPipe[D], /
+    ) -> MapDataPipe[tuple[T_co, A, B, C, D]]: ...
+    @overload
+    def zip(self, *datapipes: MapDataPipe[Any]) -> MapDataPipe[tuple[Any, ...]]: ...
 
     def zip(self, *datapipes: MapDataPipe[Any]) -> MapDataPipe[tuple[Any, ...]]:
         """Tuples of the elements that the inputs have under one key.

@@ -17,7 +17,7 @@ from inspect import iscoroutinefunction
 from typing import Any, ClassVar
 
 from datapipes.cells import Cell
-from datapipes.checks import length_of, needs, same_length
+from datapipes.checks import length_of, needs_count, same_length
 from datapipes.columns import check_columns, on_input, placing, validate_input_col
 from datapipes.errors import BadArgument, StateError
 from datapipes.iter.batch import Batcher
@@ -97,7 +97,7 @@ class _AsyncMapper(IterDataPipe[list[Any]]):
         self.on_error = on_error
         self.max_errors = max_errors
         validate_input_col(async_fn, input_col)
-        needs(max_concurrency > 0, self, f"max_concurrency must be larger than 0, got {max_concurrency}")
+        needs_count(self, "max_concurrency", 1, f"max_concurrency must be larger than 0, got {max_concurrency}")
         check_policy(self)
 
     def _open(self, at: Opening) -> Iterator[list[Any]]:

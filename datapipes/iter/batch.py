@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
 from datapipes.cells import Cell
-from datapipes.checks import needs, source_length
+from datapipes.checks import needs_count, source_length
 from datapipes.chunk import DataChunk
 from datapipes.errors import StateError
 from datapipes.opening import Opening
@@ -37,7 +37,7 @@ class Batcher(IterDataPipe[B_co]):
         self.batch_size = batch_size
         self.drop_last = drop_last
         self.wrapper_class = wrapper_class
-        needs(batch_size > 0, self, "Batch size is required to be larger than 0")
+        needs_count(self, "batch_size", 1, "Batch size is required to be larger than 0")
 
     def _open(self, at: Opening) -> Iterator[B_co]:
         chunks = self.wrapper_class is DataChunk

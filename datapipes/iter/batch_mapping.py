@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 from datapipes.at_hand import Held
 from datapipes.cells import fields
-from datapipes.checks import needs, needs_callable
+from datapipes.checks import needs_callable, needs_count
 from datapipes.errors import StateError
 from datapipes.flattening import Flattening
 from datapipes.on_error import OnError, check_policy
@@ -49,7 +49,7 @@ class BatchMapper(Flattening[R_co]):
         self.input_col = input_col
         self.on_error = on_error
         self.max_errors = max_errors
-        needs(batch_size > 0, self, "Batch size is required to be larger than 0")
+        needs_count(self, "batch_size", 1, "Batch size is required to be larger than 0")
         check_policy(self)
 
     def _open(self, at: Opening) -> Iterator[R_co]:

@@ -9,7 +9,7 @@ from operator import index
 from typing import Any, ClassVar
 
 from datapipes.cells import Cell, fields
-from datapipes.checks import needs, needs_callable
+from datapipes.checks import needs, needs_callable, needs_count, whole_number
 from datapipes.chunk import DataChunk
 from datapipes.errors import BadArgument, StateError
 from datapipes.opening import Opening
@@ -35,7 +35,7 @@ def BucketBatcher(
     [[1, 2, 3], [7, 8, 9]]
     """
     for name, number in (("batch_size", batch_size), ("batch_num", batch_num), ("bucket_num", bucket_num)):
-        if number <= 0:
+        if whole_number(name, number, ".bucketbatch()") <= 0:
             raise BadArgument(f"{name} is required to be larger than 0, got {number}, in .bucketbatch()")
     if sort_key is not None:
         needs_callable("bucketbatch", sort_key)
@@ -93,7 +93,7 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[Any]]):
         self._longest = max_token_count if max_len is None else max_len
         needs(0 <= min_len <= self._longest, self, "min_len should be 0 or more, and not exceed max_len")
         needs(self._longest <= max_token_count, self, "max_token_count must be equal to or greater than max_len")
-        needs(buffer_size > 0, self, "buffer_size should be larger than 0")
+        needs_count(self, "buffer_size", 1, "buffer_size should be larger than 0")
 
     def _open(self, at: Opening) -> Iterator[DataChunk[Any]]:
         return self._batches(at.source(self.datapipe), at.cell(lambda: _Bucket(self)))

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 from datapipes.cells import Cell, Table, count, fields, table
-from datapipes.checks import needs, source_length
+from datapipes.checks import needs_count, source_length
 from datapipes.describe import stage
 from datapipes.errors import GraphError, StateError
 from datapipes.indexed import Indexed, indexed
@@ -34,7 +34,7 @@ class Cycler(IterDataPipe[T_co]):
     def __init__(self, source_datapipe: IterDataPipe[T_co], count: int | None = None) -> None:
         self.source_datapipe = source_datapipe
         self.count = count
-        needs(count is None or count >= 0, self, f"Expected non-negative count, got {count}")
+        needs_count(self, "count", 0, f"Expected non-negative count, got {count}", or_none=True)
 
     def _reads(self) -> tuple[()]:
         return ()

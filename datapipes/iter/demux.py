@@ -6,7 +6,6 @@ What a child takes from the source and is another's waits for that one, up to ``
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from operator import index
 from typing import Any, ClassVar, TypeVar, cast
@@ -17,6 +16,7 @@ from datapipes.describe import stage
 from datapipes.iter.hub import SPENT, Child, Folder, Hub, Queue, Queues
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
+from datapipes.warned import warn
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -64,7 +64,7 @@ def RoundRobinDemultiplexer(
     """
     hub = _RoundRobin(datapipe, num_instances, buffer_size, buffer_bytes=buffer_bytes, spill_dir=spill_dir)
     if num_instances == 1:
-        warnings.warn("round_robin_demux(1) deals nothing out: the list holds the stream itself", stacklevel=3)
+        warn("round_robin_demux(1) deals nothing out: the list holds the stream itself")
         return [datapipe]
     return [_RoundRobinChild(hub, i) for i in range(num_instances)]
 

@@ -16,7 +16,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any, ClassVar, NamedTuple
 
 from datapipes.cells import Cell, Table, count, fields
-from datapipes.checks import needs, needs_callable
+from datapipes.checks import needs, needs_callable, needs_count
 from datapipes.chunk import DataChunk
 from datapipes.errors import StateError
 from datapipes.opening import Above, Opening
@@ -58,16 +58,17 @@ class Grouper(IterDataPipe[Any]):
         self.group_size = group_size
         self.guaranteed_group_size = guaranteed_group_size
         self.drop_remaining = drop_remaining
-        most = float("inf") if buffer_size is None else buffer_size
-        needs(most > 0, self, "buffer_size should be larger than 0, or None for no limit")
+        needs_count(self, "buffer_size", 1, "buffer_size should be larger than 0, or None for no limit", or_none=True)
         if group_size is not None:
-            needs(0 < group_size <= most, self, "group_size should be larger than 0, and not exceed buffer_size")
+            unfit = "group_size should be larger than 0, and not exceed buffer_size"
+            needs_count(self, "group_size", 1, unfit)
+            needs(buffer_size is None or group_size <= buffer_size, self, unfit)
         if guaranteed_group_size is not None:
-            needs(
-                group_size is not None and 0 < guaranteed_group_size <= group_size,
-                self,
-                "guaranteed_group_size should be larger than 0, and not exceed group_size, which must be given as well",
+            unfit = (
+                "guaranteed_group_size should be larger than 0, and not exceed group_size, which must be given as well"
             )
+            needs_count(self, "guaranteed_group_size", 1, unfit)
+            needs(group_size is not None and guaranteed_group_size <= group_size, self, unfit)
 
     def _open(self, at: Opening) -> Iterator[Any]:
         above = at.above() if at.is_private() else None

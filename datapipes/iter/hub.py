@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
 from operator import ge, gt
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from datapipes.cells import Cell, count, fields
-from datapipes.checks import needs
+from datapipes.checks import needs, needs_count
 from datapipes.describe import stage
 from datapipes.elements.sizes import size_of
 from datapipes.errors import GraphError, StateError
@@ -29,6 +28,7 @@ from datapipes.iter.spill import Room, Waiting
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from datapipes.twins import parts_of, put_together
+from datapipes.warned import warn
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -51,15 +51,14 @@ class Hub(IterDataPipe[Any]):
     spill_dir: Folder | None
 
     def _check(self) -> None:
-        needs(self.num_instances >= 1, self, f"Expected `num_instances` larger than 0, got {self.num_instances}")
+        needs_count(self, "num_instances", 1, f"Expected `num_instances` larger than 0, got {self.num_instances}")
+        needs_count(self, "buffer_size")
         size, folder = self.buffer_bytes, self.spill_dir
-        needs(size is None or size > 0, self, f"`buffer_bytes` must be positive, or None for no limit, got {size}")
+        too_small = f"`buffer_bytes` must be positive, or None for no limit, got {size}"
+        needs_count(self, "buffer_bytes", 1, too_small, or_none=True)
         needs(folder is None or os.path.isdir(folder), self, f"`spill_dir` is not a folder that exists: {folder}")
         if self.buffer_size < 0 and self.buffer_bytes is None:
-            warnings.warn(
-                f"Unlimited buffer size is set for `{self._fluent}`; OOM may occur if one child is read far ahead",
-                stacklevel=5,  # whoever called the method
-            )
+            warn(f"Unlimited buffer size is set for `{self._fluent}`; OOM may occur if one child is read far ahead")
 
     @property
     def most_elements(self) -> float:

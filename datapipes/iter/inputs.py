@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from datapipes.checks import length_of, needs, no_length
+from datapipes.checks import needs, source_length
 from datapipes.describe import stage
 from datapipes.errors import BadArgumentType
 from datapipes.pipe import IterDataPipe
@@ -24,8 +24,5 @@ def needs_streams(pipe: IterDataPipe[Any], inputs: tuple[Any, ...]) -> None:
 
 
 def lengths(pipe: IterDataPipe[Any], inputs: tuple[Any, ...]) -> list[int]:
-    """The length of each input; TypeError, naming the stage, if one is not known."""
-    try:
-        return [length_of(source) for source in inputs]
-    except TypeError:
-        raise no_length(pipe) from None
+    """The length of each input; LengthUnknown, naming the stages, if one is not known."""
+    return [source_length(pipe, source) for source in inputs]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import Any, ClassVar, TypeVar
 
 from datapipes.cells import Cell, fields
-from datapipes.checks import needs, needs_callable, same_length
+from datapipes.checks import needs_callable, needs_count, same_length
 from datapipes.describe import stage
 from datapipes.errors import BadArgumentType, StateError
 from datapipes.on_error import OnError, check_policy
@@ -65,7 +65,7 @@ class IterKeyZipper(IterDataPipe[Any]):
         self.keep_key = keep_key
         self.buffer_size = buffer_size
         self.merge_fn = merge_fn
-        needs(buffer_size is None or buffer_size > 0, self, "'buffer_size' is required to be positive, or None")
+        needs_count(self, "buffer_size", 1, "'buffer_size' is required to be positive, or None", or_none=True)
 
     def _open(self, at: Opening) -> Iterator[Any]:
         return self._pairs(at.source(self.source_datapipe), at.source(self.ref_datapipe), at.cell(_Search))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar, TypeVar
 
-from datapipes.checks import needs
+from datapipes.checks import needs_count
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 
@@ -26,7 +26,7 @@ class LengthSetter(IterDataPipe[T_co]):
     def __init__(self, source_datapipe: IterDataPipe[T_co], length: int) -> None:
         self.source_datapipe = source_datapipe
         self.length = length
-        needs(length >= 0, self, f"length must be a non-negative number, got {length}")
+        needs_count(self, "length", 0, f"length must be a non-negative number, got {length}")
 
     def _open(self, at: Opening) -> Iterator[Any]:
         return at.source(self.source_datapipe)

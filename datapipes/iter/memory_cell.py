@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, ClassVar, TypeVar
 
-from datapipes.checks import needs
+from datapipes.checks import needs_count
 from datapipes.counting import Given
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
@@ -33,7 +33,7 @@ class MemoryCell(IterDataPipe[T_co]):
     def __init__(self, source_datapipe: IterDataPipe[T_co], remember_elements: int = 1000) -> None:
         self.source_datapipe = source_datapipe
         self.remember_elements = remember_elements
-        needs(remember_elements > 0, self, f"remember_elements must be larger than 0, got {remember_elements}")
+        needs_count(self, "remember_elements", 1, f"remember_elements must be larger than 0, got {remember_elements}")
         self._remembered: deque[tuple[int, T_co]] = deque(maxlen=remember_elements)
 
     def get_last(self) -> tuple[int, T_co] | None:

@@ -9,9 +9,10 @@ from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
 from datapipes.cells import Cell, count, fields
-from datapipes.checks import length_of, needs, same_length, source_length
+from datapipes.checks import length_of, needs_count, same_length, source_length
 from datapipes.counting import Given
 from datapipes.describe import stage
+from datapipes.errors import LengthUnknown
 from datapipes.indexed import Indexed, indexed
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
@@ -99,6 +100,7 @@ class Header(IterDataPipe[T_co]):
     def __init__(self, source_datapipe: IterDataPipe[T_co], limit: int | None = 10) -> None:
         self.source_datapipe = source_datapipe
         self.limit = limit
+        needs_count(self, "limit", or_none=True)
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         source = at.source(self.source_datapipe)
@@ -117,9 +119,10 @@ class Header(IterDataPipe[T_co]):
     def __len__(self) -> int:
         try:
             length = length_of(self.source_datapipe)
-        except TypeError:
+        except LengthUnknown as unknown:
             if self.limit is None:
-                raise TypeError(f"The length of {stage(self)} cannot be determined: its source has none") from None
+                message = f"The length of {stage(self)} cannot be determined: {unknown}"
+                raise LengthUnknown(message, unknown.stage) from None
             warnings.warn(
                 f"The length of {stage(self)} is inferred to be equal to its limit; "
                 "the actual value may be smaller if the source has fewer elements",
@@ -142,7 +145,7 @@ class Repeater(IterDataPipe[T_co]):
     def __init__(self, source_datapipe: IterDataPipe[T_co], times: int) -> None:
         self.source_datapipe = source_datapipe
         self.times = times
-        needs(times > 1, self, f"The number of repetition must be > 1, got {times}")
+        needs_count(self, "times", 2, f"The number of repetition must be > 1, got {times}")
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         return self._elements(at.source(self.source_datapipe), at.cell(_Again))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar, TypeVar
 
 from datapipes.ahead import Ahead
-from datapipes.checks import needs, same_length
+from datapipes.checks import needs_count, same_length
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 
@@ -28,7 +28,7 @@ class Prefetcher(IterDataPipe[T_co]):
     def __init__(self, source_datapipe: IterDataPipe[T_co], buffer_size: int = 10) -> None:
         self.source_datapipe = source_datapipe
         self.buffer_size = buffer_size
-        needs(buffer_size > 0, self, "'buffer_size' is required to be a positive integer")
+        needs_count(self, "buffer_size", 1, "'buffer_size' is required to be a positive integer")
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         mark = at.above().now if at.is_private() else None

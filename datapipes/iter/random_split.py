@@ -8,7 +8,6 @@ them, and what it was drawn for loses one. The position is a count, and going on
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
@@ -20,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import torch
 
 from datapipes.cells import Cell, count
-from datapipes.checks import length_of, needs
+from datapipes.checks import length_of, needs, needs_count
 from datapipes.describe import stage
 from datapipes.errors import BadArgument, BadArgumentType
 from datapipes.indexed import Indexed, indexed
@@ -29,6 +28,7 @@ from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from datapipes.seeds import derive
 from datapipes.structure import walk
+from datapipes.warned import warn
 
 T_co = TypeVar("T_co", covariant=True)
 Self = TypeVar("Self", bound="SplitterIterator[Any]")
@@ -59,10 +59,9 @@ def RandomSplitter(
         pipe for pipe in walk(source_datapipe) if has_method(pipe, "set_seed") and vars(pipe).get("_enabled", True)
     ]
     if random:
-        warnings.warn(
+        warn(
             f"random_split deals elements out by their number, and {stage(random[-1])} above it changes their order "
             "from epoch to epoch, so that elements change sides: shuffle the streams that it gives instead",
-            stacklevel=3,  # whoever called the method
         )
     if target is None:
         return [SplitterIterator(split, key) for key in split.weights]
@@ -102,7 +101,7 @@ class _RandomSplit(IterDataPipe[T_co]):
                     f"random_split needs `total_length`, because its source has no length: {source_datapipe!r:.200}"
                 ) from None
         self.total_length = total_length
-        needs(total_length >= 0, self, f"`total_length` must not be negative, got {total_length}")
+        needs_count(self, "total_length", 0, f"`total_length` must not be negative, got {total_length}")
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         return at.source(self.source_datapipe)

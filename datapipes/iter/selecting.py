@@ -8,7 +8,6 @@ raised for some of these elements after it had warned.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -17,6 +16,7 @@ from datapipes.describe import stage
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 from datapipes.steps import Step
+from datapipes.warned import warn
 
 _SEQUENCES = (tuple, list)
 _PLANNED = 64
@@ -80,7 +80,7 @@ class _Warner:
         if what not in self._said and len(self._said) < _MOST_WARNINGS:
             self._said.add(what)
             text = f"{stage(self._pipe)}: {what}: {element!r:.80} (this is the first; no more is said of others)"
-            warnings.warn(text, UserWarning, stacklevel=2)
+            warn(text)
 
 
 class Dropper(_Selecting):
@@ -140,11 +140,7 @@ class Slicer(_Selecting):
         self.stop = stop
         self.step = step
         if isinstance(index, list) and (stop is not None or step is not None):
-            warnings.warn(
-                f"A list of indices was given together with `stop` or `step`, which are ignored, in {stage(self)}",
-                UserWarning,
-                stacklevel=3,  # whoever called the method
-            )
+            warn(f"A list of indices was given together with `stop` or `step`, which are ignored, in {stage(self)}")
 
     def _selecting(self, warner: _Warner) -> Select:
         by_list, index = isinstance(self.index, list), self.index

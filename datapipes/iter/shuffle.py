@@ -18,7 +18,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 
 from datapipes.cells import Cell, count, fields
-from datapipes.checks import needs, same_length
+from datapipes.checks import needs_count, same_length
 from datapipes.errors import StateError
 from datapipes.indexed import Indexed, indexed, reread
 from datapipes.iter.unbatch import UnBatcher
@@ -51,7 +51,7 @@ class Shuffler(IterDataPipe[T_co]):
         self.buffer_size = buffer_size
         self._enabled = True
         self._seed: int | None = None
-        needs(buffer_size > 0, self, "buffer_size should be larger than 0")
+        needs_count(self, "buffer_size", 1, "buffer_size should be larger than 0")
 
     def set_shuffle(self: Self, shuffle: bool = True) -> Self:
         """Switch shuffling off or on, for the iterations that start from now on."""

@@ -21,7 +21,7 @@ import torch
 
 from datapipes.at_hand import Held
 from datapipes.cells import Cell, Table, count, fields, table
-from datapipes.checks import length_of, needs, needs_callable
+from datapipes.checks import length_of, needs_callable, needs_count
 from datapipes.columns import on_input, validate_input_col
 from datapipes.errors import StateError
 from datapipes.flattening import Flattening
@@ -72,7 +72,7 @@ class ShuffledFlatMapper(Flattening[T_co]):
         self.max_errors = max_errors
         self._enabled = True
         self._seed: int | None = None
-        needs(buffer_size > 0, self, "buffer_size should be larger than 0")
+        needs_count(self, "buffer_size", 1, "buffer_size should be larger than 0")
         check_policy(self)
 
     def set_shuffle(self: Self, shuffle: bool = True) -> Self:

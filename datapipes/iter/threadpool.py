@@ -21,7 +21,7 @@ from time import perf_counter
 from typing import Any, ClassVar, TypeVar
 
 from datapipes.cells import Cell, Table, count, fields
-from datapipes.checks import needs, needs_callable, same_length
+from datapipes.checks import needs_callable, needs_count, same_length
 from datapipes.columns import check_columns, on_columns, validate_input_col
 from datapipes.errors import GraphError, StateError, UnsavableElement
 from datapipes.indexed import Indexed, indexed
@@ -75,8 +75,8 @@ class ThreadPoolMapper(IterDataPipe[R_co]):
         self.max_errors = max_errors
         self.threadpool_kwargs = threadpool_kwargs
         validate_input_col(fn, input_col)
-        needs(scheduled_tasks > 0, self, "'scheduled_tasks' is required to be a positive integer")
-        needs(max_workers is None or max_workers > 0, self, "'max_workers' is required to be a positive integer")
+        needs_count(self, "scheduled_tasks", 1, "'scheduled_tasks' is required to be a positive integer")
+        needs_count(self, "max_workers", 1, "'max_workers' is required to be a positive integer", or_none=True)
         check_policy(self)
 
     def _open(self, at: Opening) -> Iterator[R_co]:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeVar, cast
 from weakref import WeakSet
 
 from datapipes.cells import Cell, count
+from datapipes.checks import no_length
 from datapipes.counting import Counted, skip
 from datapipes.errors import BadArgumentType, StateError
 from datapipes.indexed import Indexed
@@ -66,7 +67,7 @@ class IterableWrapper(IterDataPipe[T_co]):
         try:
             return len(cast("Sequence[T_co]", self.iterable))
         except TypeError:
-            raise TypeError(f"{type(self).__name__} instance doesn't have valid length: {self!r}") from None
+            raise no_length(self) from None
 
 
 class _Index(Cell):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
-from datapipes.checks import length_of, needs, source_length
+from datapipes.checks import length_of, needs_count, source_length
 from datapipes.chunk import DataChunk
 from datapipes.describe import stage
 from datapipes.pipe import MapDataPipe
@@ -34,7 +34,7 @@ class Batcher(MapDataPipe[B_co]):
         self.batch_size = batch_size
         self.drop_last = drop_last
         self.wrapper_class = wrapper_class
-        needs(batch_size > 0, self, "Batch size is required to be larger than 0")
+        needs_count(self, "batch_size", 1, "Batch size is required to be larger than 0")
 
     def __getitem__(self, key: Any) -> B_co:
         batch: list[Any] = []

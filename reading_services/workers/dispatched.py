@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from datapipes import structure
 from datapipes.cells import Cell, Table, count, fields, table
+from datapipes.checks import length_of
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from datapipes.seeds import Run
@@ -198,7 +199,7 @@ def length_of_parts(end: Pipe, workers: int, changes: Sequence[Any] = ()) -> int
         for stage in structure.walk(part):
             if isinstance(stage, Dispatched):
                 stage.dealt_to = workers, number
-        length += len(part)
+        length += length_of(part)
     return length
 
 

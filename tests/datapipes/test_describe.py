@@ -200,7 +200,7 @@ def test_functions_are_named_with_their_place() -> None:
 
 
 def test_one_stage_prints_without_what_is_above_it() -> None:
-    pipe = IterableWrapper([1]).batch(4, drop_last=True).zip(IterableWrapper([2]))
+    pipe: Any = IterableWrapper([1]).batch(4, drop_last=True).zip(IterableWrapper([2]))
     assert stage(pipe) == ".zip(...)"
     assert stage(pipe.datapipes[0]) == ".batch(4, drop_last=True)"
     assert stage(Plain(pipe, 1, 2)) == "Plain(..., 1, 2)"
@@ -226,8 +226,8 @@ def test_a_registered_class_prints_as_its_constructor() -> None:
     class Registered(Plain):
         pass
 
-    pipe = IterableWrapper([1]).registered_for_its_repr(1, 2)
-    assert repr(pipe).endswith("Registered(IterableWrapper([1]), 1, 2)")
+    source: Any = IterableWrapper([1])
+    assert repr(source.registered_for_its_repr(1, 2)).endswith("Registered(IterableWrapper([1]), 1, 2)")
 
 
 def test_torch_pipes_print_as_their_constructors() -> None:

@@ -255,3 +255,12 @@ def test_ten_thousand_stages_are_listed_found_and_replaced() -> None:
     assert find_dps(traversed, IterableWrapper) == [source]
     replaced = replace_dp(traversed, source, numbers(2))
     assert list(end_of(replaced)) == [0, 1]
+
+
+@pytest.mark.parametrize("pipe", [numbers(), SequenceWrapper([1]), torch_pipes.IterableWrapper([1])])
+def test_the_names_for_annotations(pipe: Pipe) -> None:
+    assert isinstance(pipe, graph.DataPipe)
+    assert issubclass(type(pipe), graph.DataPipe)
+    assert not isinstance([1], graph.DataPipe)
+    traversed: graph.DataPipeGraph = traverse_dps(pipe)
+    assert end_of(traversed) is pipe

@@ -210,7 +210,7 @@ def test_the_old_name_warns() -> None:
 
 
 def test_a_list_of_pipes_is_seeded_in_its_order() -> None:
-    stages = [Random7(numbers()), numbers(), Random7(numbers())]
+    stages: list[Any] = [Random7(numbers()), numbers(), Random7(numbers())]
     reference = SeedGenerator(7)
     expected = [reference.generate_seed(), reference.generate_seed()]
     set_datapipes_seed(stages, SeedGenerator(7), distributed_shared=False)

@@ -180,7 +180,7 @@ def test_walk_gives_parents_first_and_each_stage_once() -> None:
     ],
 )
 def test_a_copy_with_other_parents_keeps_the_kind_of_each_collection(held: Callable[[Pipe], Any]) -> None:
-    pipe = Holder(x=held(A), y=7)
+    pipe: Any = Holder(x=held(A), y=7)
     before = held(A)
     copy = with_parents(pipe, lambda parent: B)
     assert type(copy.x) is type(before)

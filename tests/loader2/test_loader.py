@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import gc
+import re
 import threading
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, ClassVar
 
 import cloudpickle
 import pytest
 import torch
 
-from datapipes.errors import BadArgumentType
+import loader2
+from datapipes.errors import BadArgumentType, LengthUnknown
 from datapipes.iter import IterableWrapper, IterDataPipe
 from datapipes.map import SequenceWrapper
 from loader2 import DataLoader2
 from loader2.adapters import Shuffle
-from reading_services import InProcessReadingService, ReadingServiceInterface
+from reading_services import (
+    DistributedReadingService,
+    InProcessReadingService,
+    MultiProcessingReadingService,
+    ReadingServiceInterface,
+    SequentialReadingService,
+    ThreadingReadingService,
+)
 
 
 def numbers(length: int) -> IterDataPipe[int]:
@@ -46,7 +57,7 @@ def closed() -> list[str]:
 
 def test_graph_of_the_user_stays_as_it_is() -> None:
     source = numbers(6)
-    graph = source.shuffle(buffer_size=3).sharding_filter().batch(2)
+    graph: Any = source.shuffle(buffer_size=3).sharding_filter().batch(2)
     stages = [graph, graph.datapipe, graph.datapipe.source_datapipe, source]
     before = [dict(vars(stage)) for stage in stages]
     loader = DataLoader2(graph, Shuffle(False), InProcessReadingService(prefetch_cnt=2))
@@ -72,10 +83,11 @@ def test_what_is_no_graph_is_refused(given: Any, advice: str) -> None:
 def test_public_attributes() -> None:
     loader = DataLoader2(numbers(3).shuffle(), Shuffle(False))
     assert loader.reading_service is None
-    assert [type(adapter) for adapter in loader.datapipe_adapter_fns] == [Shuffle]
+    assert [type(adapter) for adapter in loader.datapipe_adapter_fns or ()] == [Shuffle]
+    assert DataLoader2(numbers(3)).datapipe_adapter_fns is None
     assert repr(loader) == "DataLoader2(IterableWrapper(range(0, 3)).shuffle())"
     served = DataLoader2(numbers(3), reading_service=InProcessReadingService())
-    assert repr(served) == "DataLoader2(IterableWrapper(range(0, 3)), reading_service=InProcessReadingService)"
+    assert repr(served) == "DataLoader2(IterableWrapper(range(0, 3)), reading_service=InProcessReadingService())"
 
 
 def test_two_loaders_of_one_graph_and_one_service_are_independent() -> None:
@@ -292,3 +304,50 @@ def test_seeded_loaders_leave_the_global_generator_alone() -> None:
     loader.seed(4)
     list(loader)
     assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_the_stage_that_does_not_know_its_length_is_named() -> None:
+    unknown = numbers(9).filter(abs)
+    for graph in (unknown, unknown.batch(2), unknown.enumerate().shuffle(), numbers(9).zip(unknown.header(None))):
+        for service in (None, InProcessReadingService(), ThreadingReadingService(2)):
+            with pytest.raises(LengthUnknown, match=r"\.filter\(abs\).*\.set_length\(n\) behind that stage") as caught:
+                len(DataLoader2(graph.sharding_filter(), reading_service=service))
+            assert caught.value.stage in (".filter(abs)", ".header(limit=None)")
+    assert len(DataLoader2(unknown.set_length(8).batch(2))) == 4
+    lossy = numbers(9).map(str, on_error="skip")
+    for loader in (DataLoader2(lossy), DataLoader2(lossy.batch(2))):
+        with pytest.raises(LengthUnknown, match="of this DataLoader2 is not known beforehand") as caught:
+            len(loader)
+        assert caught.value.stage == ".map(str, on_error='skip')"
+
+
+def prepared(datapipe: Any, info: Any) -> Any:
+    return datapipe
+
+
+class OfAUser(ReadingServiceInterface):
+    def __init__(self, size: int, name: str = "x") -> None:
+        self.size = size
+        self._name = name
+
+    def initialize(self, datapipe: Any) -> Any:
+        return datapipe
+
+
+def test_a_service_prints_as_the_call_that_makes_it() -> None:
+    workers = MultiProcessingReadingService(2, "fork", worker_init_fn=prepared)
+    chain = SequentialReadingService(DistributedReadingService(timeout=5), workers, OfAUser(3, name="y"))
+    assert re.sub(r"<prepared at test_loader\.py:\d+>", "prepared", repr(chain)) == (
+        "SequentialReadingService(DistributedReadingService(timeout=5), "
+        "MultiProcessingReadingService(num_workers=2, multiprocessing_context='fork', worker_init_fn=prepared), "
+        "OfAUser(3, name='y'))"
+    )
+    assert repr(ThreadingReadingService(2, in_order=False)) == "ThreadingReadingService(2, in_order=False)"
+    assert repr(InProcessReadingService()) == "InProcessReadingService()"
+
+
+def test_the_number_of_the_version_stands_in_one_place() -> None:
+    project = tomllib.loads((Path(loader2.__file__).parents[1] / "pyproject.toml").read_text())
+    assert "version" not in project["project"]
+    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "loader2.__version__"}
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", loader2.__version__)

@@ -15,7 +15,7 @@ from itertools import chain, compress, islice, repeat, zip_longest
 from typing import Any, ClassVar, Literal
 
 from datapipes.at_hand import Parts
-from datapipes.checks import needs
+from datapipes.checks import needs, needs_count
 from datapipes.flattening import Flattening
 from datapipes.iter.files.pairs import lines_of
 from datapipes.iter.files.text_lines import Source, source_of
@@ -54,7 +54,7 @@ class CSVParser(Flattening[Any]):
         errors: str = "strict",
         return_path: bool = False,
         as_tuple: bool = False,
-        ragged: Ragged = "keep",
+        ragged: Ragged | None = "keep",
         on_error: OnError = "raise",
         max_errors: int | float | None = None,
         **fmtparams: Any,
@@ -71,8 +71,8 @@ class CSVParser(Flattening[Any]):
         self.max_errors = max_errors
         self.fmtparams = fmtparams
         check_policy(self)
-        needs(skip_lines >= 0, self, "'skip_lines' is required to be a positive integer")
-        needs(ragged in ("keep", "error"), self, f"ragged must be 'keep' or 'error', got {ragged!r:.60}")
+        needs_count(self, "skip_lines", 0, "'skip_lines' is required to be a positive integer")
+        needs(ragged in ("keep", "error", None), self, f"ragged must be 'keep' or 'error', got {ragged!r:.60}")
 
     def _sources(self) -> tuple[IterDataPipe[Any]]:
         return (self.source_datapipe,)
@@ -104,8 +104,9 @@ class CSVDictParser(CSVParser):
     """The rows of each ``(path, stream)`` as dicts; the first line, or ``fieldnames=``, names the columns.
 
     A row that is shorter or longer than the header is an error. ``ragged="keep"``, or one of ``restval=`` and
-    ``restkey=``, fills it up as ``csv.DictReader`` does (torchdata did so by default). A header that names a column
-    twice is an error as well, unless such rows are kept: of its fields only the last would be left.
+    ``restkey=``, fills it up as ``csv.DictReader`` does (torchdata did so by default). ``fieldnames=`` may name the
+    first columns only: the rest of a row is a list under None, unless ``ragged="error"`` is said. A header that names a
+    column twice is an error as well, unless such rows are kept: of its fields only the last would be left.
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper
@@ -124,7 +125,7 @@ class CSVDictParser(CSVParser):
         encoding: str = "utf-8",
         errors: str = "strict",
         return_path: bool = False,
-        ragged: Ragged = "error",
+        ragged: Ragged | None = None,
         on_error: OnError = "raise",
         max_errors: int | float | None = None,
         **fmtparams: Any,
@@ -149,15 +150,15 @@ class CSVDictParser(CSVParser):
 
     def _shaped(self, rows: Iterator[list[Any]]) -> Iterator[Any]:
         rows = filter(None, rows)
-        names = self.fmtparams.get("fieldnames")
-        names = next(rows, None) if names is None else list(names)
+        given = self.fmtparams.get("fieldnames")
+        names = next(rows, None) if given is None else list(given)
         if names is None:
             return iter(())  # a file without any rows
         if self.ragged == "keep" or not self.fmtparams.keys().isdisjoint(("restkey", "restval")):
             return map(_filled(names, self.fmtparams.get("restkey"), self.fmtparams.get("restval")), rows)
         if twice := [name for name, times in Counter(names).items() if times > 1]:
             raise csv.Error(f"the header names {twice[0]!r:.60} twice")
-        return map(_named(names), rows)
+        return map(_named(names, may_go_on=given is not None and self.ragged is None), rows)
 
 
 def _even() -> Callable[[list[Any]], list[Any]]:
@@ -175,13 +176,16 @@ def _even() -> Callable[[list[Any]], list[Any]]:
     return checked
 
 
-def _named(names: list[Any]) -> Callable[[list[Any]], dict[Any, Any]]:
-    """Rows as dicts; each must have a field for every name."""
+def _named(names: list[Any], may_go_on: bool) -> Callable[[list[Any]], dict[Any, Any]]:
+    """Rows as dicts; each must have a field for every name, and may have more if it ``may_go_on``."""
+    filled = _filled(names, None, None)
 
     def as_dict(row: list[Any]) -> dict[Any, Any]:
-        if len(row) != len(names):
-            raise csv.Error(f"{len(row)} fields in a row, and the header has {len(names)}")
-        return dict(zip(names, row, strict=False))
+        if len(row) == len(names):
+            return dict(zip(names, row, strict=True))
+        if may_go_on and len(row) > len(names):
+            return filled(row)
+        raise csv.Error(f"{len(row)} fields in a row, and the header has {len(names)}")
 
     return as_dict
 

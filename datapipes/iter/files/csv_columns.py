@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from datapipes.at_hand import Parts
-from datapipes.checks import needs
+from datapipes.checks import needs, needs_count
 from datapipes.errors import CorruptData
 from datapipes.flattening import Flattening
 from datapipes.iter.files.tables import (
@@ -77,7 +77,7 @@ class CSVColumnReader(Flattening[Any]):
         self.on_error = on_error
         self.max_errors = max_errors
         check_policy(self)
-        needs(block_size > 0, self, "block_size must be at least 1")
+        needs_count(self, "block_size", 1, "block_size must be at least 1")
         needs(as_ in FORMS, self, f"as_ must be one of {', '.join(FORMS)}, got {as_!r:.60}")
         needed("pyarrow.csv", "parquet", "read_csv_columns")
 

@@ -15,7 +15,7 @@ from datapipes.checks import needs, needs_callable, same_length
 from datapipes.errors import BadArgumentType
 from datapipes.flattening import Flattening
 from datapipes.iter.files.atomic import replacing
-from datapipes.iter.files.listing import matches
+from datapipes.iter.files.listing import matches, warn_of_no_match
 from datapipes.iter.files.pairs import pair_of
 from datapipes.iter.files.pieces import whole
 from datapipes.iter.wrapper import IterableWrapper
@@ -68,7 +68,10 @@ class FSSpecFileLister(Flattening[str]):
     def _inner(self, root: str) -> list[str]:
         transfer = self.transfer or DEFAULT
         label = hide(url_of(root, "list_files_by_fsspec"))
-        return Clock(transfer, label).tried(lambda: listed(root, self.masks, self.kwargs, transfer))
+        found = Clock(transfer, label).tried(lambda: listed(root, self.masks, self.kwargs, transfer))
+        if not found:
+            warn_of_no_match(self, label)
+        return found
 
 
 def listed(root: str, masks: str | Sequence[str], options: dict[str, Any], transfer: Transfer) -> list[str]:

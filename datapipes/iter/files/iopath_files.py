@@ -16,7 +16,7 @@ from uuid import uuid4
 from datapipes.checks import needs, needs_callable, same_length
 from datapipes.flattening import Flattening
 from datapipes.iter.files.fsspec_files import roots, url_of
-from datapipes.iter.files.listing import matches
+from datapipes.iter.files.listing import matches, warn_of_no_match
 from datapipes.iter.files.pairs import pair_of
 from datapipes.iter.files.pieces import whole
 from datapipes.iter.wrapper import IterableWrapper
@@ -28,6 +28,8 @@ from datapipes.shortened import hide
 from datapipes.steps import Step
 from datapipes.streams import StreamWrapper
 from datapipes.structure import is_stream
+
+_WRITING = ("w", "wt", "wb", "a", "at", "ab")
 
 
 class WithHandlers:
@@ -108,7 +110,10 @@ class IoPathFileLister(WithHandlers, Flattening[str]):
                 return [root]
             return [os.path.join(root, name) for name in sorted(manager.ls(root)) if matches(name, self.masks)]
 
-        return Clock(self._patience(), hide(root)).tried(listed)
+        found = Clock(self._patience(), hide(root)).tried(listed)
+        if not found:
+            warn_of_no_match(self, hide(root))
+        return found
 
 
 class IoPathFileOpener(WithHandlers, IterDataPipe[tuple[str, StreamWrapper]]):
@@ -158,8 +163,8 @@ class IoPathFileOpener(WithHandlers, IterDataPipe[tuple[str, StreamWrapper]]):
 class IoPathSaver(WithHandlers, IterDataPipe[str]):
     """Write each ``(meta, data)`` to the path ``filepath_fn(meta)``, unless that exists, and hand on the path.
 
-    A file is there as a whole or not at all. For a file of this machine a lock is taken, whose file
-    (``<path>.lock``) stays.
+    A file is there as a whole or not at all; one that exists is left as it is with mode ``"a"`` as well. For a file
+    of this machine a lock is taken, whose file (``<path>.lock``) stays.
 
     >>> import os, tempfile
     >>> from datapipes.iter import IterableWrapper
@@ -194,11 +199,12 @@ class IoPathSaver(WithHandlers, IterDataPipe[str]):
         if filepath_fn is not None:
             needs_callable("save_by_iopath", filepath_fn)
         check_policy(self)
-        needs(mode in ("w", "wb", "wt"), self, f"Invalid mode {mode!r}: choose one of w, wb, wt")
+        needs(mode in _WRITING, self, f"Invalid mode {mode!r}: choose one of {', '.join(_WRITING)}")
         self._prepare()
 
     def _step(self) -> Step:
-        manager, mode, name_of, transfer = self._manager(), self.mode, self.filepath_fn, self._patience()
+        manager, name_of, transfer = self._manager(), self.filepath_fn, self._patience()
+        mode = self.mode.replace("a", "w")  # it is written under a name of its own
 
         def saved(element: Any) -> str:
             meta, data = pair_of(element, "save_by_iopath")

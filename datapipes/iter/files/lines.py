@@ -6,7 +6,7 @@ from itertools import repeat
 from typing import Any, ClassVar
 
 from datapipes.at_hand import Parts
-from datapipes.checks import needs
+from datapipes.checks import needs_count
 from datapipes.flattening import Flattening
 from datapipes.iter.files.pairs import lines_of
 from datapipes.iter.files.text_lines import Lines
@@ -51,7 +51,7 @@ class LineReader(Flattening[Any]):
         self.on_error = on_error
         self.max_errors = max_errors
         check_policy(self)
-        needs(skip_lines >= 0, self, "'skip_lines' is required to be a positive integer")
+        needs_count(self, "skip_lines", 0, "'skip_lines' is required to be a positive integer")
 
     def _sources(self) -> tuple[IterDataPipe[Any]]:
         return (self.source_datapipe,)

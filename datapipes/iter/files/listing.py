@@ -21,7 +21,7 @@ class FileLister(Flattening[str]):
     """The files of one or more folders whose names match ``masks``.
 
     In each folder the files come in sorted order, and then, with ``recursive``, those of its folders. A root that is a
-    file stands for itself.
+    file stands for itself. A folder of which no file matches is warned of, unless it comes from a pipe.
 
     >>> [os.path.basename(name) for name in FileLister(os.path.dirname(__file__), "list*.py")]
     ['listing.py']
@@ -60,16 +60,19 @@ class FileLister(Flattening[str]):
         if not os.path.isdir(root):
             warn(f"list_files(): {root!r} does not exist")
             raise FileNotFoundError(f"list_files(): no such file or folder: {root!r}")
-        folders = [root]
+        folders, found_any = [root], False
         while folders:
             folder = folders.pop()
             with os.scandir(folder) as found:
                 entries = list(found) if self.non_deterministic else sorted(found, key=lambda entry: entry.name)
             for entry in entries:
                 if entry.is_file() and matches(entry.name, self.masks):
+                    found_any = True
                     yield os.path.join(folder, entry.name)
             if self.recursive:
                 folders += [os.path.join(folder, e.name) for e in reversed(entries) if e.is_dir(follow_symlinks=False)]
+        if not found_any:
+            warn_of_no_match(self, root)
 
     __len__ = given_length
 
@@ -91,3 +94,10 @@ def matches(name: str, masks: str | Sequence[str]) -> bool:
     if isinstance(masks, str):
         masks = [masks] if masks else []
     return not masks or any(fnmatch(name, mask) for mask in masks)
+
+
+def warn_of_no_match(pipe: Any, root: str) -> None:
+    """Warn that the masks of a lister have left nothing of a folder that its user names, and not a pipe."""
+    if pipe.masks and type(pipe.datapipe) is IterableWrapper:
+        masks = pipe.masks if isinstance(pipe.masks, str) else ", ".join(pipe.masks)
+        warn(f"{pipe._fluent}(): no file in {root!r} matches {masks!r}")

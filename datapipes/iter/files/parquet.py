@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 from datapipes.archives.spool import seekable
 from datapipes.at_hand import Parts
-from datapipes.checks import needs
+from datapipes.checks import needs, needs_count
 from datapipes.errors import CorruptData
 from datapipes.flattening import Flattening
 from datapipes.iter.files.tables import (
@@ -114,7 +114,7 @@ class ParquetReader(Flattening[Any]):
         self.on_error = on_error
         self.max_errors = max_errors
         check_policy(self)
-        needs(batch_size is None or batch_size > 0, self, "batch_size must be at least 1, or None")
+        needs_count(self, "batch_size", 1, "batch_size must be at least 1, or None", or_none=True)
         needs(as_ in FORMS, self, f"as_ must be one of {', '.join(FORMS)}, got {as_!r:.60}")
         needed("pyarrow.parquet", "parquet", "read_parquet")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import pickle
-import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn, TypeAlias
 
@@ -17,6 +16,7 @@ from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 from datapipes.steps import Step
 from datapipes.streams import StreamWrapper
+from datapipes.warned import warn
 
 Handler: TypeAlias = Callable[[str, bytes], Any]
 """(ending, content) -> what it is; None if another handler is to say."""
@@ -34,6 +34,7 @@ class RoutedDecoder(IterDataPipe[tuple[str, Any]]):
     an error, because it could run code (torchdata ran it); nothing is text for having a part of `transcript` as its
     ending (torchdata took `t` and no ending at all for text).
 
+    >>> import warnings
     >>> from datapipes.iter import IterableWrapper
     >>> with warnings.catch_warnings(action="ignore"):
     ...     list(IterableWrapper([("a.cls", b"7"), ("a.json", b"[1]"), ("a.x", b"...")]).routed_decode())
@@ -50,11 +51,11 @@ class RoutedDecoder(IterDataPipe[tuple[str, Any]]):
         on_error: OnError = "raise",
         max_errors: int | float | None = None,
     ) -> None:
-        warnings.warn("routed_decode() is deprecated: use map() with a decoder", FutureWarning, stacklevel=2)
+        warn("routed_decode() is deprecated: use map() with a decoder", FutureWarning)
         for handler in (*handlers, key_fn):
             needs_callable("routed_decode", handler)
         self.datapipe = datapipe
-        self.handlers = handlers or (basic_types, rgb_images)
+        self.handlers = handlers or (basichandlers, rgb_images)
         self.key_fn = key_fn
         self.on_error = on_error
         self.max_errors = max_errors
@@ -83,10 +84,10 @@ class RoutedDecoder(IterDataPipe[tuple[str, Any]]):
     __len__ = same_length
 
 
-def basic_types(key: str, data: bytes) -> Any:
-    """Text, whole numbers, JSON, plain pickles, tensors.
+def basichandlers(key: str, data: bytes) -> Any:
+    """What is known without being told: text, whole numbers, JSON, plain pickles, tensors.
 
-    >>> basic_types("txt", b"some text"), basic_types("count", b"no number")
+    >>> basichandlers("txt", b"some text"), basichandlers("count", b"no number")
     ('some text', None)
     """
     key = key.lower()

@@ -8,15 +8,16 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from datapipes.archives.limits import MAX_RATIO, Limits
-from datapipes.archives.members import ArchiveStage, Members, irregular, opened, placed, warn_of
+from datapipes.archives.members import ArchiveStage, Members, irregular, opened, placed, stays_within, warn_of
 from datapipes.archives.ranges import Range, Shared
 from datapipes.archives.tar_files import content_of, plain_tar
-from datapipes.archives.tar_headers import Entry, entries
+from datapipes.archives.tar_headers import SYMBOLIC_LINK, Entry, entries
 from datapipes.checks import given_length, needs
 from datapipes.errors import CorruptTar
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
 from datapipes.streams import StreamWrapper, unwrapped
+from datapipes.warned import warn
 
 _CODECS = {"*": None, "": "", "gz": "gzip", "bz2": "bz2", "xz": "lzma", "zst": "zstd"}
 _MODES = {"r": "r:*", **{f"r{how}{codec}": f"r{how}{codec}" for how in ":|" for codec in _CODECS}}
@@ -25,13 +26,14 @@ _MODES = {"r": "r:*", **{f"r{how}{codec}": f"r{how}{codec}" for how in ":|" for 
 class TarArchiveLoader(ArchiveStage):
     """``(path, stream)`` for each regular file in each tar archive, in order; folders are passed over.
 
-    The path is that of the archive and then that of the member. Where the archive is a file that can be sought, and the
-    mode has no ``|``, streams may be read in any order, also after the last; otherwise one by one as they come.
-    A member that is a link or a device, or whose name leads outside the archive, is an error, and the next element is
-    the member after it. Archives must end with their marker: one that was written without it gives all its members,
-    and then an error, which ``on_error="skip"`` passes over. A damaged header is an error too (torchdata ended there
-    without a word). Of plain tar no reader can notice changed data, because it has no checksum. What may come out of a
-    compressed one is limited: ``max_ratio`` times its size (the first 16 MiB are free), and ``max_bytes``.
+    The path is that of the archive and then that of the member. Where the archive is a file that can be sought, and
+    the mode has no ``|``, streams may be read in any order, also after the last; otherwise one by one as they come.
+    Links to other members are passed over, with a warning that counts them. A link that leads outside the archive,
+    a name that does, and a device are errors, and the next element is the member after it. Archives must end with
+    their marker: one that was written without it gives all its members, and then an error, which
+    ``on_error="skip"`` passes over. A damaged header is an error too (torchdata ended there without a word). Of
+    plain tar no reader can notice changed data, because it has no checksum. What may come out of a compressed one
+    is limited: ``max_ratio`` times its size (the first 16 MiB are free), and ``max_bytes``.
 
     >>> import io, tarfile
     >>> from datapipes.iter import IterableWrapper
@@ -88,9 +90,20 @@ class TarArchiveLoader(ArchiveStage):
 
 
 class _TarMembers(Members):
-    def member(self, entry: Entry) -> tuple[str, io.BufferedReader]:
-        name, kind, start, size = entry
-        if kind:
-            irregular(self.path, name, kind)
+    links = 0  # passed over so far
+
+    def member(self, entry: Entry) -> tuple[str, io.BufferedReader] | None:
+        name, kind, start, size, target = entry
         path = placed(self.path, name)
+        if kind:
+            # A hard link is named from the top of the archive, a symbolic one from the folder that it is in.
+            if not target or not stays_within(name if kind == SYMBOLIC_LINK else "", target):
+                irregular(self.path, name, f"{kind} to {target!r:.80}" if target else kind)
+            self.links += 1
+            return None
         return path, io.BufferedReader(Range(self.shared, start, size, path, CorruptTar))
+
+    def ended(self) -> None:
+        links, self.links = self.links, 0
+        if links:
+            warn(f"load_from_tar(): {self.path}: passed over {links} link(s) to other members of the archive")

@@ -56,7 +56,7 @@ class DataFrameTracer(IterDataPipe[Any]):
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name in type(self).functions:
-            return super().__getattr__(name)
+            return super().__getattr__(name)  # type: ignore[misc]  # the base hides its own from type checkers
         if self._columns is not None and name not in self._columns and not hasattr(self.schema_df, name):
             raise AttributeError(f"{name!r} is neither a column nor an attribute of the frames: {self._known()}")
         return getattr(self.traced, name)

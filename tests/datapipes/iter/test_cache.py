@@ -29,7 +29,7 @@ def counting(calls: list[int]) -> Callable[[int], str]:
 
 def test_the_first_whole_pass_makes_the_elements_of_all() -> None:
     calls: list[int] = []
-    dp = IterableWrapper(range(5)).map(counting(calls)).in_memory_cache()
+    dp: Any = IterableWrapper(range(5)).map(counting(calls)).in_memory_cache()
     assert dp.cache is None
     partial = iter(dp)
     next(partial), next(partial)

@@ -109,7 +109,9 @@ def test_spilling_changes_nothing(
 
 
 def test_elements_come_back_equal(tmp_path: Path) -> None:
-    elements = [{"image": torch.full((3,), i), "name": f"{i}", "box": (i, None, 1.5)} for i in range(6)]
+    elements: list[dict[str, Any]] = [
+        {"image": torch.full((3,), i), "name": f"{i}", "box": (i, None, 1.5)} for i in range(6)
+    ]
     a, b = IterableWrapper(elements).fork(2, buffer_size=0, spill_dir=str(tmp_path))
     found = list(a.concat(b))
     for one, other in zip(found[:6], found[6:], strict=True):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datapipes.graph import find_dps, traverse_dps
+from datapipes.graph import apply_sharding, find_dps, traverse_dps
 from datapipes.iter import IterableWrapper, ShardingRoundRobinDispatcher
 from datapipes.sharding import SHARDING_PRIORITIES
 from tests.datapipes.iter.mishaps import failing_at, outcomes
@@ -97,3 +97,16 @@ def test_the_mark_is_found_by_its_class() -> None:
 def test_only_workers_can_be_dealt_to(group: Any) -> None:
     with pytest.raises(NotImplementedError, match=r"only supports `SHARDING_PRIORITIES\.MULTIPROCESSING`"):
         IterableWrapper("a").sharding_round_robin_dispatch(group)
+
+
+def test_the_groups_of_torch_are_ours() -> None:
+    from torch.utils.data.datapipes.iter.sharding import SHARDING_PRIORITIES as OF_TORCH
+
+    dp = IterableWrapper(range(12)).sharding_round_robin_dispatch(OF_TORCH.MULTIPROCESSING)
+    assert list(dp) == list(range(12))
+    sharded = IterableWrapper(range(12)).sharding_filter()
+    sharded.apply_sharding(2, 1, OF_TORCH.DISTRIBUTED)
+    assert list(apply_sharding(sharded, 3, 2, OF_TORCH.MULTIPROCESSING)) == [5, 11]
+    of_ranks = IterableWrapper(range(12)).sharding_filter(OF_TORCH.DISTRIBUTED)
+    of_ranks.apply_sharding(2, 1, SHARDING_PRIORITIES.DISTRIBUTED)
+    assert list(apply_sharding(of_ranks, 3, 2, SHARDING_PRIORITIES.MULTIPROCESSING)) == [1, 3, 5, 7, 9, 11]

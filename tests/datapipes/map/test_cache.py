@@ -39,7 +39,7 @@ def test_length() -> None:
         def __getitem__(self, key: int) -> int:
             return key
 
-    with pytest.raises(TypeError, match="has no len"):
+    with pytest.raises(TypeError, match="valid length"):
         len(Unsized().in_memory_cache())
 
 

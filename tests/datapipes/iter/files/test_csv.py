@@ -288,3 +288,15 @@ def test_the_rows_are_those_of_the_csv_module(content: str, options: dict[str, A
         assert len(with_more) == len(expected)
         expected.pop()
     assert found == expected
+
+
+def test_field_names_that_the_user_gives_may_be_fewer_than_the_fields() -> None:
+    content = "1,2,3\n4,5\n6\n"
+    told = outcomes_of_csv(parsed(content, "parse_csv_as_dict", fieldnames=["x", "y"]))
+    assert told == [
+        *({"x": "1", "y": "2", None: ["3"]}, {"x": "4", "y": "5"}),
+        "a.csv, line 3: 1 fields in a row, and the header has 2",
+    ]
+    strict = parsed(content, "parse_csv_as_dict", fieldnames=["x", "y"], ragged="error")
+    with pytest.raises(csv.Error, match="3 fields in a row, and the header has 2"):
+        next(iter(strict))

@@ -148,3 +148,13 @@ def test_over_http_under_the_one_policy() -> None:
         server.pages["/f"] = lambda handler: handler.stall()
         with pytest.raises(OSError, match=r"(?i)timed out"):
             list(dp.open_files_by_iopath(transfer=Transfer(timeout=0.2, retries=0)))
+
+
+@pytest.mark.parametrize("mode", ["a", "at"])
+def test_saving_appends_to_no_file_that_is_there(tmp_path: Path, mode: str) -> None:
+    for data in ("one", "two"):
+        assert list(IterableWrapper([(f"{tmp_path}/x", data)]).save_by_iopath(mode)) == [f"{tmp_path}/x"]
+    assert list(IterableWrapper([(f"{tmp_path}/y", b"bytes")]).save_by_iopath("ab")) == [f"{tmp_path}/y"]
+    assert ((tmp_path / "x").read_text(), (tmp_path / "y").read_bytes()) == ("one", b"bytes")
+    with pytest.raises(BadArgument, match="Invalid mode 'r': choose one of w, wt, wb, a, at, ab"):
+        IterableWrapper([("x", "one")]).save_by_iopath("r")

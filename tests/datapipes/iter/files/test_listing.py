@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from datapipes.errors import BadArgumentType
-from datapipes.iter import FileLister, IterableWrapper
+from datapipes.iter import FileLister, FSSpecFileLister, IoPathFileLister, IterableWrapper
 from tests.datapipes.iter.mishaps import outcomes
 
 FILES = ["b.txt", "a.txt", "c.csv", "z/a.txt", "z/y/x.txt", "m/b.csv", "m/a.txt"]
@@ -51,8 +52,11 @@ def test_any_order_gives_the_same_files(root: Path) -> None:
         ("*.csv", ["c.csv", "m/b.csv"]),
         (["*.csv", "b.*"], ["b.txt", "c.csv", "m/b.csv"]),
         ("?.txt", ["a.txt", "b.txt", "m/a.txt", "z/a.txt", "z/y/x.txt"]),
-        ("z/*", []),  # a mask is for the name of the file, not for its path
-        ("*.none", []),
+        pytest.param(
+            *("z/*", []),  # a mask is for the name of the file, not for its path
+            marks=pytest.mark.filterwarnings("ignore:.*no file in"),
+        ),
+        pytest.param("*.none", [], marks=pytest.mark.filterwarnings("ignore:.*no file in")),
     ],
 )
 def test_masks(root: Path, masks: Any, matching: list[str]) -> None:
@@ -74,7 +78,7 @@ def test_one_root_or_several(root: Path, make: Any) -> None:
 
 
 def test_roots_from_a_pipe(root: Path) -> None:
-    roots = IterableWrapper([str(root / "z"), str(root / "m")])
+    roots = IterableWrapper([str(root / "z"), str(root / "m")]).map(str)
     assert names(FileLister(roots), root) == ["z/a.txt", "m/a.txt", "m/b.csv"]
     listed: Any = roots.list_files("*.csv")
     assert names(listed, root) == ["m/b.csv"]
@@ -115,3 +119,25 @@ def test_links(root: Path) -> None:
     (root / "m" / "link.txt").symlink_to(root / "a.txt")
     (root / "m" / "broken.txt").symlink_to(root / "none")
     assert names(FileLister(str(root / "m"), recursive=True), root) == ["m/a.txt", "m/b.csv", "m/link.txt"]
+
+
+@pytest.mark.parametrize(
+    ("masks", "said"),
+    [
+        ("*.png", "no file in '{root}' matches '*.png'"),
+        (["*.png", "*.jpg"], "no file in '{root}' matches '*.png, *.jpg'"),
+    ],
+)
+@pytest.mark.parametrize("lister", [FileLister, FSSpecFileLister, IoPathFileLister])
+def test_masks_that_nothing_matches_are_warned_of(lister: Any, masks: Any, said: str, tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / name).touch()
+    with pytest.warns(UserWarning, match=re.escape(said.format(root=tmp_path))):
+        assert list(lister(str(tmp_path), masks)) == []
+
+
+def test_masks_that_something_matches_in_a_folder_below_are_not(root: Path) -> None:
+    assert names(FileLister(str(root), "x.txt", recursive=True), root) == ["z/y/x.txt"]
+    assert list(IterableWrapper([str(root / "empty")]).map(str).list_files("x.txt")) == []  # one of many
+    with pytest.warns(UserWarning, match=r"no file in .* matches 'x\.txt'"):
+        assert list(FileLister(str(root / "empty"), "x.txt")) == []

@@ -11,7 +11,9 @@ import numpy
 import pytest
 import torch
 from PIL import Image
+from torch.utils.data.datapipes.utils.decoder import basichandlers as torchs_basichandlers
 
+import datapipes
 from datapipes.errors import BadArgumentType, UnsafeState
 from datapipes.iter import IterableWrapper
 from tests.datapipes.iter.files.given import files
@@ -89,3 +91,12 @@ def test_handlers() -> None:
 def test_it_is_deprecated() -> None:
     with pytest.warns(FutureWarning, match="use map"):
         files().routed_decode()
+
+
+@pytest.mark.parametrize("basichandlers", [datapipes.basichandlers, torchs_basichandlers])
+def test_the_usual_handlers_by_the_name_that_torch_gives_them(basichandlers: Any) -> None:
+    def upper(key: str, data: bytes) -> str | None:
+        return data.decode().upper() if key == "up" else None
+
+    assert decoded("a.cls", b"7", upper, basichandlers) == 7
+    assert decoded("a.up", b"x", upper, basichandlers) == "X"

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from datapipes.errors import BadArgument, BadArgumentType, CorruptTar, ReadTooLate, UnsafeMember
 from datapipes.iter import IterableWrapper
+from datapipes.on_error import OnError
 from datapipes.streams import StreamWrapper
 from tests.archive_makers import COMPRESSIONS, FILES, header, tar, tar_of
 from tests.datapipes.iter.files.given import Counting, OneWay, contents, files
@@ -254,3 +255,49 @@ def test_arguments() -> None:
     assert len(files().load_from_tar(length=7)) == 7
     with pytest.raises(TypeError, match="TarArchiveLoader instance doesn't have valid length"):
         len(files().load_from_tar())
+
+
+LINKS = [
+    header("in/hard", type=b"1", linkname="in/1"),
+    header("in/soft", type=b"2", linkname="1"),
+    header("in/up", type=b"2", linkname="../2"),
+    header("in/" + 60 * "long/", type=b"2", linkname=60 * "../" + "2"),
+    header("in/here", type=b"2", linkname="."),
+]
+
+
+@pytest.mark.parametrize("mode", ["r:", "r|"])
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_links_within_an_archive_are_passed_over_and_counted(mode: str, on_error: OnError) -> None:
+    archive = tar_of([*LINKS[:3], header("in/1", b"one"), *LINKS[3:], header("2", b"two")])
+    pipe = files(("a.tar", archive), ("b.tar", tar({"3": b"three"}))).load_from_tar(mode, on_error=on_error)
+    found: dict[str, bytes] = {}
+    with pytest.warns(UserWarning, match="passed over") as warned:
+        found.update((path, stream.read()) for path, stream in pipe)
+    assert found == {"a.tar/in/1": b"one", "a.tar/2": b"two", "b.tar/3": b"three"}
+    assert [str(warning.message) for warning in warned] == [
+        "load_from_tar(): a.tar: passed over 5 link(s) to other members of the archive"
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:corrupted")
+@pytest.mark.parametrize(
+    ("name", "kind", "target"),
+    [
+        *(("in/1", b"1", "../b"), ("in/1", b"2", "../../b"), ("in/1", b"2", "/etc/passwd"), ("in/1", b"1", "/b")),
+        *(("in/1", b"2", "..\\..\\b"), ("1", b"2", 60 * "in/../" + "../b"), ("../1", b"2", "in/2"), ("1", b"2", "")),
+    ],
+)
+def test_a_link_that_leads_outside_the_archive_is_an_error(name: str, kind: bytes, target: str) -> None:
+    stream = iter(files(("a.tar", tar_of([header(name, type=kind, linkname=target)]))).load_from_tar())
+    with pytest.raises(UnsafeMember, match=r"a\.tar: the member"):
+        next(stream)
+    assert list(stream) == []
+
+
+def test_a_warning_of_links_that_is_an_error_comes_once() -> None:
+    stream = iter(files(("a.tar", tar_of([LINKS[0], header("in/1", b"one")]))).load_from_tar())
+    assert next(stream)[1].read() == b"one"
+    with pytest.raises(UserWarning, match=r"passed over 1 link\(s\)"):
+        next(stream)
+    assert list(stream) == []

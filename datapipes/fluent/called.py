@@ -1,0 +1,81 @@
+"""What a chain method says when it is called with arguments that it does not take: how it is called.
+
+Python's own words count the pipe among the arguments, and name the class in which the method is written out.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter
+from typing import Any, TypeVar
+
+from datapipes.errors import BadArgumentType
+
+C = TypeVar("C", bound=type)
+
+_EVERYWHERE = {"on_error", "max_errors", "transfer"}  # nobody means one of these by a mere value
+
+
+def in_users_words(cls: C) -> C:
+    """Class decorator: have every method explain itself; one that is called rightly costs a call more."""
+    for base in cls.__mro__[1:]:
+        for name, method in vars(base).items():
+            if inspect.isfunction(method) and not name.startswith("__"):
+                setattr(cls, name, _explaining(method))
+    return cls
+
+
+def _explaining(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:  # it comes from inside
+                raise
+            raise _explained(method, args, kwargs) or error from None
+
+    return call
+
+
+def _explained(method: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> BadArgumentType | None:
+    """The error of a call that does not fit; None if it does.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> IterableWrapper("abc").shuffle(2)
+    Traceback (most recent call last):
+        ...
+    datapipes.errors.BadArgumentType: shuffle(2): too many positional arguments; write shuffle(buffer_size=2)
+    """
+    _, *parameters = inspect.signature(method).parameters.values()
+    try:
+        inspect.Signature(parameters).bind(*args, **kwargs)
+    except TypeError as error:
+        name = method.__name__
+        return BadArgumentType(f"{_call(name, args, kwargs)}: {error}; {_remedy(name, parameters, args, kwargs)}")
+    return None
+
+
+def _call(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    from datapipes.describe import argument
+
+    shown = [*map(argument, args), *(f"{key}={argument(value)}" for key, value in kwargs.items())]
+    return f"{name}({', '.join(shown)})"
+
+
+def _remedy(name: str, parameters: list[Parameter], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    by_place = [p for p in parameters if p.kind is Parameter.POSITIONAL_OR_KEYWORD]
+    by_name = [p for p in parameters if p.kind is Parameter.KEYWORD_ONLY and p.name not in _EVERYWHERE | {*kwargs}]
+    if len(args) == len(by_place) + 1:
+        meant = by_name if len(by_name) == 1 else [p for p in by_name if type(p.default) is type(args[-1])]
+        if meant:
+            return f"write {_call(name, args[:-1], {meant[0].name: args[-1], **kwargs})}"
+    names = [p.name for p in parameters]
+    for key in kwargs:
+        if key not in names and (near := difflib.get_close_matches(key, names, n=1)):
+            return f"did you mean {near[0]!r}?"
+    bare = [p.replace(default=Parameter.empty, annotation=Parameter.empty) for p in parameters]
+    return f"it is called as {name}{inspect.Signature(bare)}"
