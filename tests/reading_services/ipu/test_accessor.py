@@ -185,6 +185,15 @@ def test_keys_come_in_the_first_ones_order() -> None:
         ]
 
 
+def test_later_elements_are_converted_to_the_types_of_the_first(capfd: pytest.CaptureFixture[str]) -> None:
+    exact, lossy = torch.ones(2, dtype=torch.int16), torch.tensor([1.5, 2.5], dtype=torch.float64)
+    first = [torch.zeros(2, dtype=torch.float32), torch.zeros(2, dtype=torch.int64)]
+    with accessor([first, [exact, exact], [lossy, lossy], [lossy, lossy]]) as acc:
+        _, *later = ([each.dtype for each in step] + [each.tolist() for each in step] for step in acc)
+    assert later == [[torch.float32, torch.int64, *numbers] for numbers in ([[1, 1]] * 2, *[[[1.5, 2.5], [1, 2]]] * 2)]
+    assert capfd.readouterr().err.count("torch.float64 is converted to torch.int64") == 1
+
+
 @pytest.mark.parametrize("strategy", [SharingStrategy.Fork, SharingStrategy.ForkServer])
 def test_registered_types_arrive_as_what_they_are(strategy: SharingStrategy) -> None:
     registerCustomArgParser(Couple, CoupleParser())
