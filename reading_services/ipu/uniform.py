@@ -6,7 +6,7 @@ here, too; but where PopTorch would broadcast an element of another shape unseen
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -17,8 +17,8 @@ from reading_services.ipu.messages import logger
 
 
 def element_of(made: Any) -> Any:
-    """What a dataset made as the accessor gives it: a flat container that is no dict becomes a list."""
-    if isinstance(made, torch.Tensor | dict | str | bytes) or parser_of(type(made)) is not None:
+    """What a dataset made as the accessor gives it: a flat container that is no mapping becomes a list."""
+    if isinstance(made, torch.Tensor | Mapping | str | bytes) or parser_of(type(made)) is not None:
         return made
     return list(made) if isinstance(made, Iterable) else made
 
@@ -74,9 +74,11 @@ def _tensors(like: Any, part: Any, where: str) -> Iterator[torch.Tensor]:
         if not isinstance(part, type(like)):
             raise _unlike(where, type(like).__name__, part)
         yield from parser.yieldTensors(part)
-    elif isinstance(like, dict):
-        if not isinstance(part, dict) or part.keys() != like.keys():
-            raise _unlike(where, f"a dict with the keys {list(like)}", list(part) if isinstance(part, dict) else part)
+    elif isinstance(like, Mapping):
+        if not isinstance(part, Mapping) or part.keys() != like.keys():
+            raise _unlike(
+                where, f"a dict with the keys {list(like)}", list(part) if isinstance(part, Mapping) else part
+            )
         for key in like:
             yield from _tensors(like[key], part[key], f"{where}[{key!r}]")
     else:
