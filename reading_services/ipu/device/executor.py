@@ -81,11 +81,14 @@ class PoplarExecutor(Observed):
     def _step(self, tensors: list[Tensor]) -> Any:
         compiled = self._known()
         began = perf_counter()
-        if self._optimizer is not None and not compiled.work.synthetic:
-            self._stale = True
-            self._trained += 1
-        with self._randomness.drawn():
-            outputs = compiled.step(tensors)
+        trains = self._optimizer is not None and not compiled.work.synthetic
+        stale, self._stale = self._stale, False  # the host's weights are not looked at meanwhile, but by forward itself
+        try:
+            with self._randomness.drawn():
+                outputs = compiled.step(tensors)
+        finally:
+            self._stale = stale or trains
+            self._trained += trains
         self._has_run = True
         self._meter.add(compiled.work, began, perf_counter())
         return outputs

@@ -23,7 +23,7 @@ from reading_services.ipu.custom_types import rebuilt, tensors_of
 from reading_services.ipu.device import processes
 from reading_services.ipu.device.arguments import Arguments
 from reading_services.ipu.device.constants import Constants
-from reading_services.ipu.device.losses import LossPlace, Watching, backward, find_loss, on_device
+from reading_services.ipu.device.losses import LossPlace, Watching, backward, find_loss, on_device, trained_by
 from reading_services.ipu.device.on_device import OnDevice, narrowed
 from reading_services.ipu.device.outputs import Kept, Outputs, refuse_backward
 from reading_services.ipu.device.rows import rows_of
@@ -137,7 +137,13 @@ class Program:
         self.like = [each.detach().to("meta") for each in made]
         if trains:
             self._loss = find_loss(this, made)
-            backward(self._loss.find(this, made))
+            loss = self._loss.find(this, made)
+            if any(self.device.in_place_of(each) is not each for each in trained_by(loss)):
+                raise Error(
+                    "forward has reached a weight of the user's model in place of the device's where torch cannot tell "
+                    "(an autograd.Function or a scripted module was given it): reach it by self, in forward and methods"
+                )
+            backward(loss)
 
     def _micro_batch(self, rows: list[Tensor]) -> list[Tensor]:
         """Run ``forward``, and ``backward`` when it trains: the computed outputs."""
