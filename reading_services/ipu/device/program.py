@@ -28,7 +28,7 @@ from reading_services.ipu.device.on_device import OnDevice, narrowed
 from reading_services.ipu.device.outputs import Kept, Outputs, refuse_backward
 from reading_services.ipu.device.rows import rows_of
 from reading_services.ipu.errors import Error
-from reading_services.ipu.strategies import Block, entered
+from reading_services.ipu.strategies import Block, entering
 
 
 @dataclass
@@ -115,12 +115,10 @@ class Program:
 
     def _trace(self, first: list[Tensor], trains: bool) -> None:
         held = [(buffer, buffer._version, buffer.clone()) for buffer in self._buffers()]
-        entered.blocks = self.blocks = []
         try:
-            with torch.set_grad_enabled(trains):
+            with entering() as self.blocks, torch.set_grad_enabled(trains):
                 self.flops = flops_of(lambda: self._learn(first, trains))
         finally:
-            entered.blocks = None
             self.module.zero_grad()
         now = self._buffers()
         self.changes_buffers = any(b is not a or a._version != v for (a, v, _), b in zip(held, now, strict=True))
