@@ -47,6 +47,8 @@ class PoplarExecutor(Observed):
         self.options = options
         """What it was made with, frozen."""
         self.cost_model = CostModel()
+        self.computes = True
+        """Whether steps are computed; one that is not takes its modelled time, trains nothing and gives zeros."""
         self._module = shallow_copy(model)  # its training flag and other attributes are those of now
         self._optimizer = optimizer
         self._compiled: Compiled | None = None
@@ -81,11 +83,12 @@ class PoplarExecutor(Observed):
     def _step(self, tensors: list[Tensor]) -> Any:
         compiled = self._known()
         began = perf_counter()
-        trains = self._optimizer is not None and not compiled.work.synthetic
+        computes = self.computes and not compiled.work.synthetic  # nobody may look at what synthetic data give
+        trains = self._optimizer is not None and computes
         stale, self._stale = self._stale, False  # the host's weights are not looked at meanwhile, but by forward itself
         try:
             with self._randomness.drawn():
-                outputs = compiled.step(tensors)
+                outputs = compiled.step(tensors, computes)
         finally:
             self._stale = stale or trains
             self._trained += trains

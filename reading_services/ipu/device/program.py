@@ -107,7 +107,7 @@ class Program:
         return self._structured(outputs.finished())
 
     def silent(self, kept: Kept) -> Any:
-        """The outputs of a step on synthetic data: of the right kind, and zero."""
+        """The outputs of a step that is not computed: of the right kind, and zero."""
         outputs = Outputs(kept, self.like)
         for tensor in outputs.tensors:
             tensor.zero_()
