@@ -28,7 +28,16 @@ from reading_services.ipu.messages import setLogLevel
 from reading_services.ipu.options import Options, TensorLocationSettings
 from reading_services.ipu.report import Report
 from reading_services.ipu.service import IPUReadingService
-from reading_services.ipu.strategies import AutoStage, BeginBlock, Block, PipelinedExecution, ShardedExecution, Stage
+from reading_services.ipu.strategies import (
+    AutoStage,
+    BeginBlock,
+    Block,
+    BlockFunction,
+    PipelinedExecution,
+    ShardedExecution,
+    Stage,
+    removeBlocks,
+)
 from reading_services.ipu.timeline import Timeline
 
 __all__ = [
@@ -36,6 +45,7 @@ __all__ = [
     "AutoStage",
     "BeginBlock",
     "Block",
+    "BlockFunction",
     "CommGroupType",
     "ConfigFileError",
     "ConnectionType",
@@ -74,6 +84,7 @@ __all__ = [
     "registerCustomArgParser",
     "registerPostCompileHook",
     "registerPreCompileHook",
+    "removeBlocks",
     "setLogLevel",
     "trainingModel",
     "verdict",

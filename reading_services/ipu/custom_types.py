@@ -1,14 +1,16 @@
 """Structures of tensors: taken apart into their tensors, and put together again from others.
 
-A structure is a tensor, or a tuple, list, dict or named tuple of structures, or an object of a registered type, whose
-*parser* knows its tensors. The tensors come in one fixed order, that of the structure, so what was taken apart is put
-together by reading other tensors in the same order. Whatever else is in a structure stays as it is.
+A structure is a tensor, or a tuple, list, named tuple or mapping of structures (of any class that can be copied), or an
+object of a registered type, whose *parser* knows its tensors. The tensors come in one fixed order, that of the
+structure, so what was taken apart is put together by reading other tensors in the same order. Whatever else is in a
+structure stays as it is.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from copy import copy
 from typing import Any
 
 import torch
@@ -74,7 +76,7 @@ def leaves_of(structure: Any) -> Iterator[Any]:
     parser = None if isinstance(structure, torch.Tensor) else parser_of(type(structure))
     if parser is not None:
         yield from parser.yieldTensors(structure)
-    elif isinstance(structure, dict):
+    elif isinstance(structure, Mapping):
         for part in structure.values():
             yield from leaves_of(part)
     elif isinstance(structure, tuple | list) and not is_texts(structure):
@@ -123,12 +125,24 @@ def _rebuilt(like: Any, tensors: Iterator[Any], texts: bool) -> Any:
     parser = parser_of(type(like))
     if parser is not None:
         return parser.reconstruct(like, tensors)
-    if isinstance(like, dict):
-        return {key: _rebuilt(part, tensors, texts) for key, part in like.items()}
+    if isinstance(like, Mapping):
+        return _mapping(like, {key: _rebuilt(part, tensors, texts) for key, part in like.items()})
     if isinstance(like, tuple | list):
         parts = [_rebuilt(part, tensors, texts) for part in like]
         return type(like)(*parts) if hasattr(like, "_fields") else type(like)(parts)
     return like
+
+
+def _mapping(like: Any, parts: dict[Any, Any]) -> Any:
+    """A mapping like another one, with other values."""
+    if type(like) is dict or not isinstance(like, MutableMapping):
+        return type(like)(parts)
+    made = copy(like)  # it may be made of more than its items
+    for key, part in parts.items():
+        made[key] = part
+    attributes = getattr(made, "__dict__", {})  # some have their items as attributes, too
+    attributes.update({name: parts[name] for name in attributes if name in parts and attributes[name] is like[name]})
+    return made
 
 
 def _named(parser: object) -> str:

@@ -15,6 +15,7 @@ import os
 import signal
 import traceback
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -73,6 +74,16 @@ def feed(job: Job) -> None:
     Feeder(job.link, source, job.window, job.load_indefinitely, job.seed, where).run()
 
 
+@contextmanager
+def deaf_to_interrupts() -> Iterator[None]:
+    """Start processes that Ctrl-C does not reach: one that is still importing would say so with a traceback."""
+    heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+
+
 def _leave(number: int, frame: Any) -> None:
     leave_at_once(0)
 
@@ -126,7 +137,8 @@ class Feeder:
         try:
             if self._elements is None:
                 seed_all(derive("accessor", self._seed, self._epoch))
-                self._elements = self._source.epoch(self._epoch)
+                with deaf_to_interrupts():  # workers that it starts stay so, and go when this process does
+                    self._elements = self._source.epoch(self._epoch)
             else:
                 self._make()
         except (BrokenPipeError, ConnectionResetError):

@@ -215,10 +215,11 @@ class DataLoader(Sourced, data.DataLoader[Any]):
 class Steps(Source):
     """The steps of a loader, to be made in another process."""
 
+    rows_vary = True  # a sampler and a collate_fn make batches of as many rows as they like
+
     def __init__(self, loader: DataLoader) -> None:
         self.loader = loader
         self.keeps_rest = loader._keeps_rest
-        self.rows_vary = loader._keeps_rest or loader._has_sampler  # whose batches have as many rows as it says
         self.batch_size = loader.combinedBatchSize or 1
         options = loader.options
         self.seed = options.random_seed if options.exists("random_seed") else None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import ContextDecorator, contextmanager
+from dataclasses import dataclass
 from enum import IntEnum
 from types import TracebackType
 from typing import Any, TypeVar
@@ -10,6 +13,7 @@ from typing import Any, TypeVar
 from torch import nn
 
 from datapipes.errors import BadArgument
+from reading_services.ipu.errors import Error
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -21,31 +25,71 @@ class AutoStage(IntEnum):
     AutoIncrement = 1
 
 
-class Entered(threading.local):
+class _Entered(threading.local):
     """The blocks that the forward pass of this thread has come through, while somebody wants to know."""
 
     blocks: list[Block] | None = None
+    ids: dict[Block, str] | None = None
+    """The ids of blocks without one, where they were asked for."""
 
 
-entered = Entered()
+_entered = _Entered()
 
 
-class Block:
-    """A part of a model, marked while it runs: ``with Block("B1", ipu_id=0): ...``."""
+@contextmanager
+def entering() -> Iterator[list[Block]]:
+    """Give the blocks that a forward pass comes through."""
+    _entered.blocks, _entered.ids = [], None
+    try:
+        yield _entered.blocks
+    finally:
+        _entered.blocks = _entered.ids = None
+
+
+class Block(ContextDecorator):
+    """A part of a model, marked while it runs: ``with Block("B1", ipu_id=0): ...``, or ``Block.start("B1", ipu_id=0)``.
+
+    A block lasts until the next one begins.
+    """
 
     def __init__(self, user_id: str | None = None, ipu_id: int | None = None) -> None:
         self.user_id = user_id
         self.ipu_id = ipu_id
 
+    @staticmethod
+    def start(user_id: str | None = None, ipu_id: int | None = None) -> None:
+        """Begin a block here."""
+        Block(user_id, ipu_id).__enter__()
+
+    @staticmethod
+    def useAutoId() -> None:
+        """Let blocks without an id be called "0", "1" ... in this forward pass, for stages to name them."""
+        _entered.ids = {}
+
     def __enter__(self) -> Block:
-        if entered.blocks is not None:
-            entered.blocks.append(self)
+        if _entered.blocks is not None:
+            begun = self
+            if self.user_id is None and _entered.ids is not None:
+                begun = Block(_entered.ids.setdefault(self, str(len(_entered.ids))), self.ipu_id)
+            _entered.blocks.append(begun)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         pass
+
+
+def BlockFunction(user_id: str | None = None, ipu_id: int | None = None) -> Block:
+    """Let a block begin where the decorated function is called.
+
+    >>> @BlockFunction("decoder", ipu_id=1)
+    ... def decoder(x):
+    ...     return x + 1
+    >>> decoder(1)
+    2
+    """
+    return Block(user_id, ipu_id)
 
 
 def BeginBlock(layer_to_call: M, user_id: str | None = None, ipu_id: int | None = None) -> M:
@@ -55,15 +99,28 @@ def BeginBlock(layer_to_call: M, user_id: str | None = None, ipu_id: int | None 
     """
     if not isinstance(layer_to_call, nn.Module):
         raise BadArgument(f"BeginBlock takes a layer, an nn.Module, and not {layer_to_call!r}")
-    layer_to_call.register_forward_pre_hook(_Begin(user_id, ipu_id))
+    if any(isinstance(hook, _Begin) for hook in layer_to_call._forward_pre_hooks.values()):
+        raise Error("module has already been assigned to a block: call poptorch.removeBlocks on it first")
+    layer_to_call.register_forward_pre_hook(_Begin(Block(user_id, ipu_id)))
     return layer_to_call
 
 
-class _Begin(Block):
-    """A block that begins with a layer's call."""
+def removeBlocks(module: nn.Module) -> None:
+    """Take back what ``BeginBlock`` did to a module and to all that are in it."""
+    for each in module.modules():
+        for number, hook in list(each._forward_pre_hooks.items()):
+            if isinstance(hook, _Begin):
+                del each._forward_pre_hooks[number]
+
+
+@dataclass(frozen=True)
+class _Begin:
+    """Begins a block where a layer is called."""
+
+    block: Block
 
     def __call__(self, layer: nn.Module, inputs: object) -> None:
-        self.__enter__()
+        self.block.__enter__()
 
 
 class Stage:

@@ -19,25 +19,47 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 @dataclass(frozen=True)
 class Arguments:
-    """What a model was compiled with: its arguments without their data, and the names of the positional ones."""
+    """What a model was compiled with: all arguments of ``forward`` without their data, defaults among them.
 
+    So it is one call whether an argument is given by its place or its name, or left out where it has that very value.
+    """
+
+    signature: inspect.Signature
     names: tuple[str, ...]
+    """Of the positional arguments."""
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    given: tuple[int, tuple[str, ...]]
+    """How many were given by their places, and the names of the others."""
 
     @classmethod
     def of(cls, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Those of a first call, after looking whether ``forward`` can be called so."""
-        names = bound(forward, args, kwargs)
-        return cls(names, template_of(args), template_of(kwargs))
+        signature = inspect.signature(forward)
+        whole = bound(signature, args, kwargs)
+        names = [name for name, each in signature.parameters.items() if each.kind in _POSITIONAL]
+        names += [f"{_rest(signature)}[{number}]" for number in range(len(whole.args) - len(names))]
+        given = len(args), tuple(kwargs)
+        return cls(signature, tuple(names), template_of(whole.args), template_of(whole.kwargs), given)
 
     def tensors(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
         """The tensors of a later call, in order; an error if it differs from the first one in anything else."""
-        if len(args) != len(self.args):
-            raise differs("Number of positional arguments mismatch", len(self.args), len(args))
-        same_keys(self.kwargs, kwargs, "keyword arguments")
-        found = [tensor for each in zip(self.args, args, self.names, strict=True) for tensor in matched(*each)]
-        return found + [tensor for name, each in self.kwargs.items() for tensor in matched(each, kwargs[name], name)]
+        whole = bound(self.signature, args, kwargs)
+        try:
+            return self._matched(whole)
+        except Error as error:
+            differing = error
+        if len(args) != self.given[0]:
+            raise differs("Number of positional arguments mismatch", self.given[0], len(args))
+        same_keys(self.given[1], kwargs, "keyword arguments")
+        raise differing
+
+    def _matched(self, whole: inspect.BoundArguments) -> list[Tensor]:
+        same_keys(self.kwargs, whole.kwargs, "keyword arguments")
+        if len(whole.args) != len(self.args):
+            raise differs("Number of positional arguments mismatch", len(self.args), len(whole.args))
+        found = [tensor for each in zip(self.args, whole.args, self.names, strict=True) for tensor in matched(*each)]
+        return found + [t for name, each in self.kwargs.items() for t in matched(each, whole.kwargs[name], name)]
 
     def named(self) -> list[tuple[str, Tensor]]:
         """The tensors, without their data, by their names."""
@@ -50,19 +72,18 @@ class Arguments:
         return rebuilt(self.args, tensors[:count]), rebuilt(self.kwargs, tensors[count:])
 
 
-def bound(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, ...]:
-    """The names of the positional arguments; an error if ``forward`` cannot be called so.
+def bound(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
+    """All arguments of a call, defaults included; an error if ``forward`` cannot be called so.
 
-    >>> bound(lambda x, y=None: x, (1,), {"y": 2})
-    ('x',)
+    >>> bound(inspect.signature(lambda x, y=None, *, z=3: x), (1,), {"y": 2})
+    <BoundArguments (x=1, y=2, z=3)>
     """
-    parameters = inspect.signature(forward).parameters
+    parameters = signature.parameters
     places = [name for name, each in parameters.items() if each.kind in _POSITIONAL]
     kinds = [each.kind for each in parameters.values()]
-    rest = next((n for n, each in parameters.items() if each.kind is inspect.Parameter.VAR_POSITIONAL), None)
-    if len(args) > len(places) and rest is None:
+    if len(args) > len(places) and _rest(signature) is None:
         raise BadArgument(f"Too many arguments provided: forward takes {places}, which is fewer than {len(args)}")
-    given = tuple(places[: len(args)])
+    given = places[: len(args)]
     for name in kwargs:
         if name in given:
             raise BadArgument(f"forward was given {name} twice: by its place and by its name")
@@ -73,4 +94,12 @@ def bound(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
         mandatory = each.default is each.empty and each.kind in (*_POSITIONAL, inspect.Parameter.KEYWORD_ONLY)
         if mandatory and name not in given and name not in kwargs:
             raise Error(f"Mandatory parameter {name} missing: forward has no default for it")
-    return given + tuple(f"{rest}[{number}]" for number in range(len(args) - len(given)))
+    whole = signature.bind(*args, **kwargs)
+    whole.apply_defaults()
+    return whole
+
+
+def _rest(signature: inspect.Signature) -> str | None:
+    """The name of ``*args`` in a signature, if it has it."""
+    every = signature.parameters.items()
+    return next((name for name, each in every if each.kind is inspect.Parameter.VAR_POSITIONAL), None)

@@ -40,9 +40,9 @@ class Compiled:
         """How many tensors a step is given."""
         return len(self.arguments.named())
 
-    def step(self, tensors: list[Tensor]) -> Any:
-        """Run one step; on synthetic data nothing is computed, because nobody may look at it."""
-        return self.program.silent(self.kept) if self.work.synthetic else self.program.run(tensors, self.kept)
+    def step(self, tensors: list[Tensor], computes: bool) -> Any:
+        """Run one step; where nothing is computed, outputs are zero."""
+        return self.program.run(tensors, self.kept) if computes else self.program.silent(self.kept)
 
     def silent_counters(self) -> Counters:
         """Counters without a tick."""

@@ -7,6 +7,7 @@ trained makes the host's stale, and is copied home when somebody looks at them (
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from time import perf_counter
 from typing import Any
@@ -19,7 +20,6 @@ from torch.optim import Optimizer
 from datapipes.errors import BadArgument
 from reading_services.ipu.cost import CostModel
 from reading_services.ipu.device import processes
-from reading_services.ipu.device.arguments import bound
 from reading_services.ipu.device.compiling import Compiled, compile_model
 from reading_services.ipu.device.ipus import acquire
 from reading_services.ipu.device.observing import Observed
@@ -47,6 +47,8 @@ class PoplarExecutor(Observed):
         self.options = options
         """What it was made with, frozen."""
         self.cost_model = CostModel()
+        self.computes = True
+        """Whether steps are computed; one that is not takes its modelled time, trains nothing and gives zeros."""
         self._module = shallow_copy(model)  # its training flag and other attributes are those of now
         self._optimizer = optimizer
         self._compiled: Compiled | None = None
@@ -70,7 +72,6 @@ class PoplarExecutor(Observed):
             if self._compiled is None:
                 tensors = self._compile(args, kwargs)
             else:
-                bound(self._module.forward, args, kwargs)
                 tensors = self._compiled.arguments.tensors(args, kwargs)
             self._warn_of(args, kwargs, tensors)
             if self._held is None:
@@ -82,11 +83,15 @@ class PoplarExecutor(Observed):
     def _step(self, tensors: list[Tensor]) -> Any:
         compiled = self._known()
         began = perf_counter()
-        if self._optimizer is not None and not compiled.work.synthetic:
-            self._stale = True
-            self._trained += 1
-        with self._randomness.drawn():
-            outputs = compiled.step(tensors)
+        computes = self.computes and not compiled.work.synthetic  # nobody may look at what synthetic data give
+        trains = self._optimizer is not None and computes
+        stale, self._stale = self._stale, False  # the host's weights are not looked at meanwhile, but by forward itself
+        try:
+            with self._randomness.drawn():
+                outputs = compiled.step(tensors, computes)
+        finally:
+            self._stale = stale or trains
+            self._trained += trains
         self._has_run = True
         self._meter.add(compiled.work, began, perf_counter())
         return outputs
@@ -263,7 +268,7 @@ class PoplarExecutor(Observed):
             self._say_once("an input is not contiguous, and is copied for that: .contiguous() does it beforehand")
         if any(tensor.requires_grad for tensor in tensors):
             self._say_once("an input has requires_grad=True; it is detached, no gradient reaches it from the device")
-        if any(isinstance(each, dict) for each in (*args, *kwargs.values())):
+        if any(isinstance(each, Mapping) for each in (*args, *kwargs.values())):
             self._say_once("a dictionary is an input: these are supported in part; their values have to be tensors")
 
     def _say_once(self, text: str) -> None:

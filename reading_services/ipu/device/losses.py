@@ -162,16 +162,24 @@ def _follows(tensor: Tensor, loss: Tensor) -> bool:
     """Whether a tensor was computed from a loss, and is not the loss itself."""
     if tensor is loss or tensor.grad_fn is loss.grad_fn:
         return False
+    return any(node is loss.grad_fn for node in _made_by(tensor))
+
+
+def trained_by(loss: Tensor) -> Iterator[Tensor]:
+    """The tensors that a loss gives gradients to."""
+    yield from (node.variable for node in _made_by(loss) if hasattr(node, "variable"))
+
+
+def _made_by(tensor: Tensor) -> Iterator[Any]:
+    """The operations that a tensor was computed by."""
     seen: set[Any] = set()
     ahead = [tensor.grad_fn]
     while ahead:
         node = ahead.pop()
-        if node is loss.grad_fn:
-            return True
         if node is not None and node not in seen:
             seen.add(node)
+            yield node
             ahead += [before for before, _ in node.next_functions]
-    return False
 
 
 def backward(loss: Tensor) -> None:

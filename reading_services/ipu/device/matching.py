@@ -5,7 +5,7 @@ A template is a value whose tensors are empty ones without memory: it says what 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from torch import Tensor
@@ -44,9 +44,9 @@ def matched(template: Any, value: Any, name: str) -> Iterator[Tensor]:
         _same("Data type mismatch", name, template.dtype, value.dtype)
         yield value
         return
-    if type(template) is not type(value):
+    if type(template) is not type(value) and not _parsed_alike(template, value):
         raise differs(f"Type mismatch for {name}", type(template), type(value))
-    if isinstance(template, dict):
+    if isinstance(template, Mapping) and parser_of(type(template)) is None:
         same_keys(template, value, name)
         value = {key: value[key] for key in template}
     wanted, given = _parts(template, name), _parts(value, name)
@@ -59,8 +59,14 @@ def matched(template: Any, value: Any, name: str) -> Iterator[Tensor]:
         yield from matched(one, other, inner)
 
 
-def same_keys(template: dict[Any, Any], value: dict[Any, Any], name: str) -> None:
-    """Raise if two dictionaries differ in their keys; the order of the keys does not matter."""
+def _parsed_alike(template: Any, value: Any) -> bool:
+    """Whether one parser takes both apart; what it makes may be of a base class of the user's."""
+    parser = parser_of(type(template))
+    return parser is not None and parser_of(type(value)) is parser
+
+
+def same_keys(template: Collection[Any], value: Collection[Any], name: str) -> None:
+    """Raise if two collections of keys differ; the order of the keys does not matter."""
     missing = [key for key in template if key not in value]
     unexpected = [key for key in value if key not in template]
     parts: list[tuple[str, list[Any]]] = [("Missing arguments", missing), ("Unexpected arguments", unexpected)]
@@ -84,7 +90,7 @@ def _parts(value: Any, name: str) -> list[tuple[str, Any]] | None:
     parser = None if isinstance(value, Tensor) else parser_of(type(value))
     if parser is not None:
         return [(f"{name}.{number}", each) for number, each in enumerate(parser.yieldTensors(value))]
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return [(f"{name}[{key!r}]", each) for key, each in value.items()]
     if isinstance(value, tuple | list):
         return [(f"{name}[{number}]", each) for number, each in enumerate(value)]

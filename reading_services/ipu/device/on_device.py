@@ -1,5 +1,8 @@
 """A module as the device has it: a copy of the user's, with weights of its own and everything else as it was.
 
+A weight that ``forward`` reaches past the copy (by a function that remembers the model, by another module that holds it
+or shares a parameter) is the user's, and the device's takes its place in every operation of torch.
+
 What ``forward`` may not change stays so: training flags and attributes are those of the time of the copy, and are put
 back before each forward pass, because a compiled program has them baked in. Parameters and registered buffers are the
 only things that live on. Objects that hold neither modules nor tensors are not copied but shared, as by a shallow copy.
@@ -8,11 +11,13 @@ only things that live on. Objects that hold neither modules nor tensors are not 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from reading_services.ipu.device.wrapped import plain_class
 
@@ -42,6 +47,7 @@ class OnDevice:
         self._copies: dict[int, Any] = {}
         self._kept: list[object] = []  # what _copies is keyed by must not die and be replaced by something else
         self._plain: list[tuple[Tensor, Tensor, int]] = []
+        self._buffers: dict[int, tuple[nn.Module, str]] = {}
         with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
             self.module: nn.Module = self._copied(module)
         modules = [each for each in self._copies.values() if isinstance(each, nn.Module)]
@@ -58,7 +64,16 @@ class OnDevice:
                 with torch.no_grad():
                     tensor.detach_().copy_(pristine)
                 self._plain[number] = (tensor, pristine, tensor._version)
-        return self.module(*args, **kwargs)
+        with _Replaced(self.in_place_of):
+            return self.module(*args, **kwargs)
+
+    def in_place_of(self, tensor: Tensor) -> Tensor:
+        """The device's tensor for one of the user's module; any other one is itself."""
+        if id(tensor) in self._buffers:  # forward may put another one there, and each replica has its own
+            module, name = self._buffers[id(tensor)]
+            return module._buffers[name]  # type: ignore[return-value]  # one that was None has no place
+        found: Tensor = self._copies.get(id(tensor), tensor)
+        return found
 
     def plain(self) -> list[Tensor]:
         """The tensors that are plain attributes of modules: they are baked in."""
@@ -92,6 +107,7 @@ class OnDevice:
             if name == "_buffers":
                 buffers = {key: None if each is None else self._buffer(each) for key, each in value.items()}
                 vars(made)[name] = type(value)(buffers)
+                self._buffers |= {id(each): (made, key) for key, each in value.items() if each is not None}
             elif name in _REGISTERED:
                 vars(made)[name] = type(value)((key, self._copied(each)) for key, each in value.items())
             elif "_hooks" in name and isinstance(value, dict):
@@ -110,6 +126,25 @@ class OnDevice:
         self._kept.append(value)
         self._copies[id(value)] = made
         return made
+
+
+class _Replaced(TorchFunctionMode):
+    """Has torch compute with other tensors in place of some."""
+
+    def __init__(self, in_place_of: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self._in_place_of = in_place_of
+
+    def __torch_function__(
+        self, function: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        named = {name: self._replaced(each) for name, each in kwargs.items()} if kwargs else {}
+        return function(*map(self._replaced, args), **named)
+
+    def _replaced(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return self._in_place_of(value)
+        return type(value)(map(self._replaced, value)) if type(value) in (list, tuple) else value
 
 
 def _all_same(left: Any, right: Any) -> bool:

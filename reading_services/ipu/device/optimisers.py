@@ -9,13 +9,20 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD, Adam, AdamW, Optimizer, RMSprop
+from torch.optim import Optimizer
 
+from reading_services.ipu import optim
 from reading_services.ipu.errors import Error
 from reading_services.ipu.messages import logger
-from reading_services.ipu.optim import LAMB
 
-_KINDS: tuple[type[Optimizer], ...] = (SGD, AdamW, Adam, RMSprop, LAMB)
+_KINDS: dict[type[Optimizer], type[Optimizer]] = {
+    torch.optim.SGD: torch.optim.SGD,
+    torch.optim.AdamW: optim.AdamW,  # before Adam, which it inherits from
+    torch.optim.Adam: torch.optim.Adam,
+    torch.optim.RMSprop: optim.RMSprop,
+    optim.LAMB: optim.LAMB,
+}
+"""What a user may give, and what the device has for it."""
 
 
 @dataclass(frozen=True)
@@ -33,20 +40,21 @@ class Snapshot:
     @classmethod
     def of(cls, optimizer: Optimizer) -> Snapshot:
         """Take it now: later changes of ``param_groups``, by schedulers too, are not seen."""
-        kind = next((kind for kind in _KINDS if isinstance(optimizer, kind)), None)
-        if kind is None:
+        given = next((kind for kind in _KINDS if isinstance(optimizer, kind)), None)
+        if given is None:
             names = ", ".join(each.__name__ for each in _KINDS)
             raise Error(f"Unsupported optimizer type {type(optimizer).__name__}: a device has {names}")
-        if inspect.unwrap(type(optimizer).step) is not inspect.unwrap(kind.step):
+        known = [inspect.unwrap(kind.step) for kind in (given, _KINDS[given])]
+        if inspect.unwrap(type(optimizer).step) not in known:
             name = type(optimizer).__name__
-            logger.warning("%s overrides step(), which is never called: the device computes %s", name, kind.__name__)
+            logger.warning("%s overrides step(), which is never called: the device computes %s", name, given.__name__)
         groups = [
             {name: value if name == "params" else deepcopy(value) for name, value in group.items()}
             for group in optimizer.param_groups
         ]
         accum_type = getattr(optimizer, "accum_type", None)
         runs_mean = accum_type == torch.half and not getattr(optimizer, "use_combined_accum", False)
-        return cls(kind, groups, optimizer, accum_type, getattr(optimizer, "max_grad_norm", None), runs_mean)
+        return cls(_KINDS[given], groups, optimizer, accum_type, getattr(optimizer, "max_grad_norm", None), runs_mean)
 
     def on_device(self, parameters: dict[int, nn.Parameter], before: Optimizer | None) -> Optimizer:
         """An optimiser over the device's parameters, which are given by the ids of the host's.

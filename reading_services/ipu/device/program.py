@@ -23,12 +23,12 @@ from reading_services.ipu.custom_types import rebuilt, tensors_of
 from reading_services.ipu.device import processes
 from reading_services.ipu.device.arguments import Arguments
 from reading_services.ipu.device.constants import Constants
-from reading_services.ipu.device.losses import LossPlace, Watching, backward, find_loss, on_device
+from reading_services.ipu.device.losses import LossPlace, Watching, backward, find_loss, on_device, trained_by
 from reading_services.ipu.device.on_device import OnDevice, narrowed
 from reading_services.ipu.device.outputs import Kept, Outputs, refuse_backward
 from reading_services.ipu.device.rows import rows_of
 from reading_services.ipu.errors import Error
-from reading_services.ipu.strategies import Block, entered
+from reading_services.ipu.strategies import Block, entering
 
 
 @dataclass
@@ -107,7 +107,7 @@ class Program:
         return self._structured(outputs.finished())
 
     def silent(self, kept: Kept) -> Any:
-        """The outputs of a step on synthetic data: of the right kind, and zero."""
+        """The outputs of a step that is not computed: of the right kind, and zero."""
         outputs = Outputs(kept, self.like)
         for tensor in outputs.tensors:
             tensor.zero_()
@@ -115,12 +115,10 @@ class Program:
 
     def _trace(self, first: list[Tensor], trains: bool) -> None:
         held = [(buffer, buffer._version, buffer.clone()) for buffer in self._buffers()]
-        entered.blocks = self.blocks = []
         try:
-            with torch.set_grad_enabled(trains):
+            with entering() as self.blocks, torch.set_grad_enabled(trains):
                 self.flops = flops_of(lambda: self._learn(first, trains))
         finally:
-            entered.blocks = None
             self.module.zero_grad()
         now = self._buffers()
         self.changes_buffers = any(b is not a or a._version != v for (a, v, _), b in zip(held, now, strict=True))
@@ -137,7 +135,13 @@ class Program:
         self.like = [each.detach().to("meta") for each in made]
         if trains:
             self._loss = find_loss(this, made)
-            backward(self._loss.find(this, made))
+            loss = self._loss.find(this, made)
+            if any(self.device.in_place_of(each) is not each for each in trained_by(loss)):
+                raise Error(
+                    "forward has reached a weight of the user's model in place of the device's where torch cannot tell "
+                    "(an autograd.Function or a scripted module was given it): reach it by self, in forward and methods"
+                )
+            backward(loss)
 
     def _micro_batch(self, rows: list[Tensor]) -> list[Tensor]:
         """Run ``forward``, and ``backward`` when it trains: the computed outputs."""

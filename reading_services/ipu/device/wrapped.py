@@ -15,9 +15,6 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_iter
 
-from reading_services.ipu.device.losses import isRunningOnIpu
-from reading_services.ipu.errors import Error
-
 PREFIX = "Poptorch"
 _LOOKING = ("forward", "parameters", "named_parameters", "buffers", "named_buffers", "state_dict")
 
@@ -39,11 +36,6 @@ class _Watched:
     def __torch_function__(
         cls, function: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if isRunningOnIpu():
-            raise Error(
-                "forward has reached a weight of the user's model in place of the device's copy, by a function that "
-                "remembers the model, say: reach weights by self, in forward and in methods"
-            )
         with torch._C.DisableTorchFunctionSubclass():
             for each in tree_iter((args, kwargs)):
                 if isinstance(each, _Watched):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, UserDict
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -183,6 +184,24 @@ def test_keys_come_in_the_first_ones_order() -> None:
             [("a", torch.tensor(1)), ("b", torch.tensor(2))],
             [("a", torch.tensor(3)), ("b", torch.tensor(4))],
         ]
+
+
+@pytest.mark.parametrize("kind", [OrderedDict, UserDict])
+def test_mappings_arrive_as_what_they_are(kind: Any) -> None:
+    with accessor([kind(a=torch.tensor(n), b=torch.tensor(-n)) for n in (1, 2)]) as acc:
+        assert [(type(each), dict(each)) for each in acc] == [
+            (kind, {"a": torch.tensor(n), "b": torch.tensor(-n)}) for n in (1, 2)
+        ]
+
+
+def test_later_elements_are_converted_to_the_types_of_the_first(capfd: pytest.CaptureFixture[str]) -> None:
+    exact, lossy = torch.ones(2, dtype=torch.int16), torch.tensor([1.5, 2.5], dtype=torch.float64)
+    first = [torch.zeros(2, dtype=torch.float32), torch.zeros(2, dtype=torch.int64)]
+    with accessor([first, [exact, exact], [lossy, lossy], [lossy, lossy]]) as acc:
+        found = [([each.dtype for each in step], [each.tolist() for each in step]) for step in acc]
+    assert [types for types, _ in found] == [[torch.float32, torch.int64]] * 4
+    assert [numbers for _, numbers in found[1:]] == [[[1, 1]] * 2, [[1.5, 2.5], [1, 2]], [[1.5, 2.5], [1, 2]]]
+    assert capfd.readouterr().err.count("torch.float64 is converted to torch.int64") == 1
 
 
 @pytest.mark.parametrize("strategy", [SharingStrategy.Fork, SharingStrategy.ForkServer])

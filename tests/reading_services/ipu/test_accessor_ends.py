@@ -46,13 +46,13 @@ if __name__ == "__main__":
 
 
 @contextmanager
-def program(tmp_path: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A program in a session of its own, and the number of its accessor's process; all of it is killed in the end."""
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
+def program(tmp_path: Path, *arguments: str, script: str = SCRIPT) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A program in a session of its own, and the number of the process that it names; all are killed in the end."""
+    file = tmp_path / "script.py"
+    file.write_text(script)
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "POPTORCH_LOG_LEVEL": "ERR"}
     begun = subprocess.Popen(
-        [sys.executable, "-W", "ignore", script, *arguments],
+        [sys.executable, "-W", "ignore", file, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -127,6 +127,38 @@ def test_ctrl_c_is_quiet_and_is_the_programs_to_answer(tmp_path: Path, workers: 
         out, err = begun.communicate(timeout=PATIENCE)
         assert (begun.returncode, out, err) == (5, "", "")
         assert gone(pid)
+
+
+SPAWNING = """
+import multiprocessing, os, sys, threading
+import reading_services.ipu as poptorch
+from tests.reading_services.ipu.datasets import Stream
+
+class Slow(Stream):
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        if multiprocessing.current_process().name.startswith("Process-"):
+            print(os.getpid(), flush=True)
+            threading.Event().wait()
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method("spawn")
+    try:
+        poptorch.DataLoader(poptorch.Options(), Slow(40), 2, num_workers=1, mode=poptorch.DataLoaderMode.Async)
+    except KeyboardInterrupt:
+        os._exit(5)
+"""
+
+
+def test_ctrl_c_while_a_worker_of_the_accessor_is_starting(tmp_path: Path) -> None:
+    with program(tmp_path, script=SPAWNING) as (begun, worker):
+        status = Path(f"/proc/{worker}/status").read_text()
+        deaf = [int(mask, 16) >> (signal.SIGINT - 1) & 1 for mask in re.findall(r"Sig(?:Blk|Ign):\s*(\w+)", status)]
+        assert any(deaf)  # it might say what it was importing before it is ended
+        os.killpg(begun.pid, signal.SIGINT)
+        assert begun.communicate(timeout=PATIENCE) == ("", "")
+        assert begun.returncode == 5
+        assert gone(worker)
 
 
 def test_the_child_first_then_the_parent(tmp_path: Path) -> None:

@@ -116,8 +116,7 @@ def test_after_terminate() -> None:
 @pytest.mark.parametrize(
     ("second", "reason"),
     [
-        (torch.ones(1), r"shapes and types of the first, \(4,\) float32; this one has \(1,\) float32"),
-        (torch.ones(4, dtype=torch.float64), "this one has .* float64"),
+        (torch.ones(1), r"shapes of the first, \(4,\); this one has \(1,\)"),
         (torch.ones(4, 1), r"this one has \(4, 1\)"),
         ([torch.ones(4)], "where element was a tensor"),
     ],

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections import namedtuple
+from collections import OrderedDict, UserDict, defaultdict, namedtuple
 from collections.abc import Callable, Iterator
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -128,7 +130,109 @@ def test_keywords_and_defaults() -> None:
     assert poptorch.inferenceModel(Many())(ONE, ONE, more=ONE).item() == 3
 
 
+TWO, THREE = 2 * ONE, 3 * ONE
+
+
+class Optional(nn.Module):
+    """Has defaults of all kinds, tensors among them."""
+
+    def forward(self, x: Tensor, y: Any = None, z: Tensor = TWO, *rest: Tensor, scale: int = 1, w: Any = None) -> Any:
+        return scale * sum([each for each in (x, y, z, *rest, w) if each is not None])
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [((ONE,), {}, 3), ((ONE, None), {}, 3), ((), {"x": THREE, "scale": 1, "w": None}, 5)],
+        [((ONE, TWO), {}, 5), ((THREE,), {"y": ONE}, 6), ((), {"y": ONE, "x": ONE, "z": ONE}, 3)],
+        [((ONE, None, THREE), {}, 4), ((TWO,), {}, 4), ((ONE,), {"z": ONE}, 2), ((ONE, None, ONE), {"scale": 1}, 2)],
+        [((ONE,), {"w": ONE}, 4), ((ONE, None), {"w": THREE, "z": ONE}, 5)],
+        [((ONE, ONE, ONE, ONE), {}, 4), ((ONE, TWO, ONE, TWO), {"scale": 1}, 6)],
+    ],
+)
+def test_optional_arguments_may_be_left_out_or_given_later(calls: list[Any]) -> None:
+    model = poptorch.inferenceModel(Optional())
+    assert [model(*args, **kwargs).item() for args, kwargs, _ in calls] == [expected for *_, expected in calls]
+    with pytest.raises(poptorch.Error, match="mismatch"):
+        model(ONE, ONE, ONE, ONE, ONE, ONE)
+
+
+@pytest.mark.parametrize("case", [{"y": ONE}, {"w": ONE}, {"scale": 2}, {"z": torch.ones(2)}])
+def test_an_optional_argument_that_differs_from_its_default_is_another_call(case: dict[str, Any]) -> None:
+    model = poptorch.inferenceModel(Optional())
+    model(ONE)
+    with pytest.raises(poptorch.Error, match=f"Unexpected arguments: {next(iter(case))}"):
+        model(ONE, **case)
+
+
 Named = namedtuple("Named", "left right")
+
+
+class Batch(dict[str, Tensor]):
+    """A dictionary that needs more than its items, and gives them as attributes."""
+
+    def __init__(self, size: int, **items: Tensor) -> None:
+        super().__init__(**items)
+        self.size = size
+
+    def __getattr__(self, name: str) -> Tensor:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+class Attributes(dict[str, Tensor]):
+    """A dictionary whose items are its attributes."""
+
+    def __init__(self, **items: Tensor) -> None:
+        super().__init__(**items)
+        self.__dict__ = self
+
+
+class Ours(UserDict[str, Tensor]):
+    """A mapping that is no dict."""
+
+
+class Couple(Pair):
+    """Of a registered type by inheritance."""
+
+
+MAPPINGS: dict[str, Callable[..., Any]] = {
+    "ordered": OrderedDict,
+    "default": partial(defaultdict, list),
+    "with more": partial(Batch, 3),
+    "attributes": Attributes,
+    "of one's own": Ours,
+    "frozen": lambda **items: MappingProxyType(items),
+    "registered": lambda left, right: Couple(left, right),
+}
+
+
+@pytest.mark.parametrize("kind", MAPPINGS)
+def test_mappings_and_subclasses_arrive_as_what_they_are(kind: str) -> None:
+    seen: list[Any] = []
+
+    class Difference(nn.Module):
+        def forward(self, x: Any) -> Any:
+            seen.append(x)
+            left, right = (x.left, x.right) if hasattr(x, "left") else (x["left"], x["right"])
+            return left - right
+
+    options = poptorch.Options().deviceIterations(2)
+    model = poptorch.inferenceModel(Difference(), options)
+    rows = torch.arange(2.0)
+    for n in (1, 2):
+        given = MAPPINGS[kind](left=n * rows, right=rows)
+        assert model(given).tolist() == [0, n - 1]
+    assert {type(each) for each in seen} == {Pair if kind == "registered" else type(given)}
+    if kind == "with more":
+        assert all(each.size == 3 for each in seen)
+    out = poptorch.inferenceModel(Anything(), options)(given)
+    assert type(out) is type(seen[0])
+    with pytest.raises(poptorch.Error, match="mismatch for x"):
+        model(MAPPINGS[kind](left=rows, right=rows.long()))
+
 
 CONTAINERS: dict[str, Callable[[Tensor, Tensor], Any]] = {
     "tuple": lambda a, b: (a, b),

@@ -114,6 +114,23 @@ def test_synthetic_data(mode: Mode) -> None:
     assert report.utilisation == 1
 
 
+def test_a_step_that_is_not_computed_takes_its_time_and_changes_nothing() -> None:
+    models = [Linear(), Linear()]
+    computed, timed = (poptorch.trainingModel(each, poptorch.Options().deviceIterations(3)) for each in models)
+    timed.computes = False
+    before = models[1].layer.weight.detach().clone()
+    for training in (computed, timed):
+        out = training(torch.ones(3, 3), torch.ones(3, 2))
+    assert [each.abs().sum().item() for each in out] == [0, 0]
+    assert not timed.copyWeightsToHostIfNeeded()
+    assert torch.equal(models[1].layer.weight, before)
+    assert timed.getPerfCounters() == computed.getPerfCounters()
+    assert timed.report().total("wall") == computed.report().total("wall") > 0
+    timed.computes = True
+    timed(torch.ones(3, 3), torch.ones(3, 2))
+    assert not torch.equal(models[1].layer.weight, before)
+
+
 def test_counters_before_compiling() -> None:
     model = poptorch.inferenceModel(Linear())
     assert model.getPerfCounters() == {kind: [[]] for kind in KINDS}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -56,6 +57,151 @@ ONCE = [6.0, 12.0]
 )
 def test_a_loss_is_found_wherever_it_is_returned(forward: Forward) -> None:
     assert moved(forward) == ONCE
+
+
+class Penalised(nn.Module):
+    """Two layers and batch norm; the loss has a penalty that reaches their weights in some way or other."""
+
+    def __init__(self, make: Callable[[Penalised], Any]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.norm, self.last = nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1)
+        object.__setattr__(self, "penalty", make(self))  # not among the modules, whatever it is
+
+    def forward(self, x: Tensor, target: Tensor) -> Tensor:
+        out = self.last(self.norm(self.first(x)))
+        penalty: Tensor = self.penalty(out)  # type: ignore[operator]  # it can be called
+        return poptorch.identity_loss(F.mse_loss(out, target) + penalty, "none")
+
+    def squares(self, out: Tensor) -> Tensor:
+        return out.mean() * torch.stack([(each**2).sum() for each in self.parameters()]).sum()
+
+
+class Holding(nn.Module):
+    """A module that has others, or weights of others."""
+
+    def __init__(self, model: nn.Module | None = None, weight: Tensor | None = None) -> None:
+        super().__init__()
+        self.model, self.weight = model, weight
+
+    def forward(self, out: Tensor) -> Tensor:
+        if self.weight is not None:
+            shared: Tensor = (out * self.weight.norm()).mean()
+            return shared
+        assert isinstance(self.model, Penalised)
+        return self.model.squares(self.model.norm(self.model.first(out.expand(-1, 2))))
+
+
+class Whole:
+    """An object that knows a model, and is no module."""
+
+    def __init__(self, model: Penalised) -> None:
+        self.known = {"deep": [(model, "text")]}
+
+    def __call__(self, out: Tensor, scale: float = 1.0) -> Tensor:
+        return scale * self.known["deep"][0][0].squares(out)
+
+
+def closing_over(model: Penalised) -> Any:
+    weight = model.first.weight
+
+    def penalty(out: Tensor) -> Tensor:
+        return model.squares(out) + F.linear(model.norm(model.first(out.expand(-1, 2))), weight.T).mean()
+
+    return penalty
+
+
+WAYS: dict[str, Callable[[Penalised], Any]] = {
+    "a closure": closing_over,
+    "a lambda": lambda model: (
+        lambda out: (model.last.weight @ torch.cat([model.first.weight] * 2, dim=1)).mean() * out[0]
+    ),
+    "another module": lambda model: Holding(model),
+    "a partial function": lambda model: partial(Whole(model), scale=0.5),
+    "a bound method": lambda model: model.squares,
+    "a nested container": Whole,
+    "another module, unseen": lambda model: partial(Holding(model)),
+    "a shared weight": lambda model: Holding(weight=model.first.weight),
+    "a shared weight, unseen": lambda model: partial(nn.Sequential(nn.Identity(), Holding(weight=model.last.weight))),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_loss_may_reach_weights_in_any_way(way: str) -> None:
+    device, host = Penalised(WAYS[way]), Penalised(WAYS[way])
+    options = poptorch.Options().deviceIterations(2)
+    options.Training.gradientAccumulation(2)
+    training = poptorch.trainingModel(device, options, torch.optim.SGD(device.parameters(), lr=0.01, momentum=0.9))
+    optimizer = torch.optim.SGD(host.parameters(), lr=0.01, momentum=0.9)
+    for step in range(3):
+        x, target = torch.randn(12, 2), torch.randn(12, 1)
+        training(x, target)
+        for update in range(2):
+            optimizer.zero_grad()
+            for part in range(2):
+                rows = slice(6 * update + 3 * part, 6 * update + 3 * part + 3)
+                (host(x[rows], target[rows]) / 2).sum().backward()
+            optimizer.step()
+        if step != 1:  # whether somebody looks in between does not matter
+            for (name, one), other in zip(device.state_dict().items(), host.state_dict().values(), strict=True):
+                torch.testing.assert_close(one, other, msg=name)
+    assert all(each.grad is None for each in device.parameters())
+    inference = poptorch.inferenceModel(device.eval(), poptorch.Options().deviceIterations(2))
+    expected = [host.eval()(*rows) for rows in zip(x[:4].chunk(2), target[:4].chunk(2), strict=True)]
+    torch.testing.assert_close(inference(x[:4], target[:4]).flatten(), torch.stack(expected).detach().flatten())
+
+
+def test_what_the_host_changes_reaches_no_loss_before_it_is_copied() -> None:
+    class Closing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(2, 1)
+            self.function = lambda x: self.layer(x)
+
+        def forward(self, x: Tensor) -> Tensor:
+            out: Tensor = self.function(x)  # type: ignore[no-untyped-call]  # a lambda
+            return out
+
+    model = Closing()
+    inference = poptorch.inferenceModel(model)
+    before = inference(X)
+    with torch.no_grad():
+        model.layer.weight += 1
+    assert torch.equal(inference(X), before)
+    inference.copyWeightsToDevice()
+    torch.testing.assert_close(inference(X), model(X).detach())
+
+
+def test_a_weight_that_torch_gives_away_unseen_is_an_error() -> None:
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, weight: Tensor) -> Tensor:
+            return 2 * weight
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Tensor) -> Tensor:
+            return 2 * grads[0]
+
+    twice: Any = Twice
+    model = By(lambda out, target: F.mse_loss(out, target) + twice.apply(model.layer.weight).sum())
+    with pytest.raises(poptorch.Error, match=r"forward has reached a weight of the user's model.*autograd\.Function"):
+        poptorch.trainingModel(model)(X, TARGET)
+    assert model.layer.weight.grad is None
+
+
+def test_a_loss_of_another_model_that_trains_too() -> None:
+    judge = By(lambda out, target: F.mse_loss(out, target))
+    training_judge = poptorch.trainingModel(judge, optimizer=torch.optim.SGD(judge.parameters(), lr=1.0))
+    model = By(lambda out, target: F.mse_loss(out, target) + out.mean() * judge.layer.weight.detach().sum())
+    training = poptorch.trainingModel(model, optimizer=torch.optim.SGD(model.parameters(), lr=1.0))
+    training(X, TARGET)
+    assert model.layer.weight.tolist() == [ONCE]
+    training_judge(X, TARGET)
+    training(X, TARGET)
+    assert judge.layer.weight.tolist() == [ONCE]
+    out = 6.0 + 24.0
+    grad = 2 * (out - 3) + sum(ONCE)
+    assert model.layer.weight.tolist() == [[ONCE[0] - grad, ONCE[1] - 2 * grad]]
 
 
 def test_a_loss_need_not_be_returned() -> None:

@@ -111,6 +111,79 @@ def test_stages_and_chips(strategy: Any, ids: list[int | None], expected: tuple[
     assert stages_and_ipus([*blocks, *blocks], strategy) == expected
 
 
+class Started(nn.Module):
+    """Blocks that begin in each way there is; B2 twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = poptorch.BeginBlock(nn.Linear(3, 3), "B2", ipu_id=2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        poptorch.Block.start("B0", ipu_id=0)
+        x = self.second(x + 1)
+        x = self.layer(self.layer(x))
+        with poptorch.Block("B3", ipu_id=3):
+            return x * 2
+
+    @poptorch.BlockFunction("B1", ipu_id=1)
+    def second(self, x: Tensor) -> Tensor:
+        return x * 3
+
+
+class Counted(nn.Module):
+    """Blocks without ids, which are counted."""
+
+    def __init__(self, ids: bool) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+        poptorch.BeginBlock(self.layers[1], ipu_id=1)
+        self.ids = ids
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.ids:
+            poptorch.Block.useAutoId()
+        with poptorch.Block("first"):
+            x = x + 1
+        poptorch.Block.start()
+        x = self.layers(self.layers(x))
+        poptorch.Block.start()
+        return x * 2
+
+
+def stages_of(model: nn.Module, strategy: Any = None) -> tuple[int, int]:
+    options = poptorch.Options().deviceIterations(4)
+    options.setExecutionStrategy(strategy or poptorch.PipelinedExecution())
+    options.autoRoundNumIPUs(True)
+    found = poptorch.inferenceModel(model, options)
+    torch.testing.assert_close(found(X.expand(4, 3)), model(X.expand(4, 3)).detach())
+    assert found._compiled is not None
+    return stages_and_ipus(found._compiled.program.blocks, strategy or poptorch.PipelinedExecution())
+
+
+def test_all_ways_to_begin_a_block() -> None:
+    assert stages_of(Started()) == (4, 4)
+    assert Started.second.__name__ == "second"
+
+
+def test_blocks_without_ids_are_counted_where_that_is_asked_for() -> None:
+    by_number = poptorch.PipelinedExecution(poptorch.Stage("first", "0"), "1", "2")
+    assert stages_of(Counted(ids=True), by_number)[0] == 3
+    assert stages_of(Counted(ids=False), by_number)[0] == 3  # "first", and one for each chip
+    automatic = poptorch.PipelinedExecution(poptorch.AutoStage.AutoIncrement)
+    assert stages_of(Counted(ids=True), automatic)[0] == stages_of(Counted(ids=False), automatic)[0] == 4
+
+
+def test_a_layer_begins_one_block_until_that_is_taken_back() -> None:
+    model = Blocks(wrapped=True)
+    with pytest.raises(poptorch.Error, match="module has already been assigned to a block"):
+        poptorch.BeginBlock(model.layers[1], ipu_id=1)
+    poptorch.removeBlocks(model)
+    assert stages_of(model) == (1, 1)
+    poptorch.BeginBlock(model.layers[1], ipu_id=1)
+    poptorch.BeginBlock(model.layers[2], ipu_id=2)
+    assert stages_of(model) == (2, 2)
+
+
 def test_no_blocks_is_one_stage_on_one_chip() -> None:
     assert stages_and_ipus([], poptorch.PipelinedExecution()) == (1, 1)
 

@@ -196,20 +196,6 @@ def test_a_copy_is_complete() -> None:
         torch.testing.assert_close(one, other, msg=name)
 
 
-def test_a_weight_that_is_reached_past_the_copy_is_an_error() -> None:
-    class Closing(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = nn.Linear(3, 3)
-            self.function = lambda x: self.layer(x)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return poptorch.identity_loss(self.function(x), "sum")  # type: ignore[no-untyped-call]  # a lambda
-
-    with pytest.raises(poptorch.Error, match="forward has reached a weight of the user's model"):
-        poptorch.trainingModel(Closing())(torch.ones(1, 3))
-
-
 def test_modes_of_gradients_outside_do_not_matter() -> None:
     x, target = torch.ones(2, 3), torch.ones(2, 2)
     modes: list[Any] = [torch.no_grad, torch.enable_grad, torch.inference_mode]

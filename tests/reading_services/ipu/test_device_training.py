@@ -1,6 +1,8 @@
 """Training on the device equals the same training written by hand in plain torch."""
 
+import pickle
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from functools import partial
 from itertools import product
 from typing import Any
@@ -230,6 +232,93 @@ def test_lamb_and_clipping() -> None:
     poptorch.trainingModel(clipped, optimizer=limited)(*data(2)[0])
     after = torch.cat([each.detach().flatten() for each in clipped.parameters()])
     assert (after - before).norm().item() == pytest.approx(1e-3, rel=1e-3)
+
+
+def tensorflows_rmsprop(
+    weights: list[Tensor], slots: list[list[Tensor]], lr: float, alpha: float, eps: float, decay: float, momentum: float
+) -> None:
+    """One update as TensorFlow does it; the slots of a weight are rms, mg (if centered) and mom."""
+    for weight, (rms, mg, mom) in zip(weights, slots, strict=True):
+        assert weight.grad is not None
+        g = weight.grad + decay * weight.data
+        rms.copy_(alpha * rms + (1 - alpha) * g**2)
+        denominator = rms + eps
+        if mg is not mom:
+            mg.copy_(alpha * mg + (1 - alpha) * g)
+            denominator = denominator - mg**2
+        mom.copy_(momentum * mom + lr * g / denominator.sqrt())
+        weight.data -= mom
+
+
+@pytest.mark.parametrize("centered", [False, True])
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_rmsprop_as_tensorflow_has_it(centered: bool, momentum: float, caplog: pytest.LogCaptureFixture) -> None:
+    model, host, expected, batching = Linear(), Linear(), Linear(), Batching(micro_batch=2)
+    for other in (host, expected):
+        other.load_state_dict(model.state_dict())
+    settings: Any = {"alpha": 0.9, "eps": 1e-3, "weight_decay": 0.01, "momentum": momentum}
+    make: Any = partial(poptorch.optim.RMSprop, lr=0.05, centered=centered, use_tf_variant=True, **settings)
+    optimizer, by_host = make(model.parameters()), make(host.parameters())
+    training = poptorch.trainingModel(model, options_of(batching), optimizer)
+    slots = []
+    for weight in expected.parameters():
+        mom = torch.zeros_like(weight)
+        slots.append([torch.ones_like(weight), torch.zeros_like(weight) if centered else mom, mom])
+    for number, step in enumerate(data(5)):
+        lr = 0.05 if number < 3 else 0.01
+        if number == 3:
+            optimizer.param_groups[0]["lr"] = by_host.param_groups[0]["lr"] = lr
+            training.setOptimizer(optimizer)
+        training(*step)
+        for each in (host, expected):
+            each.zero_grad()
+            each(*step)[1].backward()
+        by_host.step()
+        tensorflows_rmsprop(list(expected.parameters()), slots, lr, 0.9, 1e-3, 0.01, momentum)
+    equal(model, host)
+    for one, two in zip(host.parameters(), expected.parameters(), strict=True):
+        torch.testing.assert_close(one, two)
+    assert not caplog.text
+
+
+def test_adamw_without_bias_correction() -> None:
+    model, expected, batching = Linear(), Linear(), Batching(micro_batch=2)
+    expected.load_state_dict(model.state_dict())
+    optimizer = poptorch.optim.AdamW(model.parameters(), lr=0.05, weight_decay=0.1, bias_correction=False)
+    training = poptorch.trainingModel(model, options_of(batching), optimizer)
+    means = [(torch.zeros_like(weight), torch.zeros_like(weight)) for weight in expected.parameters()]
+    for step in data(4):
+        training(*step)
+        expected.zero_grad()
+        expected(*step)[1].backward()
+        for weight, (mean, square) in zip(expected.parameters(), means, strict=True):
+            assert weight.grad is not None
+            mean.copy_(0.9 * mean + 0.1 * weight.grad)
+            square.copy_(0.999 * square + 0.001 * weight.grad**2)
+            weight.data -= 0.05 * (0.1 * weight.data + mean / (square.sqrt() + 1e-8))
+    for one, other in zip(model.parameters(), expected.parameters(), strict=True):
+        torch.testing.assert_close(one, other)
+    with pytest.raises(AssertionError, match="amsgrad"):
+        poptorch.optim.AdamW(model.parameters(), amsgrad=True, bias_correction=False)
+
+
+@pytest.mark.parametrize("kind", [poptorch.optim.SGD, poptorch.optim.Adam, poptorch.optim.AdamW,
+                                  poptorch.optim.RMSprop, poptorch.optim.LAMB])  # fmt: skip
+def test_what_an_optimiser_was_given_may_change(kind: Any) -> None:
+    made = kind(Linear().parameters(), 0.1, weight_decay=0.5, loss_scaling=None, max_grad_norm=2.0)
+    assert {poptorch.optim.Optimizer, torch.optim.Optimizer} <= set(kind.__mro__)
+    for optimizer in (made, deepcopy(made), pickle.loads(pickle.dumps(made))):
+        attributes = optimizer.variable_attrs
+        constant = {"lr": False, "weight_decay": False, "loss_scaling": True, "eps": True}
+        assert {name: attributes.isConstant(name) for name in constant} == constant
+        assert (optimizer.loss_scaling, optimizer.max_grad_norm) == (1.0, 2.0)
+    attributes.markAsVariable("loss_scaling")
+    attributes.markAsConstant("lr")
+    assert (attributes.isConstant("loss_scaling"), attributes.isConstant("lr")) == (False, True)
+    for mark in (attributes.markAsVariable, attributes.markAsConstant):
+        with pytest.raises(AssertionError, match=r"Unknown attribute nope, allowed values: \["):
+            mark("nope")
+    assert not made.variable_attrs.isConstant("lr")
 
 
 def test_the_state_of_an_optimiser_comes_along() -> None:

@@ -81,6 +81,30 @@ def test_batches_of_a_sampler_in_a_users_type(mode: DataLoaderMode) -> None:
         registerCustomArgParser(Couple, None)
 
 
+@pytest.mark.parametrize("arguments", [{"batch_sampler": [[0, 1, 2], [3], [], [4, 5]]}, {"batch_size": 2}])
+def test_a_collate_function_decides_about_rows_and_types(arguments: dict[str, Any]) -> None:
+    steps = {}
+    for mode in (DataLoaderMode.Sync, DataLoaderMode.Async):
+        with loader(Numbers(6), mode, collate_fn=padded, **arguments) as one:
+            steps[mode] = list(one)
+    for sync, ahead in zip(*steps.values(), strict=True):
+        assert len(sync["rows"]) == len(ahead["rows"])
+        assert ahead["label"].dtype == torch.int64
+        for key in sync:
+            assert torch.equal(sync[key].to(ahead[key].dtype), ahead[key])
+    assert len({each["label"].dtype for each in steps[DataLoaderMode.Sync]}) == 2
+    assert len({len(each["rows"]) for each in steps[DataLoaderMode.Async]}) > 1
+
+
+def padded(rows: list[torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Rows of at most five numbers, of some only, with labels of whatever type torch makes of a list."""
+    kept = [row for row in rows if row[0] != 4]
+    whole = torch.zeros(len(kept), 5)
+    for row, numbers_of_it in zip(whole, kept, strict=True):
+        row[: len(numbers_of_it)] = numbers_of_it
+    return {"rows": whole, "label": torch.tensor([int(row[0]) if row[0] < 3 else float(row[0]) for row in kept])}
+
+
 def couple_of(rows: list[torch.Tensor]) -> Couple:
     left = torch.stack(rows)[:, 0]
     return Couple(left, -left, "label")

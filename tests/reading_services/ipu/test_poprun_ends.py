@@ -18,7 +18,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 SOON = 30  # seconds; all of it takes a fraction of one on a quiet machine
 MAIN = """
-import sys
+import signal, sys
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the tests may run where one is ignored, under nohup say
+    signal.signal(number, signal.SIG_DFL)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
 from reading_services.ipu.poprun.launcher import main
 sys.exit(main(sys.argv[2:], float(sys.argv[1])))
 """
