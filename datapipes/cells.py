@@ -12,13 +12,15 @@ which take the place of the live ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from datapipes.describe import stage as printed
 from datapipes.elements import pack, unpack
 from datapipes.errors import StateError
+from datapipes.reopening import Places, Reopening
 
 if TYPE_CHECKING:
     from datapipes.on_error import Faults
@@ -35,6 +37,7 @@ class Cell:
     carries: ClassVar[bool] = False
     stage: object = None  # the stage that this is the position of
     faults: Faults | None = None  # the errors that the stage has tolerated, if it may
+    reopening: Reopening | None = None  # the stages that open streams, of the graph that this is a position in
 
     @property
     def label(self) -> str:
@@ -70,14 +73,29 @@ class Cell:
 
     def pack(self, elements: object) -> bytes:
         """Buffered elements as bytes that are safe to load."""
-        return pack(elements, what=f"the elements buffered by {self.label}")
+        places = Places(self.reopening.stages) if self.reopening is not None and not _without_streams.get() else None
+        return pack(elements, what=f"the elements buffered by {self.label}", places=places)
 
     def unpack_list(self, data: object) -> list[Any]:
         """Elements that ``pack`` made of a list."""
-        elements = unpack(data, what=f"the elements buffered by {self.label}")
+        places = None if self.reopening is None else Places(self.reopening.stages)
+        elements = unpack(data, what=f"the elements buffered by {self.label}", places=places)
         if type(elements) is not list:
             raise StateError(f"expected a list of buffered elements, found {type(elements).__name__}")
         return elements
+
+
+_without_streams: ContextVar[bool] = ContextVar("without_streams", default=False)
+
+
+@contextmanager
+def without_streams() -> Iterator[None]:
+    """Take buffers of open streams for unsavable, for who only looks whether there is a cheap position above."""
+    token = _without_streams.set(True)
+    try:
+        yield
+    finally:
+        _without_streams.reset(token)
 
 
 def table_of(cells: Sequence[tuple[int, Cell]]) -> Table:

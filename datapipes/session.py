@@ -21,6 +21,7 @@ from datapipes.cells import Cell, Table, table_of
 from datapipes.errors import GraphError, StateError
 from datapipes.on_error import StepFaults
 from datapipes.opening import Opening
+from datapipes.reopening import Reopening
 from datapipes.seeds import Run
 from datapipes.steps import LONGEST, Groups, Step, loop
 
@@ -80,6 +81,7 @@ class Session:
         from datapipes.pushdown import push_down, readers
 
         self._end = self._whole = structure.unfold(self.description)
+        self.reopening = Reopening(self._whole)
         self._order = structure.walk_by(self._sources, self._end)  # what is above a user's class belongs to it
         self.stages = tuple(f"{structure.place_of(stage)} {type(stage).__name__}" for stage in self._order)
         self._end = gathering(push_down(self._whole, self._order, self.run))
