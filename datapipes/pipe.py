@@ -44,6 +44,7 @@ class Named:
     repr_hook: ClassVar[Hook | None] = None
     _fluent: ClassVar[str | None] = None  # the method that makes this stage, for its repr
     _data: ClassVar[frozenset[str]] = frozenset()  # attributes that hold elements: never searched for parents
+    _identified_by: ClassVar[str | None] = None  # the attribute whose elements positions count (``datapipes.identity``)
     _hub: ClassVar[bool] = False  # whether several consumers share one position of this stage
     _commutes: ClassVar[bool] = False  # whether it is one to one and in order, by means other than a step
     _hands_on: ClassVar[bool] = False  # whether it gives elements that it takes, as they are, and no others

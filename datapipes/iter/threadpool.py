@@ -135,6 +135,7 @@ class _Tasks(Cell):
     """What is ahead, in order, and the threads at work on it."""
 
     carries = True
+    is_quiet = False
 
     def __init__(self, pipe: ThreadPoolMapper[Any]) -> None:
         self.faults = None if pipe.on_error == "raise" else Faults(pipe)

@@ -33,6 +33,7 @@ class IterableWrapper(IterDataPipe[T_co]):
     """
 
     _data: ClassVar[frozenset[str]] = frozenset({"iterable"})
+    _identified_by: ClassVar[str | None] = "iterable"
 
     def __init__(self, iterable: Iterable[T_co], deepcopy: bool = True) -> None:
         if not isinstance(iterable, Iterable) and not hasattr(iterable, "__getitem__"):

@@ -299,3 +299,24 @@ def next_line(file: tuple[str, Any]) -> Any:
     """The rest of a text whose lines are being iterated, which does not know where it is."""
     next(file[1])
     return file
+
+
+class Opened:
+    """A user's function that opens a file by itself."""
+
+    def __call__(self, path: str) -> tuple[str, StreamWrapper]:
+        return path, StreamWrapper(open(path, "rb"), name=path)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: None, lambda: MultiProcessingReadingService(1), lambda: ThreadingReadingService(1)]
+)
+def test_what_cannot_be_saved_is_said_at_the_first_element(make: Service, tmp_path: Path) -> None:
+    paths = shards(tmp_path, 4)
+    opened = IterableWrapper(Countable(*paths)).sharding_filter().map(Opened()).shuffle(buffer_size=2)
+    with DataLoader2(opened.map(read), reading_service=make()) as loader:
+        iterator = iter(loader)
+        with pytest.warns(UserWarning, match=r"buffered by \.shuffle.* an open file that no stage of this graph can"):
+            next(iterator)
+        assert len(list(iterator)) == 3
+        assert len(list(loader)) == 4
