@@ -34,6 +34,13 @@ class Sources:
     def __init__(self, graph: structure.Pipe) -> None:
         self._graph = graph
         self._seen: dict[int, tuple[int | None, list[Any]]] = {}
+        self._sizes: dict[int, int] = {}  # of lists, which may grow, when they were opened
+        self._found: list[structure.Pipe] | None = None
+
+    def begin(self) -> None:
+        """The sources are opened: what is appended to a list from here on is no part of it."""
+        given = ((structure.place_of(stage), _given_to(stage)) for stage in self._stages())
+        self._sizes = {place: len(data) for place, data in given if type(data) is list}
 
     def now(self) -> dict[int, list[Any]]:
         """By place: how many elements there are, and the digests of the blocks they are in; as plain data."""
@@ -56,20 +63,30 @@ class Sources:
             )
 
     def _stages(self) -> list[structure.Pipe]:
-        return [
-            stage
-            for stage in structure.walk(self._graph)
-            if getattr(type(stage), "_identified_by", None) is not None and "_place" in vars(stage)
-        ]
+        if self._found is None:
+            self._found = [
+                stage
+                for stage in structure.walk(self._graph)
+                if getattr(type(stage), "_identified_by", None) is not None and "_place" in vars(stage)
+            ]
+        return self._found
 
     def _identity(self, stage: structure.Pipe) -> list[Any]:
-        data = vars(stage)[stage._identified_by]
+        data = _given_to(stage)
+        size = self._sizes.get(structure.place_of(stage))
+        if size is not None and size < len(data):
+            data = data[:size]
         length = _length(data)
         seen = self._seen.get(structure.place_of(stage))
         if seen is None or seen[0] != length:
             digests = _digests(data, vars(stage).get("deepcopy", True))
             seen = self._seen[structure.place_of(stage)] = length, [length, digests]
         return seen[1]
+
+
+def _given_to(stage: structure.Pipe) -> Any:
+    """The elements that a stage was given."""
+    return vars(stage)[stage._identified_by]
 
 
 def _length(data: Any) -> int | None:

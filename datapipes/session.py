@@ -96,6 +96,7 @@ class Session:
         self._has_hubs = any(structure.is_hub(stage) for stage in structure.walk(self._end))
 
     def _open_all(self) -> None:
+        self.sources.begin()
         self.opened = {}
         self._depth: dict[int, int] = {}
         self._first: dict[int, int] = {}  # where in the order that which is above a stage begins

@@ -123,6 +123,7 @@ class DataLoader2(Generic[T_co]):
                 )
             self._foreign = iter(pipe)
             pipe = IterableWrapper(self._foreign, deepcopy=False)
+        self._sources.begin()
         session = Session(pipe, run) if cells is None else _restored(pipe, run, cells)
         session.tells, self._told = not self._told, True
         return session

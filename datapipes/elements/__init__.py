@@ -8,8 +8,8 @@ classes that the program allowed (``classes``).
 What this file keeps true: what ``pack`` accepts, ``unpack`` gives back equal, in any process that allows the same
 classes, and what was one object is one again, numbers aside; what cannot come back is refused by ``pack``, which says
 what and where it is. ``unpack`` gives a value or raises ``UnsafeState``, whatever it is given. Three things are left
-behind on purpose: a tensor's ``requires_grad``, the memory layout of arrays, and which arrays were views of the same
-memory.
+behind on purpose: what a tensor was computed from (that it requires a gradient is kept), the memory layout of arrays,
+and which arrays were views of the same memory.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class _Packer(pickle.Pickler):
             return NotImplemented
         self.met[0] = obj
         cls = type(obj)
-        if (kind := element_kinds.kind_of(cls)) is not None:
+        if (kind := element_kinds.kind_of_element(obj)) is not None:
             parts = element_kinds.KINDS[kind].parts(obj)
             self.lent.update((id(part), part) for part in parts if type(part) is pickle.PickleBuffer)
             items = iter(obj) if cls is deque or cls is DataChunk else None

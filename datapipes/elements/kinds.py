@@ -64,6 +64,16 @@ def kind_of(cls: type) -> str | None:
     return _BY_TYPE.get(cls)
 
 
+def kind_of_element(element: Any) -> str | None:
+    """The kind that this element is of, which for a tensor takes more than its type to tell.
+
+    >>> kind_of_element(torch.ones(1, requires_grad=True))
+    'Tensor with gradient'
+    """
+    kind = kind_of(type(element))
+    return "Tensor with gradient" if kind == "Tensor" and element.requires_grad else kind
+
+
 def make(kind: str, parts: Parts) -> Any:
     """An element of this kind, made of its parts.
 
@@ -156,6 +166,7 @@ KINDS: Final[dict[str, Kind]] = {
         (_STR,), lambda dtype: (str(dtype).removeprefix("torch."),), lambda name: element_arrays.torch_dtypes()[name]
     ),
     "Tensor": Kind((_STR, _TUPLE, _RAW), element_arrays.tensor_parts, element_arrays.make_tensor),
+    "Tensor with gradient": Kind((_STR, _TUPLE, _RAW), element_arrays.tensor_parts, element_arrays.make_with_gradient),
     "ndarray": Kind((_STR + _TUPLE, _TUPLE, (*_RAW, list)), element_arrays.array_parts, element_arrays.make_array),
     "numpy scalar": Kind((_STR + _TUPLE, _BYTES), element_arrays.scalar_parts, element_arrays.make_scalar),
     "str_": Kind((_STR,), lambda text: (str.__str__(text),), element_arrays.make_str),
