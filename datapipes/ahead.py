@@ -5,9 +5,9 @@ the consumer waits for elements, both inside ``SimpleQueue.get``, so nobody poll
 on in its place, and so is the end.
 
 Where it is: the elements taken but not yet handed on are ahead of the consumer. If looking at the positions above is
-cheap beside making an element, or the elements are open streams, the thread does so after each one and sends the
-positions along; saving then reads those of the last element handed on, and waits for nobody. Otherwise elements are
-quick to make: saving waits for the one under way, and saves those in the buffer.
+cheap beside making an element, or the elements hold streams that cannot be saved, the thread does so after each one and
+sends the positions along; saving then reads those of the last element handed on, and waits for nobody. Otherwise
+elements are quick to make: saving waits for the one under way, and saves those in the buffer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from datapipes.cells import Cell, Table
 from datapipes.errors import GraphError, StateError, UnsavableElement
-from datapipes.streams import StreamWrapper, holds_stream
+from datapipes.streams import StreamWrapper, is_lost
 
 _PATIENCE = 2.0  # seconds to wait for a thread that is stuck in its source when it is told to stop
 _CHEAP = 0.05  # the share of the thread's time that may go into looking at positions
@@ -43,6 +43,7 @@ class Ahead(Cell):
     """The elements that are ahead, and the thread that takes them."""
 
     carries = True
+    is_quiet = False
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -93,7 +94,7 @@ class Ahead(Cell):
                 try:
                     element = next(source, _END)
                     made = perf_counter()
-                    look = looking <= _CHEAP * (making + made - started) or holds_stream(element)
+                    look = looking <= _CHEAP * (making + made - started) or is_lost(element)
                     taken = _Taken(element, None, _positions(mark) if look else None)
                     del element
                 except BaseException as error:  # handed to the consumer, who raises it

@@ -2,22 +2,24 @@
 
 It is the element and what is left of it. A list or tuple is saved as its remaining elements; of any other iterable, the
 element that it was made from and how many were given, so that resuming makes it once more and passes over those. An
-element that holds an open stream cannot be saved: then the positions above are kept as they were before it was taken,
-and resuming takes it anew. Looking at those costs something for each element, so it is done while elements hold
-streams, which is from the first on or never. What knows how to pass over its first elements without making them, and
+element that holds an open stream is being read meanwhile: so the positions above are kept as they were before it was
+taken, and resuming takes it anew; or, where there are none to be had cheaply, the element is saved when it is taken.
+Both cost something for each element, so it is done while elements hold streams, which is from the first on or never.
+What knows how to pass over its first elements without making them, and
 where an error in it comes from, is a ``Parts``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from operator import length_hint
 from types import GeneratorType
 from typing import Any, TypeVar
 
 from datapipes.cells import Cell, Table, count, fields
 from datapipes.counting import Counted
-from datapipes.errors import StateError
+from datapipes.errors import StateError, UnsavableElement
 from datapipes.on_error import Faults
 from datapipes.opening import Above
 from datapipes.pipe import IterDataPipe
@@ -56,6 +58,7 @@ class Held(Cell):
         self._loaded: Any = None  # a loaded position, until something is taken
         self._positions: Above | None = None
         self._above: Callable[[], Table] | None = None  # the positions before the element at hand was taken
+        self._as_taken: bytes | None = None  # the element at hand as it was then, if it holds streams and is saved so
         self._at_start = False
         self._watch = True
 
@@ -72,11 +75,12 @@ class Held(Cell):
         if self.rest is not None or self._pending:
             self._pending, self._loaded = False, None
             yield self._element
-        while self._watch and self._positions is not None:
-            self._above = self._positions.at_start if self._at_start else self._positions.kept()
-            self._at_start, self._loaded = False, None
+        while self._watch:
+            if self._positions is not None:
+                self._above = self._positions.at_start if self._at_start else self._positions.kept()
+                self._at_start, self._loaded = False, None
             for element in source:
-                self._watch = holds_stream(element)
+                self._look_at(element)
                 yield element
                 break
             else:
@@ -85,10 +89,17 @@ class Held(Cell):
         self._above = None
         yield from source
 
+    def _look_at(self, element: Any) -> None:
+        """Save an element with streams as it was taken, if the positions above cannot stand for it."""
+        self._watch, self._as_taken = holds_stream(element), None
+        if self._watch and self._above is None:
+            with suppress(UnsavableElement):  # an error only when somebody saves
+                self._as_taken = self.pack([element])
+
     def hold(self, element: Any, above: Callable[[], Table] | None) -> None:
-        """Have an element at hand; ``above``: the positions before it was taken, if it has streams."""
-        self._element, self._pending, self._loaded = element, True, None
-        self._above, self._watch = above, above is not None
+        """Have an element at hand; ``above``: the positions before it was taken, if they are known."""
+        self._element, self._pending, self._loaded, self._above = element, True, None, above
+        self._look_at(element)
 
     def begin(self, element: Any, becomes: Iterable[Any]) -> None:
         """Take hold of an element and of what it became."""
@@ -150,7 +161,7 @@ class Held(Cell):
         if self._watch and self._element is not None:
             self._let_go(self._element)
         self.tally()
-        self.rest = self._element = self._becomes = self._counted = None
+        self.rest = self._element = self._becomes = self._counted = self._as_taken = None
         self.lost = self._tallied = 0
 
     def save(self) -> dict[str, Any] | None:
@@ -170,7 +181,7 @@ class Held(Cell):
         given = self._behind if self.rest is None else self.given()
         if self._above is not None and self._watch:
             return {"given": given}
-        return {"given": given, "element": self.pack([self._element])}
+        return {"given": given, "element": self.pack([self._element]) if self._as_taken is None else self._as_taken}
 
     def carried(self) -> Table | None:
         is_made_anew = self._pending or (self.rest is not None and self._counted is not None)
@@ -199,6 +210,7 @@ class Held(Cell):
             if len(elements) != 1:
                 raise StateError(f"element: expected one, found {len(elements)}")
             self._element, self._pending = elements[0], True
+            self._as_taken = element if holds_stream(self._element) else None
         else:
             (given,) = fields(saved, "given")
             self._behind = count(given, "given")

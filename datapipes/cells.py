@@ -12,13 +12,15 @@ which take the place of the live ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from datapipes.describe import stage as printed
 from datapipes.elements import pack, unpack
-from datapipes.errors import StateError
+from datapipes.errors import StateError, UnsavableElement
+from datapipes.reopening import Places, Reopening
 
 if TYPE_CHECKING:
     from datapipes.on_error import Faults
@@ -33,8 +35,10 @@ class Cell:
     """The position of one stage."""
 
     carries: ClassVar[bool] = False
+    is_quiet: ClassVar[bool] = True  # whether saving waits for nobody, and calls nothing of a user's
     stage: object = None  # the stage that this is the position of
     faults: Faults | None = None  # the errors that the stage has tolerated, if it may
+    reopening: Reopening | None = None  # the stages that open streams, of the graph that this is a position in
 
     @property
     def label(self) -> str:
@@ -70,14 +74,54 @@ class Cell:
 
     def pack(self, elements: object) -> bytes:
         """Buffered elements as bytes that are safe to load."""
-        return pack(elements, what=f"the elements buffered by {self.label}")
+        places = Places(self.reopening.stages) if self.reopening is not None and not _without_streams.get() else None
+        elements = _some_of(elements) if _only_trying.get() else elements
+        return pack(elements, what=f"the elements buffered by {self.label}", places=places)
 
     def unpack_list(self, data: object) -> list[Any]:
         """Elements that ``pack`` made of a list."""
-        elements = unpack(data, what=f"the elements buffered by {self.label}")
+        places = None if self.reopening is None else Places(self.reopening.stages)
+        elements = unpack(data, what=f"the elements buffered by {self.label}", places=places)
         if type(elements) is not list:
             raise StateError(f"expected a list of buffered elements, found {type(elements).__name__}")
         return elements
+
+
+_without_streams: ContextVar[bool] = ContextVar("without_streams", default=False)
+
+
+@contextmanager
+def without_streams() -> Iterator[None]:
+    """Take buffers of open streams for unsavable, for who only looks whether there is a cheap position above."""
+    token = _without_streams.set(True)
+    try:
+        yield
+    finally:
+        _without_streams.reset(token)
+
+
+_only_trying: ContextVar[bool] = ContextVar("only_trying", default=False)
+
+
+def unsavable(cells: Iterable[Cell]) -> str | None:
+    """Why these positions cannot be saved, as far as a look at a few of the elements that wait tells."""
+    token = _only_trying.set(True)
+    try:
+        for cell in cells:
+            if cell.is_quiet:
+                cell.save()
+    except UnsavableElement as error:
+        return str(error)  # the error itself would keep the elements alive
+    finally:
+        _only_trying.reset(token)
+    return None
+
+
+def _some_of(elements: Any, depth: int = 0) -> Any:
+    """The first two of the elements, and of each list that a stage keeps them in."""
+    if type(elements) is not list or depth > 2:
+        return elements
+    return [_some_of(element, depth + 1) for element in elements[:2]]
 
 
 def table_of(cells: Sequence[tuple[int, Cell]]) -> Table:

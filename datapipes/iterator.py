@@ -23,6 +23,7 @@ from datapipes.torch_worker import session_here
 T = TypeVar("T")
 
 STATE_VERSION = 1
+_FIELDS = ("version", "seed", "epoch", "stages", "cells")
 
 
 class PipeIterator(chain[T]):
@@ -60,14 +61,19 @@ class PipeIterator(chain[T]):
             "seed": session.run.seed,
             "epoch": session.run.epoch,
             "stages": session.stages,
+            "sources": {} if cells is None else session.sources.now(),
             "cells": cells,
         }
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go where another iterator over the same graph was; only before the first element. Loading runs no code."""
+    def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
+        """Go where another iterator over the same graph was; only before the first element. Loading runs no code.
+
+        What was saved above other elements is refused, or taken for what it is with ``strict=False``: a count of these.
+        """
         if self.session.started:
             raise StateError("a position can only be loaded before the first element is taken; make a new iterator")
-        version, seed, epoch, stages, cells = fields(state_dict, "version", "seed", "epoch", "stages", "cells")
+        of_sources = ["sources"] if isinstance(state_dict, dict) and "sources" in state_dict else []  # the newer ones
+        version, seed, epoch, stages, cells, *sources = fields(state_dict, *_FIELDS, *of_sources)
         check(type(version) is int and version == STATE_VERSION, "version", str(STATE_VERSION), version)
         for name, number in (("seed", seed), ("epoch", epoch)):
             check(is_uint64(number), name, "an unsigned 64-bit number", number)
@@ -76,6 +82,8 @@ class PipeIterator(chain[T]):
         here = self.session.stages
         if here != tuple(names(stages)):
             raise StateError(difference(here, names(stages)))
+        if strict and sources:
+            self.session.sources.must_be(sources[0])
         self.session.go_to(replace(self.session.run, seed=seed, epoch=epoch), table(cells))
 
     @property
@@ -141,7 +149,7 @@ def iterate(pipe: IterDataPipe[T]) -> PipeIterator[T]:
     >>> from datapipes.iter import IterableWrapper
     >>> elements = iterate(IterableWrapper(range(5)).batch(2))
     >>> next(elements), sorted(elements.state_dict())
-    ([0, 1], ['cells', 'epoch', 'seed', 'stages', 'version'])
+    ([0, 1], ['cells', 'epoch', 'seed', 'sources', 'stages', 'version'])
     """
     # With the run that the graph is bound to, or the one that this process suggests.
     bound: Run | None = pipe.__dict__.get("_run")

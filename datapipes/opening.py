@@ -8,11 +8,10 @@ before the exception, and goes on from there in all three cases.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from datapipes import structure
-from datapipes.cells import AT_START, Cell, Table, table_of
+from datapipes.cells import AT_START, Cell, Table, table_of, without_streams
 from datapipes.errors import StateError, UnsavableElement
 from datapipes.seeds import Run
 
@@ -57,6 +56,7 @@ class Opening:
         if cell is None:
             cell = make()
             cell.stage = self.pipe
+            cell.reopening = session.reopening
             if session.saved is not None and self.place in session.saved:
                 saved = session.saved[self.place]
                 try:
@@ -117,19 +117,16 @@ class Above:
         """As they are."""
         return table_of(self._all())
 
-    def kept(self) -> Callable[[], Table]:
-        """As they are now, for later; what cannot be saved is an error only when it is asked for."""
+    def kept(self) -> Callable[[], Table] | None:
+        """As they are now, for later; None if something above holds what cannot be saved, or only at some expense."""
         try:
-            table = self.now()
-        except UnsavableElement as error:
-            return partial(_refuse, error)
+            with without_streams():
+                table = self.now()
+        except UnsavableElement:
+            return None
         return lambda: table
 
     def at_start(self) -> Table:
         """As they were when the session was opened."""
         loaded = self._loaded or {}
         return {place: loaded.get(place, AT_START) for place, _ in self._all()}
-
-
-def _refuse(error: UnsavableElement) -> Table:
-    raise error

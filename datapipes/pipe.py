@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast
 
 from torch.utils.data import Dataset, IterableDataset
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from datapipes.on_error import OnError
     from datapipes.opening import Opening
     from datapipes.steps import Step
+    from datapipes.streams import StreamWrapper
 
 T_co = TypeVar("T_co", covariant=True)
 C = TypeVar("C", bound=type)
@@ -43,9 +44,13 @@ class Named:
     repr_hook: ClassVar[Hook | None] = None
     _fluent: ClassVar[str | None] = None  # the method that makes this stage, for its repr
     _data: ClassVar[frozenset[str]] = frozenset()  # attributes that hold elements: never searched for parents
+    _identified_by: ClassVar[str | None] = None  # the attribute whose elements positions count (``datapipes.identity``)
     _hub: ClassVar[bool] = False  # whether several consumers share one position of this stage
     _commutes: ClassVar[bool] = False  # whether it is one to one and in order, by means other than a step
+    _hands_on: ClassVar[bool] = False  # whether it gives elements that it takes, as they are, and no others
     _runs_ahead: ClassVar[bool] = False  # whether it has a thread, which reading by position would do without
+    _stream_key: ClassVar[tuple[type, ...] | None] = None  # if it opens streams: what it needs to open one again
+    _out_of_streams: ClassVar[Literal["", "one of each", "several of each"]] = ""  # which are those of the stage above
 
     if TYPE_CHECKING:
 
@@ -205,6 +210,10 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
         from datapipes.indexed import through
 
         return through(self)
+
+    def _reopening(self, source: StreamWrapper | None) -> Callable[..., StreamWrapper]:
+        """What opens a stream of this stage again, of a ``_stream_key``; ``source`` is the one that it came out of."""
+        raise NotImplementedError(f"{type(self).__name__} has no _reopening")
 
     def _made_of(self, fn: Callable[[Any], T_co], at: Callable[[int], Any], i: int) -> T_co:
         return fn(at(i))  # a method, because errors find their stage by the `self` of a frame

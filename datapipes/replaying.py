@@ -114,6 +114,8 @@ def _is_over(iterator: Iterator[Any]) -> bool:
 class Remembered(Cell):
     """The position of a class that says what it remembers."""
 
+    is_quiet = False
+
     def __init__(self) -> None:
         self._pipe: structure.Pipe = None
         self._loaded: Any = None

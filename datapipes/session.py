@@ -17,12 +17,15 @@ from typing import Any
 
 from datapipes import legacy, structure
 from datapipes.blame import add_note
-from datapipes.cells import Cell, Table, table_of
+from datapipes.cells import Cell, Table, table_of, unsavable
 from datapipes.errors import GraphError, StateError
+from datapipes.identity import Sources
 from datapipes.on_error import StepFaults
 from datapipes.opening import Opening
+from datapipes.reopening import Reopening
 from datapipes.seeds import Run
 from datapipes.steps import LONGEST, Groups, Step, loop
+from datapipes.warned import warn
 
 # A nested stage takes up to three units of Python's recursion limit, and less than a kilobyte of a stack of 8 MiB.
 _DEEPEST = 11_000
@@ -50,6 +53,7 @@ class Session:
         self.cells: dict[int, Cell] = {}
         self.restarts = 0
         self.asked = False  # whether anybody has asked for an element
+        self.tells = False  # whether to warn, at the first element, of a position that cannot be saved
         self.started = False
         self.ended = False
         self.failed = False
@@ -80,6 +84,8 @@ class Session:
         from datapipes.pushdown import push_down, readers
 
         self._end = self._whole = structure.unfold(self.description)
+        self.reopening = Reopening(self._whole)
+        self.sources = Sources(self._whole)
         self._order = structure.walk_by(self._sources, self._end)  # what is above a user's class belongs to it
         self.stages = tuple(f"{structure.place_of(stage)} {type(stage).__name__}" for stage in self._order)
         self._end = gathering(push_down(self._whole, self._order, self.run))
@@ -90,6 +96,7 @@ class Session:
         self._has_hubs = any(structure.is_hub(stage) for stage in structure.walk(self._end))
 
     def _open_all(self) -> None:
+        self.sources.begin()
         self.opened = {}
         self._depth: dict[int, int] = {}
         self._first: dict[int, int] = {}  # where in the order that which is above a stage begins
@@ -213,6 +220,12 @@ class Session:
             return table_of(self._saving)
         return {place: cell.save() for place, cell in self._saving}
 
+    def tell(self) -> None:
+        """Warn if what waits in buffers cannot be saved."""
+        self.tells = False
+        if (problem := unsavable(cell for _, cell in self._saving)) is not None:
+            warn(f"{problem}; until then state_dict() raises this, and nothing can be resumed")
+
     def go_to(self, run: Run, saved: Table | None) -> None:
         """Open at a saved position, or at the end if there is none; what does not fit the graph is an error now."""
         self.run = run
@@ -271,7 +284,12 @@ def segment(session: Session) -> Iterator[Any]:
     session.asked = True
     elements = session.iterator()
     try:
-        for element in elements:  # noqa: UP028 - `yield from` would pass close() on to the stream
+        if session.tells:
+            for element in elements:
+                session.tell()
+                yield element
+                break
+        for element in elements:
             yield element
     except GeneratorExit:
         raise

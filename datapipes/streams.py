@@ -12,13 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
 from contextlib import ExitStack
-from io import IOBase
+from io import BytesIO, IOBase, StringIO
 from itertools import chain, repeat
 from types import TracebackType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 from weakref import WeakKeyDictionary
 
 _DEEPEST = 10
+
+Origin: TypeAlias = "tuple[str, tuple[str | int, ...], Origin | None]"
+"""The stage that opened a stream, what it needs to open it again, and the origin of what it was taken out of."""
 
 
 class StreamWrapper:
@@ -43,6 +46,8 @@ class StreamWrapper:
     parent_stream: StreamWrapper | None = None
     closed: bool = True
     close_on_last_child: bool = False
+    origin: Origin | None = None
+    """Where a stage of a graph has it from, so that a saved position can name it; see ``datapipes.reopening``."""
 
     def __init__(self, file_obj: Any, parent_stream: StreamWrapper | None = None, name: str | None = None) -> None:
         if parent_stream is not None and not isinstance(parent_stream, StreamWrapper):
@@ -198,6 +203,16 @@ def streams_of(element: Any) -> list[Any]:
     if kind is list and element and type(element[0]) is tuple:
         row = [value for inner in element if type(inner) is tuple for value in inner]
     return [value for value in row if isinstance(value, (StreamWrapper, IOBase))]
+
+
+def is_lost(element: Any) -> bool:
+    """Whether an element holds a stream that no saved position could name."""
+    return any(getattr(stream, "origin", None) is None and not in_memory(stream) for stream in streams_of(element))
+
+
+def in_memory(stream: Any) -> bool:
+    """Whether a stream is its own content."""
+    return type(unwrapped(stream)) in (BytesIO, StringIO)
 
 
 def unwrapped(stream: Any) -> Any:

@@ -20,6 +20,7 @@ from datapipes.cells import Table
 from datapipes.checks import length_of
 from datapipes.describe import chain as printed
 from datapipes.errors import BadArgumentType, LengthUnknown
+from datapipes.identity import Sources
 from datapipes.iter import IterableWrapper
 from datapipes.pipe import IterDataPipe, MapDataPipe
 from datapipes.seeds import Run
@@ -64,6 +65,7 @@ class DataLoader2(Generic[T_co]):
         if isinstance(self.reading_service, ReadingServiceInterface):
             self.reading_service.check(self.datapipe)
         self._stages = stages_of(self.datapipe)
+        self._sources = Sources(self.datapipe)
         self._epochs = Epochs()
         self._session: Session | None = None  # the position in the epoch under way, or in the last one
         self._foreign: Any = None  # the iterator of what the service returned in place of a graph
@@ -73,6 +75,7 @@ class DataLoader2(Generic[T_co]):
         self._begun = self._initialized = False  # whether initialize() was called, and whether it returned
         self._unfinished = False  # whether the shutdown came in the middle of an epoch
         self._shut_down = False
+        self._told = False  # whether a session has looked if its position can be saved
 
     # -- iterating -----------------------------------------------------------------------------------------------------
 
@@ -121,7 +124,10 @@ class DataLoader2(Generic[T_co]):
                 )
             self._foreign = iter(pipe)
             pipe = IterableWrapper(self._foreign, deepcopy=False)
-        return Session(pipe, run) if cells is None else _restored(pipe, run, cells)
+        self._sources.begin()
+        session = Session(pipe, run) if cells is None else _restored(pipe, run, cells)
+        session.tells, self._told = not self._told, True
+        return session
 
     def _initialize(self, service: ReadingServiceInterface) -> None:
         self._begun, saved, self._service_state = True, self._service_state, None
@@ -188,10 +194,15 @@ class DataLoader2(Generic[T_co]):
             cells = session.table() if session.asked or self._loaded is None else self._loaded
         if isinstance(service, CheckpointableReadingServiceInterface) and for_service is None:
             for_service = service.checkpoint()
-        return LoaderState(self._epochs, self._stages, cells, for_service).to_dict()
+        sources = {} if cells is None else self._sources.now()
+        return LoaderState(self._epochs, self._stages, cells, for_service, sources).to_dict()
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go where another loader of the same graph was; before the first ``iter``. Loading runs no code."""
+    def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
+        """Go where another loader of the same graph was; before the first ``iter``. Loading runs no code.
+
+        In the middle of an epoch, what the graph was given has to be what it was given then: a list that has changed is
+        refused with what differs. ``strict=False`` goes on with the one that is here.
+        """
         if self.valid_iterator_id is not None or self._shut_down:
             raise RuntimeError(
                 "load_state_dict() comes before the first iter(), and this loader's iterator has already been created, "
@@ -199,6 +210,8 @@ class DataLoader2(Generic[T_co]):
             )
         state = LoaderState.from_dict(state_dict)
         state.must_fit(self._stages, self.reading_service)
+        if strict:
+            self._sources.must_be(state.sources)
         if state.service is not None and self._begun:
             raise RuntimeError("the reading service has taken another state already; make a new DataLoader2")
         self._abandon()
@@ -223,13 +236,14 @@ class DataLoader2(Generic[T_co]):
         *,
         datapipe: IterDataPipe[T_co] | MapDataPipe[T_co],
         datapipe_adapter_fn: AdapterFn | Iterable[AdapterFn] | None = None,
+        strict: bool = True,
     ) -> Self:
         """A new loader that stands where a state says.
 
         The graph is given beside it, because a state is data: torchdata's held a pickled graph, which is code.
         """
         loader = cls(datapipe, datapipe_adapter_fn, reading_service)
-        loader.load_state_dict(state)
+        loader.load_state_dict(state, strict)
         return loader
 
     # -- closing -------------------------------------------------------------------------------------------------------

@@ -152,5 +152,5 @@ def _at_its_start(state: dict[str, Any]) -> dict[str, Any]:
     seed, epoch = state.get("seed"), state.get("epoch")
     check(type(epoch) is int and epoch >= 0, "epoch", "the number of one", epoch)
     if epoch:
-        return {**state, "status": "finished", "epoch": epoch - 1, "pending": None, "cells": {}}
-    return {**state, "status": "new", "seed": None, "pending": seed, "cells": {}}
+        return {**state, "status": "finished", "epoch": epoch - 1, "pending": None, "sources": {}, "cells": {}}
+    return {**state, "status": "new", "seed": None, "pending": seed, "sources": {}, "cells": {}}

@@ -12,6 +12,7 @@ status       "new", "running" or "finished": where the loader was in its epoch
 seed, epoch  of the epoch under way or just finished; no seed before the first
 pending      a seed given for the next epoch, or None
 stages       place and kind of each stage, to tell whether the state belongs to a graph
+sources      what identifies the elements that the graph was given, by place; none unless the epoch is under way
 cells        the position of each stage that has one, by place; none unless the epoch is under way
 service      what a checkpointable reading service adds, or None
 ===========  =======================================================================================
@@ -19,7 +20,7 @@ service      what a checkpointable reading service adds, or None
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from datapipes import structure
@@ -62,6 +63,7 @@ class LoaderState:
     cells: Table | None
     """Positions in the epoch under way; None between two epochs."""
     service: bytes | None
+    sources: dict[int, list[Any]] = field(default_factory=dict)
 
     @property
     def status(self) -> str:
@@ -77,6 +79,7 @@ class LoaderState:
             "epoch": self.epochs.number,
             "pending": self.epochs.pending,
             "stages": self.stages,
+            "sources": self.sources,
             "cells": self.cells or {},
             "service": self.service,
         }
@@ -84,7 +87,7 @@ class LoaderState:
     @classmethod
     def from_dict(cls, state: Any) -> LoaderState:
         """Check what was loaded from somewhere; an error names the field that is wrong."""
-        status, seed, epoch, pending, stages, cells, service = _fields(state)
+        status, seed, epoch, pending, stages, cells, service, sources = _fields(state)
         check(
             type(status) is str and status in ("new", "running", "finished"),
             "status",
@@ -113,8 +116,11 @@ class LoaderState:
         )
         check(status == "running" or not cells, "cells", f"none in a state that is {status}", cells)
         check_plain(cells, "cells")
+        check(type(sources) is dict, "sources", "a dict by place", sources)
+        check_plain(sources, "sources")
         check(service is None or type(service) is bytes, "service", "bytes or None", service)
-        return cls(Epochs(seed, epoch, pending), tuple(stages), cells if status == "running" else None, service)
+        running = status == "running"
+        return cls(Epochs(seed, epoch, pending), tuple(stages), cells if running else None, service, sources)
 
     def must_fit(self, stages: tuple[str, ...], service: ReadingServiceInterface | None) -> None:
         """Refuse a loader of other stages, or one without a service that takes what one has saved."""
@@ -140,12 +146,12 @@ def _fields(state: Any) -> list[Any]:
     if type(version) is not int or version != VERSION:
         raise StateError(f"version: this library reads version {VERSION}, the state has {shown(version)}")
     wrong = [f"{name} is missing" for name in _FIELDS if name not in state]
-    wrong += [f"{shown(name)} is unknown" for name in state if name not in _FIELDS]
+    wrong += [f"{shown(name)} is unknown" for name in state if name not in (*_FIELDS, "sources")]
     if wrong:
         raise StateError(
             f"the fields of the state: {', '.join(wrong[:12])}; load what state_dict() returned, unchanged"
         )
-    return [state[name] for name in _FIELDS[1:]]
+    return [*(state[name] for name in _FIELDS[1:]), state.get("sources", {})]
 
 
 def stages_of(datapipe: structure.Pipe) -> tuple[str, ...]:

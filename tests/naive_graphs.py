@@ -6,7 +6,7 @@ The interpreter works on whole lists and knows nothing of the library (``tests.n
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from datapipes.iter import IterableWrapper
@@ -38,6 +38,10 @@ class Graph:
     def known(self) -> Known:
         raise NotImplementedError
 
+    def changed(self) -> Graph | None:
+        """The same graph above other elements, one of its sources changed; None if nobody could tell them apart."""
+        raise NotImplementedError
+
 
 KINDS: dict[str, Callable[[Elements], Pipe]] = {
     "list": IterableWrapper,
@@ -64,6 +68,11 @@ class Source(Graph):
     def known(self) -> Known:
         return Known.ORDER
 
+    def changed(self) -> Graph | None:
+        if self.kind == "unseekable":
+            return None
+        return replace(self, length=self.length + 1) if self.length % 2 == 0 else replace(self, first=self.first + 1)
+
 
 @dataclass(frozen=True)
 class Stepped(Graph):
@@ -80,6 +89,10 @@ class Stepped(Graph):
 
     def known(self) -> Known:
         return known_behind(self.source.known(), self.steps)
+
+    def changed(self) -> Graph | None:
+        source = self.source.changed()
+        return None if source is None else replace(self, source=source)
 
 
 @dataclass(frozen=True)
@@ -98,6 +111,12 @@ class Joined(Graph):
 
     def known(self) -> Known:
         return JOINS[self.how].knows(min(self.first.known(), self.second.known()))
+
+    def changed(self) -> Graph | None:
+        first, second = self.first.changed(), self.second.changed()
+        if second is not None:
+            return replace(self, second=second)
+        return None if first is None else replace(self, first=first)
 
 
 @dataclass(frozen=True)
@@ -124,6 +143,10 @@ class Split(Graph):
     def known(self) -> Known:
         known = self.source.known() if self.forks else each(self.source.known())
         return JOINS[self.how].knows(min(known_behind(known, self.first), known_behind(known, self.second)))
+
+    def changed(self) -> Graph | None:
+        source = self.source.changed()
+        return None if source is None else replace(self, source=source)
 
 
 def built(pipe: Pipe, steps: Steps) -> Pipe:

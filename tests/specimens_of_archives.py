@@ -87,6 +87,38 @@ def upper(path: str) -> str:
     return path.rpartition(".")[2].upper()
 
 
+def ending(file: tuple[str, Any]) -> int:
+    """Which of two an archive's member goes to, by its path."""
+    return int(file[0] < file[0].rpartition("/")[0] + "/3")
+
+
+def items_of(sample: dict[str, Any]) -> list[tuple[str, Any]]:
+    return list(sample.items())
+
+
+def folder_of(file: tuple[str, Any]) -> str:
+    return file[0].rpartition("/")[0]
+
+
+def begun(file: tuple[str, Any]) -> tuple[bytes, Any]:
+    """The first bytes of a file, and the rest of it, still open."""
+    return file[1].read(3), file[1]
+
+
+def parted(tap: Tap) -> Pipe:
+    a, b = opened(tap, "a.tar", "b.tar").load_from_tar().demux(2, ending)
+    return a.batch(2).concat(b)
+
+
+def below_a_hub(tap: Tap) -> Pipe:
+    a, b = opened(tap, "a.tar", "b.zip").demux(2, is_zip)
+    return b.prefetch(2).load_from_zip().prefetch(2).concat(a.load_from_tar().threadpool_map(length, scheduled_tasks=2))
+
+
+def is_zip(file: tuple[str, Any]) -> int:
+    return int(file[0].endswith(".zip"))
+
+
 def numbered(number: int) -> tuple[str, int]:
     return f"{number // 3}.x{number}", number
 
@@ -216,6 +248,74 @@ ARCHIVES = [
             .webdataset()
             .map(contents)
             .shuffle(buffer_size=2)
+        ),
+    ),
+    shuffled(TAR, "members wait", lambda tap: opened(tap, "a.tar", "c.tar.gz").load_from_tar().shuffle(buffer_size=3)),
+    shuffled(
+        TAR,
+        "members of members wait",
+        lambda tap: opened(tap, "nested.tar").load_from_tar().load_from_tar().shuffle(buffer_size=3),
+    ),
+    shuffled(
+        TAR,
+        "begun members wait",
+        lambda tap: opened(tap, "b.tar", "a.tar").load_from_tar().map(begun).shuffle(buffer_size=2),
+    ),
+    Specimen(TAR, "parted, members wait", parted),
+    Specimen(TAR, "archives wait below a hub", below_a_hub, after_fault="otherwise"),
+    Specimen(
+        TAR,
+        "members wait in groups",
+        lambda tap: opened(tap, "b.tar", "a.tar").load_from_tar().groupby(folder_of, group_size=2, keep_key=True),
+    ),
+    shuffled(
+        TAR,
+        "archives wait, members are read in threads",
+        lambda tap: (
+            opened(tap, "b.tar", "a.tar", "c.tar.gz")
+            .filter(bool)
+            .shuffle(buffer_size=2)
+            .load_from_tar()
+            .shuffle(buffer_size=2)
+            .threadpool_map(length, scheduled_tasks=2)
+        ),
+    ),
+    shuffled(
+        TAR,
+        "archives wait, lines of members",
+        lambda tap: (
+            opened(tap, "b.tar", "a.tar", "c.tar.gz", "none.tar", "b.tar", "c.tar.gz")
+            .filter(bool)
+            .shuffle(buffer_size=3)
+            .load_from_tar()
+            .readlines()
+        ),
+    ),
+    shuffled(ZIP, "members wait", lambda tap: opened(tap, "a.zip", "b.zip").load_from_zip().shuffle(buffer_size=3)),
+    shuffled(RAR, "members wait", lambda tap: opened(tap, "a.rar", "b.rar").load_from_rar().shuffle(buffer_size=3)),
+    shuffled(
+        "iter.decompress",
+        "content waits",
+        lambda tap: opened(tap, *FOUR).decompress().filter(bool).shuffle(buffer_size=2),
+    ),
+    shuffled(
+        WEB,
+        "samples wait",
+        lambda tap: (
+            opened(tap, "shard-0.tar", "shard-1.tar").load_from_tar().webdataset().shuffle(buffer_size=3).map(contents)
+        ),
+    ),
+    shuffled(
+        WEB,
+        "samples wait for others, and are flattened",
+        lambda tap: (
+            opened(tap, "shard-0.tar", "shard-1.tar")
+            .load_from_tar()
+            .webdataset()
+            .shuffle(buffer_size=2)
+            .prefetch(2)
+            .map(contents)
+            .flatmap(items_of)
         ),
     ),
     Specimen("iter.routed_decode", "members", decoding),

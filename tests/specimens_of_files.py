@@ -24,6 +24,10 @@ def lines_of(file: tuple[str, Any]) -> Iterator[str]:
         yield line.rstrip("\n")
 
 
+def first_line(file: tuple[str, Any]) -> tuple[str, Any]:
+    return file[1].readline(), file[1]
+
+
 def name_of(path: str) -> str:
     return path.rpartition("/")[2]
 
@@ -79,8 +83,12 @@ FILES = [
         "shuffled, prefetched",
         lambda tap: tap(paths(*CSV, "latin.txt")).shuffle().open_files("rb").prefetch(2),
     ),
-    # Without a tap: a batch that an exception cuts short holds open files, which no state can hold.
-    Specimen("iter.open_files", "in a batch", lambda tap: paths(*CSV).open_files().batch(3)),
+    Specimen("iter.open_files", "in a batch", lambda tap: tap(paths(*CSV)).open_files().batch(3)),
+    shuffled(
+        "iter.open_files",
+        "text that waits, begun",
+        lambda tap: tap(paths(*CSV)).open_files().map(first_line).filter(bool).shuffle(buffer_size=2),
+    ),
     Specimen(
         "iter.open_files",
         "flattened by a user's generator",

@@ -9,13 +9,14 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from datapipes.errors import GraphError
+from datapipes.errors import GraphError, StateError
 from datapipes.structure import Pipe
 from loader2 import DataLoader2
 from loader2.adapters import Shuffle
@@ -149,6 +150,21 @@ def test_a_graph_is_resumed_exactly_wherever_it_was_saved(graph: Graph, seed: in
         loader, done = loaded(graph.build()), k
         loader.load_state_dict(pickle.loads(state))
     assert taken(iter(loader)) == whole[done:]
+
+
+@EXAMPLES
+@given(GRAPH.filter(lambda graph: graph.changed() is not None), SEEDS, st.data())
+def test_a_position_above_other_elements_is_refused(graph: Graph, seed: int, data: st.DataObject) -> None:
+    loader = loaded(graph.build(), seed)
+    iterator = iter(loader)
+    taken(iterator, data.draw(st.integers(0, 5), label="saved after"))
+    state, changed = loader.state_dict(), graph.changed()
+    assert changed is not None
+    if state["status"] == "running":
+        with pytest.raises(StateError, match="sources: the state was saved above other elements"):
+            loaded(changed.build()).load_state_dict(state)
+        with suppress(StateError):  # it may be beyond the end now
+            loaded(changed.build()).load_state_dict(state, strict=False)
 
 
 @EXAMPLES

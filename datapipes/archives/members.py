@@ -8,16 +8,17 @@ empty one, one with a NUL in it.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from os.path import dirname, join, normpath
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, Literal, NoReturn, cast
 
 from datapipes.archives.ranges import Shared
-from datapipes.errors import BadArgumentType, Loader2Error, UnsafeMember
+from datapipes.errors import BadArgumentType, Loader2Error, StateError, UnsafeMember
 from datapipes.flattening import Flattening
 from datapipes.pipe import IterDataPipe
-from datapipes.streams import StreamWrapper, streams_of, unwrapped
+from datapipes.reopening import origin_of
+from datapipes.streams import Origin, StreamWrapper, can_seek, streams_of, unwrapped
 from datapipes.warned import warn
 
 _REMEDY = "on_error='skip' passes over it"
@@ -27,7 +28,24 @@ class ArchiveStage(Flattening[tuple[str, StreamWrapper]]):
     """A stage that takes ``(path, stream)`` apart; a stream closes with the last of those that came out of it."""
 
     datapipe: IterDataPipe[tuple[str, Any]]
+    _out_of_streams: ClassVar[Literal["", "one of each", "several of each"]] = "several of each"
     _kind: ClassVar[str]
+
+    def _inner(self, element: Any) -> Members:
+        path, archive = opened(element, str(self._fluent))
+        try:
+            return self._members(path, archive)
+        except Exception as error:
+            warn_of(self._kind, error, self)
+            raise
+
+    def _members(self, path: str, archive: StreamWrapper) -> Members:
+        """The members of an archive that nobody has begun to read."""
+        raise NotImplementedError(f"{type(self).__name__} has no _members")
+
+    def _reopening(self, source: StreamWrapper | None) -> Callable[..., StreamWrapper]:
+        archive = cast("StreamWrapper", source)
+        return self._members(archive.name or "", archive).again
 
     def _let_go(self, element: Any) -> None:
         for stream in streams_of(element):
@@ -49,6 +67,21 @@ def opened(element: Any, method: str) -> tuple[str, StreamWrapper]:
     if isinstance(unwrapped(stream), io.TextIOBase):
         raise BadArgumentType(f"{method}() needs bytes, and {path!r} is open as text: use open_files(mode='b')")
     return path, stream if isinstance(stream, StreamWrapper) else StreamWrapper(stream, name=path)
+
+
+def origin_from_start(stream: StreamWrapper) -> Origin | None:
+    """The origin of a stream that nobody has read from yet; what comes out of any other cannot be opened again."""
+    file = unwrapped(stream)
+    begun = isinstance(file, io.IOBase) and can_seek(file) and file.tell() != 0
+    return None if begun else stream.origin
+
+
+def the_one(entries: Iterable[Any], is_it: Callable[[Any], bool]) -> Any:
+    """The entry of a directory that a saved position names."""
+    entry = next(filter(is_it, entries), None)
+    if entry is None or entry.is_dir():
+        raise StateError("the archive has no such member any more")
+    return entry
 
 
 def placed(archive: str, name: str) -> str:
@@ -97,13 +130,20 @@ class Members(Iterator[tuple[str, StreamWrapper]]):
     """
 
     def __init__(
-        self, pipe: ArchiveStage, path: str, archive: StreamWrapper, entries: Iterator[Any], shared: Shared
+        self,
+        pipe: ArchiveStage,
+        path: str,
+        archive: StreamWrapper,
+        entries: Iterator[Any],
+        shared: Shared,
+        origin: Origin | None,
     ) -> None:
         self.pipe = pipe
         self.path = path
         self.archive = archive
         self.entries = entries
         self.shared = shared
+        self.origin = origin if shared.seeks else None
 
     def member(self, entry: Any) -> tuple[str, Any] | None:
         """The path and the stream of one entry; None if nothing is given for it, as for a folder."""
@@ -112,12 +152,27 @@ class Members(Iterator[tuple[str, StreamWrapper]]):
     def ended(self) -> None:
         """Called after the last member; nothing by default."""
 
+    def key(self, entry: Any) -> tuple[int | str, ...]:
+        """What tells an entry from the others, beside its path."""
+        raise NotImplementedError(f"{type(self).__name__} has no key")
+
+    def content(self, path: str, *key: Any) -> Any:
+        """The data of an entry, told by its path and its key."""
+        raise NotImplementedError(f"{type(self).__name__} has no content")
+
+    def again(self, path: str, *key: Any) -> StreamWrapper:
+        """The stream of an entry that was given before."""
+        return StreamWrapper(self.content(path, *key), self.archive, path)
+
     def __next__(self) -> tuple[str, StreamWrapper]:
         try:
             for entry in self.entries:
                 if (member := self.member(entry)) is not None:
                     path, file = member
-                    return path, StreamWrapper(file, self.archive, path)
+                    stream = StreamWrapper(file, self.archive, path)
+                    if self.origin is not None:
+                        stream.origin = origin_of(self.pipe, path, *self.key(entry), source=self.origin)
+                    return path, stream
         except Exception as error:
             warn_of(self.pipe._kind, error, self.pipe)
             raise

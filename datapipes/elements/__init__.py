@@ -8,8 +8,8 @@ classes that the program allowed (``classes``).
 What this file keeps true: what ``pack`` accepts, ``unpack`` gives back equal, in any process that allows the same
 classes, and what was one object is one again, numbers aside; what cannot come back is refused by ``pack``, which says
 what and where it is. ``unpack`` gives a value or raises ``UnsafeState``, whatever it is given. Three things are left
-behind on purpose: a tensor's ``requires_grad``, the memory layout of arrays, and which arrays were views of the same
-memory.
+behind on purpose: what a tensor was computed from (that it requires a gradient is kept), the memory layout of arrays,
+and which arrays were views of the same memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ import datapipes.elements.kinds as element_kinds
 from datapipes.chunk import DataChunk
 from datapipes.elements.classes import NotAllowed, allow, allowed
 from datapipes.elements.reader import MOST_DEPTH, Reader
-from datapipes.errors import UnsafeState, UnsavableElement
+from datapipes.elements.streams import Places, stream_parts
+from datapipes.errors import StateError, UnsafeState, UnsavableElement
+from datapipes.streams import StreamWrapper
 
 __all__ = ["UnsafeState", "UnsavableElement", "allow", "allowed", "pack", "unpack"]
 
@@ -36,8 +38,8 @@ _LEAVES: Final = frozenset((str, bytes, int, float, bool, type(None)))
 _TOO_DEEP: Final = "elements are nested too deep to be saved, or arrays contain themselves: flatten them"
 
 
-def pack(elements: object, *, what: str) -> bytes:
-    """The elements as bytes; `what` names the field in errors.
+def pack(elements: object, *, what: str, places: Places | None = None) -> bytes:
+    """The elements as bytes; `what` names the field in errors, and open streams are saved if `places` knows them.
 
     >>> data = pack(["a", {"b": (1, 2.5)}], what="buffer of stage 3: .shuffle()")
     >>> unpack(data, what="buffer of stage 3: .shuffle()")
@@ -48,7 +50,7 @@ def pack(elements: object, *, what: str) -> bytes:
     if (sys.version_info >= (3, 14) or sys.getrecursionlimit() > MOST_DEPTH) and _is_too_deep(elements):
         raise UnsavableElement(f"{what}: {_TOO_DEEP}")
     file = io.BytesIO()
-    packer = _Packer(file)
+    packer = _Packer(file, places)
     try:
         packer.dump(elements)
     except MemoryError:
@@ -63,8 +65,8 @@ def pack(elements: object, *, what: str) -> bytes:
     return file.getvalue()
 
 
-def unpack(data: object, *, what: str) -> object:
-    """The elements that ``pack`` made these bytes of; no other bytes do any harm.
+def unpack(data: object, *, what: str, places: Places | None = None) -> object:
+    """The elements that ``pack`` made these bytes of; no other bytes do any harm. `places` opens streams again.
 
     >>> unpack(b"cos\\nsystem\\n(S'ls'\\ntR.", what="buffer of stage 3: .shuffle()")
     Traceback (most recent call last):
@@ -72,12 +74,16 @@ def unpack(data: object, *, what: str) -> object:
     """
     if type(data) is not bytes:
         raise UnsafeState(f"{what}: expected the bytes of packed elements, found {type(data).__name__}")
-    reader = Reader(data)
+    reader = Reader(data, places)
     try:
         return reader.read()
-    except NotAllowed as error:
-        raise UnsafeState(f"{what}: {error}") from error
-    except Exception as error:
+    except BaseException as error:
+        if places is not None:
+            places.close()
+        if isinstance(error, NotAllowed | StateError):
+            raise (UnsafeState if isinstance(error, NotAllowed) else StateError)(f"{what}: {error}") from error
+        if not isinstance(error, Exception):
+            raise
         raise UnsafeState(
             f"{what}: damaged, or not written by this library (at byte {reader.at} of {len(data)}: {_reason(error)}). "
             "Load another state, or start the epoch anew"
@@ -97,7 +103,8 @@ def rebuild(*parts: object) -> object:
 class _Packer(pickle.Pickler):
     """Pickles plain values as ever, and reduces anything else to a call of ``rebuild``."""
 
-    def __init__(self, file: io.BytesIO) -> None:
+    def __init__(self, file: io.BytesIO, places: Places | None) -> None:
+        self._places = places
         self.met: list[Any] = [None]  # the element that was asked about last, which is what an error is about
         self.lent: dict[int, pickle.PickleBuffer] = {}  # buffers that are parts of elements, not elements themselves
         met, lent = self.met, self.lent  # not self: a cycle would keep the elements alive until the next collection
@@ -116,12 +123,14 @@ class _Packer(pickle.Pickler):
             return NotImplemented
         self.met[0] = obj
         cls = type(obj)
-        if (kind := element_kinds.kind_of(cls)) is not None:
+        if (kind := element_kinds.kind_of_element(obj)) is not None:
             parts = element_kinds.KINDS[kind].parts(obj)
             self.lent.update((id(part), part) for part in parts if type(part) is pickle.PickleBuffer)
             items = iter(obj) if cls is deque or cls is DataChunk else None
             pairs = iter(obj.items()) if isinstance(obj, dict) else None
             return rebuild, (kind, *parts), None, items, pairs
+        if cls is StreamWrapper:
+            return rebuild, stream_parts(obj, self._places)
         parts, state = element_classes.parts_of(obj)
         return rebuild, parts, state
 

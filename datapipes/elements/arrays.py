@@ -79,6 +79,11 @@ def make_tensor(name: str, shape: Parts, raw: bytes | bytearray) -> torch.Tensor
     return torch.frombuffer(_writable(raw), dtype=dtype).reshape(shape)
 
 
+def make_with_gradient(name: str, shape: Parts, raw: bytes | bytearray) -> torch.Tensor:
+    """A tensor of its parts that requires a gradient; what it was computed from is not known."""
+    return make_tensor(name, shape, raw).requires_grad_()
+
+
 def array_parts(array: Any) -> Parts:
     """A numpy array as its dtype, its shape and its bytes, or the objects that it holds."""
     import numpy as np

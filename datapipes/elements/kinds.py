@@ -13,6 +13,7 @@ from collections.abc import Callable
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
+from io import BytesIO, StringIO
 from operator import attrgetter
 from pathlib import PosixPath, PurePosixPath, PureWindowsPath, WindowsPath
 from re import ASCII, compile
@@ -24,6 +25,7 @@ import torch
 
 import datapipes.elements.arrays as element_arrays
 import datapipes.elements.frames as element_frames
+import datapipes.elements.streams as element_streams
 import datapipes.elements.tables as element_tables
 from datapipes.chunk import DataChunk
 from datapipes.elements.arrays import Parts
@@ -60,6 +62,16 @@ def kind_of(cls: type) -> str | None:
     if cls.__module__ == "pyarrow.lib":
         return cls.__name__ if cls.__name__ in ("RecordBatch", "Table") else None
     return _BY_TYPE.get(cls)
+
+
+def kind_of_element(element: Any) -> str | None:
+    """The kind that this element is of, which for a tensor takes more than its type to tell.
+
+    >>> kind_of_element(torch.ones(1, requires_grad=True))
+    'Tensor with gradient'
+    """
+    kind = kind_of(type(element))
+    return "Tensor with gradient" if kind == "Tensor" and element.requires_grad else kind
 
 
 def make(kind: str, parts: Parts) -> Any:
@@ -154,6 +166,7 @@ KINDS: Final[dict[str, Kind]] = {
         (_STR,), lambda dtype: (str(dtype).removeprefix("torch."),), lambda name: element_arrays.torch_dtypes()[name]
     ),
     "Tensor": Kind((_STR, _TUPLE, _RAW), element_arrays.tensor_parts, element_arrays.make_tensor),
+    "Tensor with gradient": Kind((_STR, _TUPLE, _RAW), element_arrays.tensor_parts, element_arrays.make_with_gradient),
     "ndarray": Kind((_STR + _TUPLE, _TUPLE, (*_RAW, list)), element_arrays.array_parts, element_arrays.make_array),
     "numpy scalar": Kind((_STR + _TUPLE, _BYTES), element_arrays.scalar_parts, element_arrays.make_scalar),
     "str_": Kind((_STR,), lambda text: (str.__str__(text),), element_arrays.make_str),
@@ -162,10 +175,14 @@ KINDS: Final[dict[str, Kind]] = {
     "RecordBatch": Kind((_BYTES,), element_tables.table_parts, element_tables.make_batch),
     "Table": Kind((_BYTES,), element_tables.table_parts, element_tables.make_table),
     "bytes_": Kind((_BYTES,), lambda text: (bytes(text),), element_arrays.make_bytes),
+    "BytesIO": Kind((_BYTES, _INT), element_streams.file_parts, element_streams.make_bytes_file),
+    "StringIO": Kind((_STR, _INT), element_streams.file_parts, element_streams.make_text_file),
+    # How one is taken apart depends on the graph that it belongs to: see element_streams.stream_parts.
+    "StreamWrapper": Kind((_NONE + _STR, (type(None), BytesIO, StringIO)), lambda _: (), element_streams.make_wrapper),
 }
 _TYPES: tuple[type, ...] = (
     *(complex, range, slice, date, time, datetime, timedelta, timezone, ZoneInfo, Decimal, Fraction, UUID),
     *(PosixPath, WindowsPath, PurePosixPath, PureWindowsPath),
-    *(deque, OrderedDict, Counter, defaultdict, DataChunk, torch.Size, torch.dtype, torch.Tensor),
+    *(deque, OrderedDict, Counter, defaultdict, DataChunk, torch.Size, torch.dtype, torch.Tensor, BytesIO, StringIO),
 )
 _BY_TYPE: Final = {cls: cls.__name__ for cls in _TYPES}

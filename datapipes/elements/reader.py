@@ -2,8 +2,9 @@
 
 What this file keeps true, whatever the bytes are:
 
-- There is one name to call. It stands for the tables of ``element_kinds`` and ``element_classes``; every other name,
-  and every step that could look up, call or change anything else, is refused.
+- There is one name to call. It stands for the tables of ``element_kinds`` and ``element_classes``, and for the streams
+  that ``places`` opens again; every other name, and every step that could look up, call or change anything else, is
+  refused.
 - A container is filled only where it was made and while it is being made: what is in another one stays as it is.
 - Time and memory are in proportion to the bytes. No length is believed beyond the bytes that are there, the memo has no
   holes, and what sharing could multiply is paid from an account.
@@ -27,6 +28,7 @@ import datapipes.elements.classes as element_classes
 import datapipes.elements.kinds as element_kinds
 from datapipes.chunk import DataChunk
 from datapipes.elements.account import Account
+from datapipes.elements.streams import OPENED, Places
 
 NAME: Final = ("datapipes.elements", "rebuild")
 MOST_DEPTH: Final = 10_000  # CPython's pickler gives up at this depth or before, unless its limits were raised
@@ -44,8 +46,9 @@ class Reader:
     [1, (2, 3)]
     """
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, places: Places | None = None) -> None:
         self.at = 0
+        self._places = places
         self._data = data
         self._account = Account(len(data))
         self._stack: list[Any] = []
@@ -189,12 +192,19 @@ class Reader:
             element = element_classes.make(*parts)
             if kind == "object":
                 self._blank[id(element)] = element
+        elif kind == OPENED:
+            element = self._opened(content)
         else:
             self._account.pay_for_copies(parts[1:])
             element = element_kinds.make(kind, parts[1:])
             chained = chained or (kind == "ndarray" and type(content[-1]) is list)
         self._push_fillable(element)
         self._hold(parts[1:], depth, chained)
+
+    def _opened(self, content: list[Any]) -> Any:
+        if self._places is None or len(content) != 3:
+            raise element_classes.NotAllowed("holds open files, which only the graph that opened them can open again")
+        return self._places.open(*content)
 
     def _build(self, states: list[Any], depth: float) -> None:
         """Put the attributes of an object in place."""

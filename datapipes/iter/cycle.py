@@ -30,6 +30,7 @@ class Cycler(IterDataPipe[T_co]):
     """
 
     _fluent: ClassVar[str | None] = "cycle"
+    _hands_on: ClassVar[bool] = True
 
     def __init__(self, source_datapipe: IterDataPipe[T_co], count: int | None = None) -> None:
         self.source_datapipe = source_datapipe

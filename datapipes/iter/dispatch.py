@@ -31,6 +31,7 @@ class ShardingRoundRobinDispatcher(IterDataPipe[T_co]):
 
     _fluent: ClassVar[str | None] = "sharding_round_robin_dispatch"
     _commutes: ClassVar[bool] = True
+    _hands_on: ClassVar[bool] = True
 
     def __init__(
         self,

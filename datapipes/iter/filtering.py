@@ -25,6 +25,7 @@ class Filter(IterDataPipe[T_co]):
     """
 
     _fluent: ClassVar[str | None] = "filter"
+    _hands_on: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -27,6 +27,7 @@ class MapToIterConverter(IterDataPipe[T_co]):
 
     _fluent: ClassVar[str | None] = "to_iter_datapipe"
     _data: ClassVar[frozenset[str]] = frozenset({"indices"})
+    _identified_by: ClassVar[str | None] = "indices"
 
     def __init__(self, datapipe: MapDataPipe[T_co], indices: Iterable[Any] | None = None) -> None:
         if not isinstance(datapipe, MapDataPipe | TorchMapDataPipe):

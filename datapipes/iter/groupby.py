@@ -21,7 +21,7 @@ from datapipes.chunk import DataChunk
 from datapipes.errors import StateError
 from datapipes.opening import Above, Opening
 from datapipes.pipe import IterDataPipe
-from datapipes.streams import StreamWrapper, holds_stream
+from datapipes.streams import StreamWrapper, is_lost
 
 
 class Grouper(IterDataPipe[Any]):
@@ -138,7 +138,7 @@ class _Groups(Cell):
             self._at_start, self._loaded = False, None
             self._take_again = max(self._take_again - 1, 0)
             for element in source:
-                self._watch = holds_stream(element)
+                self._watch = is_lost(element)
                 self._taken += 1
                 yield element
                 break

@@ -43,6 +43,7 @@ class Hub(IterDataPipe[Any]):
     """The stage that the children of one call share."""
 
     _hub: ClassVar[bool] = True
+    _hands_on: ClassVar[bool] = True
     _shares_room: ClassVar[bool] = False  # whether the bounds are for all that waits, not for each reader
     datapipe: IterDataPipe[Any]
     num_instances: int
@@ -85,6 +86,7 @@ class Child(IterDataPipe[T_co]):
     """One of the streams that come out of a hub."""
 
     _fluent: ClassVar[str | None] = "fork"
+    _hands_on: ClassVar[bool] = True
 
     def __init__(self, main_datapipe: Hub, instance_id: int) -> None:
         self.main_datapipe = main_datapipe

@@ -22,6 +22,7 @@ class LengthSetter(IterDataPipe[T_co]):
 
     _fluent: ClassVar[str | None] = "set_length"
     _commutes: ClassVar[bool] = True
+    _hands_on: ClassVar[bool] = True
 
     def __init__(self, source_datapipe: IterDataPipe[T_co], length: int) -> None:
         self.source_datapipe = source_datapipe

@@ -23,6 +23,7 @@ class Prefetcher(IterDataPipe[T_co]):
 
     _fluent: ClassVar[str | None] = "prefetch"
     _commutes: ClassVar[bool] = True
+    _hands_on: ClassVar[bool] = True
     _runs_ahead: ClassVar[bool] = True
 
     def __init__(self, source_datapipe: IterDataPipe[T_co], buffer_size: int = 10) -> None:

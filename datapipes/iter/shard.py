@@ -33,6 +33,7 @@ class ShardingFilter(IterDataPipe[T_co]):
     """
 
     _fluent: ClassVar[str | None] = "sharding_filter"
+    _hands_on: ClassVar[bool] = True
 
     def __init__(
         self, source_datapipe: IterDataPipe[T_co], sharding_group_filter: SHARDING_PRIORITIES | None = None

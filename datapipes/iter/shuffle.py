@@ -45,6 +45,7 @@ class Shuffler(IterDataPipe[T_co]):
     """
 
     _fluent: ClassVar[str | None] = "shuffle"
+    _hands_on: ClassVar[bool] = True
 
     def __init__(self, datapipe: IterDataPipe[Any], *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:
         self.datapipe: IterDataPipe[T_co] = datapipe if unbatch_level == 0 else UnBatcher(datapipe, unbatch_level)

@@ -200,7 +200,7 @@ class _Lives(Cell):
     def begin(self) -> _Live:
         """Make room for one more."""
         held = Held(self._pipe)
-        held.stage, held.faults = self.stage, self.faults
+        held.stage, held.faults, held.reopening = self.stage, self.faults, self.reopening
         self.all.append(_Live(held))
         return self.all[-1]
 

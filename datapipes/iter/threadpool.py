@@ -28,7 +28,7 @@ from datapipes.indexed import Indexed, indexed
 from datapipes.on_error import SKIP, Faults, OnError, check_policy
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
-from datapipes.streams import holds_stream
+from datapipes.streams import holds_stream, is_lost
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -114,10 +114,18 @@ class ThreadPoolMapper(IterDataPipe[R_co]):
 class _Task:
     """One element: the call, or None if that is still to be made, and the positions after it was taken, if known."""
 
-    __slots__ = ("above", "call", "element", "own")
+    __slots__ = ("above", "as_taken", "call", "element", "own")
 
-    def __init__(self, element: Any, call: Future[Any] | None, above: Table | None, own: bool = True) -> None:
+    def __init__(
+        self,
+        element: Any,
+        call: Future[Any] | None,
+        above: Table | None,
+        own: bool = True,
+        as_taken: bytes | None = None,
+    ) -> None:
         self.element = element
+        self.as_taken = as_taken  # a call reads the streams of its element, so they are saved before it begins
         self.call: Any = call
         self.above = above
         self.own = own  # False: the source has raised in place of an element
@@ -127,6 +135,7 @@ class _Tasks(Cell):
     """What is ahead, in order, and the threads at work on it."""
 
     carries = True
+    is_quiet = False
 
     def __init__(self, pipe: ThreadPoolMapper[Any]) -> None:
         self.faults = None if pipe.on_error == "raise" else Faults(pipe)
@@ -167,7 +176,8 @@ class _Tasks(Cell):
             element = next(source, _END)
             if element is _END:
                 return False
-            task = _Task(element, None, self._positions(element))
+            above = self._positions(element)
+            task = _Task(element, None, above, as_taken=self._as_taken(element) if above is None else None)
         except Exception as error:
             self._tasks.append(_Task(None, _failed(error), self._positions(None), own=False))
             return False
@@ -179,7 +189,7 @@ class _Tasks(Cell):
         """The positions above, or None: nobody may look, it takes too long, or they cannot be saved."""
         started = perf_counter()
         is_cheap = min(self._took) <= _CHEAP or self._looking <= _SHARE * (started - self._began)
-        if self._mark is None or not (is_cheap or holds_stream(element)):
+        if self._mark is None or not (is_cheap or is_lost(element)):
             return None
         try:
             return self._mark()
@@ -189,6 +199,11 @@ class _Tasks(Cell):
             took = perf_counter() - started
             self._looking += took
             self._took = self._took[1], took
+
+    def _as_taken(self, element: Any) -> bytes | None:
+        with suppress(UnsavableElement):
+            return self.pack([element]) if holds_stream(element) else None
+        return None
 
     def first(self) -> Any:
         """The result of the first call, as soon as it is there; or what the call has raised, or ``SKIP``."""
@@ -240,13 +255,13 @@ class _Tasks(Cell):
     def _ahead_as_data(self) -> bytes | None:
         """Results of the calls that have begun, elements of the others, and the texts of what the source has raised."""
         self._call_off()
-        saved = []
+        saved: list[list[Any]] = []
         for task in self._tasks:
             error = None if task.call is None else task.call.exception()
             if not task.own:
                 saved.append(["lost", f"{type(error).__name__}: {error}"])
             elif task.call is None or error is not None:  # a call that failed is made again
-                saved.append(["element", task.element])
+                saved.append(["element", task.element] if task.as_taken is None else ["as taken", task.as_taken])
             else:
                 saved.append(["result", task.call.result()])
         if self._pool is not None:
@@ -266,6 +281,9 @@ class _Tasks(Cell):
             match entry:
                 case ["element", element]:
                     self._tasks.append(_Task(element, None, None))
+                case ["as taken", bytes() as element]:
+                    (taken,) = self.unpack_list(element)
+                    self._tasks.append(_Task(taken, None, None, as_taken=element))
                 case ["result", result]:
                     self._tasks.append(_Task(None, _returned(result), None))
                 case ["lost", str() as text]:

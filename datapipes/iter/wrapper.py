@@ -2,6 +2,9 @@
 
 The elements given are copies by default, so that stages which change them in place leave the user's data as it was.
 Each opening reads the iterable from its start; the position is an index where the iterable is a sequence, else a count.
+A list has as many elements as when it was opened, whether it is read in order, in a shuffled order or in shards: what
+is appended meanwhile belongs to the next opening. (torchdata copied the list, or, with ``deepcopy=False``, ran into
+what was appended.)
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from operator import length_hint
 from typing import Any, ClassVar, TypeVar, cast
 from weakref import WeakSet
@@ -27,13 +31,14 @@ _NEVER_CHANGE = frozenset({int, float, complex, bool, str, bytes, type(None), ra
 
 
 class IterableWrapper(IterDataPipe[T_co]):
-    """The elements of an iterable.
+    """The elements of an iterable; of a list, those that it has when the iteration begins.
 
     >>> list(IterableWrapper(range(3)))
     [0, 1, 2]
     """
 
     _data: ClassVar[frozenset[str]] = frozenset({"iterable"})
+    _identified_by: ClassVar[str | None] = "iterable"
 
     def __init__(self, iterable: Iterable[T_co], deepcopy: bool = True) -> None:
         if not isinstance(iterable, Iterable) and not hasattr(iterable, "__getitem__"):
@@ -93,9 +98,10 @@ class _Index(Cell):
                 raise StateError(f"{self.label}: {self._behind} elements were taken, and there are {len(data)}")
             iterator: Any = iter(data)
             iterator.__setstate__(self._behind)
-            self._sequence, self._iterator, self._elements = data, iterator, iterator
+            self._sequence, self._iterator = data, iterator
+            self._elements = islice(iterator, len(data) - self._behind) if type(data) is list else iterator
             if pipe._copies():
-                self._elements = map(_copied, iterator)
+                self._elements = map(_copied, self._elements)
             return
         self._iterator = iter(_copied(data) if pipe.deepcopy else data)
         if self._iterator is data:

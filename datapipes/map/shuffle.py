@@ -27,6 +27,7 @@ class Shuffler(IterDataPipe[T_co]):
 
     _fluent: ClassVar[str | None] = "shuffle"
     _data: ClassVar[frozenset[str]] = frozenset({"indices"})
+    _identified_by: ClassVar[str | None] = "indices"
 
     def __init__(self, datapipe: MapDataPipe[T_co], *, indices: Iterable[Any] | None = None) -> None:
         self.datapipe = datapipe

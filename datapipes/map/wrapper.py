@@ -28,6 +28,7 @@ class SequenceWrapper(MapDataPipe[T_co]):
     """
 
     _data: ClassVar[frozenset[str]] = frozenset({"sequence"})
+    _identified_by: ClassVar[str | None] = "sequence"
 
     def __init__(self, sequence: Elements[T_co], deepcopy: bool = True) -> None:
         if not hasattr(sequence, "__getitem__"):

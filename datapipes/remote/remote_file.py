@@ -32,6 +32,12 @@ class RemoteFile(io.RawIOBase):
         self._error: Exception | None = None
         self._file = clock.tried(make)
 
+    @property
+    def size(self) -> int:
+        """How many bytes there are, if the server says so; otherwise -1."""
+        size = getattr(self._file, "size", None)
+        return size if type(size) is int else -1
+
     def readable(self) -> bool:
         return True
 
@@ -64,9 +70,8 @@ class RemoteFile(io.RawIOBase):
         return len(data)
 
     def _check_end(self, data: bytes) -> None:
-        size = getattr(self._file, "size", None)
-        if not data and type(size) is int and self._at < size:
-            raise CutShort(f"{self._clock.label}: ended after {self._at} of {size} bytes")
+        if not data and self._at < self.size:
+            raise CutShort(f"{self._clock.label}: ended after {self._at} of {self.size} bytes")
 
     def _recover(self, error: Exception) -> None:
         while True:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -24,6 +25,7 @@ from datapipes.cells import Table
 from datapipes.errors import GraphError, UnsavableElement
 from datapipes.session import Session
 from datapipes.structure import Pipe
+from datapipes.warned import warn
 from reading_services.workers.dispatched import Absent, Mishap, Share
 from reading_services.workers.generators import Generators, opened
 from reading_services.workers.portable import note_unsendable
@@ -271,7 +273,9 @@ class Dispatcher:
         try:
             table = session.table() if self._generators is None else self._generators.beside(session)
             return table, self._dealt
-        except UnsavableElement:
+        except UnsavableElement as error:
+            with suppress(UserWarning):  # where warnings are errors, nobody is there to catch one
+                warn(f"{error}; until then a resume deals out again what was dealt since the position was known")
             return None
         finally:
             self._looking += perf_counter() - started

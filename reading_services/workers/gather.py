@@ -16,6 +16,7 @@ from dataclasses import replace
 from itertools import chain, islice, takewhile
 from operator import length_hint
 from typing import Any, ClassVar, Protocol, TypeVar
+from weakref import WeakSet
 
 from datapipes import structure
 from datapipes.cells import Cell, Table, count, fields, table
@@ -25,11 +26,14 @@ from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from datapipes.seeds import Run
 from datapipes.structure import Pipe
+from datapipes.warned import warn
 from reading_services.workers.dispatched import DEALT
 from reading_services.workers.protocol import Failed, Items, ToConsumer
 from reading_services.workers.worker import EpochStart, Order
 
 T_co = TypeVar("T_co", covariant=True)
+
+_told: WeakSet[Any] = WeakSet()  # the workers of whom it was said that their positions cannot be saved
 
 
 class Makers(Protocol):
@@ -136,6 +140,8 @@ class _Share:
 class Turns(Cell):
     """Whose turn it is, and where each worker is."""
 
+    is_quiet = False
+
     def __init__(self, makers: Makers, errors: Counter[str]) -> None:
         self._makers = makers
         self._errors = errors
@@ -162,7 +168,16 @@ class Turns(Cell):
     def take(self, number: int, frame: Items) -> None:
         """A frame of elements has come."""
         share = self._shares[number]
+        if type(frame.above) is str:
+            self._tell(frame.above)
+            frame = replace(frame, above=None)
         share.frame, share.left = frame, iter(frame.body.unpack())
+
+    def _tell(self, refusal: str) -> None:
+        """Warn that a worker's position cannot be saved."""
+        if self._makers not in _told:
+            _told.add(self._makers)
+            warn(f"{refusal}; until then a resume makes again what this worker has made since its position was known")
 
     def count_errors(self, number: int, errors: dict[str, int] | None) -> None:
         """A worker has said how many errors its stages have tolerated so far."""
@@ -191,7 +206,7 @@ class Turns(Cell):
     def failed(self, number: int, frame: Failed) -> None:
         """A worker could not make the element whose turn it is."""
         share = self._shares[number]
-        if frame.above is None:
+        if frame.above is None or type(frame.above) is str:
             share.since += 1
         else:
             share.above, share.since = frame.above, 0

@@ -247,15 +247,16 @@ class Server:
             raise ProtocolError("elements are asked for, and nothing is open")
         return self._session
 
-    def _position(self, in_any_case: bool = False) -> Table | None:
+    def _position(self, in_any_case: bool = False) -> Table | str | None:
+        """Where the session is, if looking is cheap; or why nobody can save that."""
         session = self._session
         if session is None or not (in_any_case or self._looking <= _CHEAP * self._making):
             return None
         started = perf_counter()
         try:
             return session.table() if self._generators is None else self._generators.beside(session)
-        except UnsavableElement:
-            return None
+        except UnsavableElement as error:
+            return str(error)
         finally:
             self._looking += perf_counter() - started
 

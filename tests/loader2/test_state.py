@@ -92,6 +92,7 @@ def test_the_fields_of_a_state() -> None:
         "epoch": 0,
         "pending": None,
         "stages": ("0 IterableWrapper", "1 Batcher"),
+        "sources": {0: [9, "38833be702c8bf625888e1cf97b5f095de62cde59175d913e5c88f9056065ce29af3c185"]},
         "cells": {0: 2, 1: None},
         "service": None,
     }
@@ -145,7 +146,8 @@ def test_buffered_elements_that_are_no_data_are_named_with_their_stage() -> None
     locks = [("name", threading.Lock()) for _ in range(6)]
     loader = DataLoader2(IterableWrapper(iter(locks), deepcopy=False).shuffle(buffer_size=3))
     iterator = iter(loader)
-    next(iterator)
+    with pytest.warns(UserWarning, match=r"buffered by \.shuffle\(buffer_size=3\).*until then state_dict\(\) raises"):
+        next(iterator)
     with pytest.raises(
         UnsavableElement, match=r"buffered by \.shuffle\(buffer_size=3\): elements\[0\]\[1\], .*_thread"
     ):
@@ -165,7 +167,8 @@ def test_buffered_elements_of_a_users_class_are_saved_once_it_is_allowed() -> No
 
     loader = loader_of(graph)
     iterator = iter(loader)
-    next(iterator)
+    with pytest.warns(UserWarning, match=r"loader2\.state\.allow\(Point\)"):
+        next(iterator)
     with pytest.raises(UnsavableElement, match=r"loader2\.state\.allow\(Point\)"):
         loader.state_dict()
     allow(Point)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, cast
 
 from datapipes.archives.codecs import kind_of
 from datapipes.archives.inflating import inflated
 from datapipes.archives.limits import MAX_RATIO, Limits
-from datapipes.archives.members import opened
+from datapipes.archives.members import opened, origin_from_start
 from datapipes.archives.spool import seekable
 from datapipes.archives.tar_files import LazyTar, plain_tar
 from datapipes.archives.zip_entries import open_zip
@@ -16,8 +17,9 @@ from datapipes.checks import given_length
 from datapipes.errors import BadArgument
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
+from datapipes.reopening import origin_of
 from datapipes.steps import Step
-from datapipes.streams import StreamWrapper, unwrapped
+from datapipes.streams import Origin, StreamWrapper, unwrapped
 
 
 class CompressionType(Enum):
@@ -47,6 +49,8 @@ class Decompressor(IterDataPipe[tuple[str, StreamWrapper]]):
     """
 
     _fluent: ClassVar[str | None] = "decompress"
+    _stream_key: ClassVar[tuple[type, ...] | None] = (str,)
+    _out_of_streams: ClassVar[Literal["", "one of each", "several of each"]] = "one of each"
     types: ClassVar[type[CompressionType]] = CompressionType
 
     def __init__(
@@ -77,9 +81,13 @@ class Decompressor(IterDataPipe[tuple[str, StreamWrapper]]):
                 raise RuntimeError(
                     f"decompress(): the ending of {path!r} tells of no compression that is known; give `file_type`"
                 )
-            return path, _taken_out(stream, _content(unwrapped(stream), kind, path, limits), path)
+            origin = origin_from_start(stream)
+            return path, _taken_out(self, stream, _content(unwrapped(stream), kind, path, limits), path, origin)
 
         return Step("map", decompressed)
+
+    def _reopening(self, source: StreamWrapper | None) -> Callable[..., StreamWrapper]:
+        return _again(self, source)
 
 
 def Extractor(
@@ -127,11 +135,21 @@ def _content(file: Any, kind: str, path: str, limits: Limits) -> Any:
     return inflated(file, kind, path, limits)
 
 
-def _taken_out(stream: StreamWrapper, content: Any, path: str) -> StreamWrapper:
+def _taken_out(
+    pipe: IterDataPipe[Any], stream: StreamWrapper, content: Any, path: str, origin: Origin | None
+) -> StreamWrapper:
     """A stream that came out of another one, which closes after it."""
     taken = StreamWrapper(content, stream, path)
+    if origin is not None:
+        taken.origin = origin_of(pipe, path, source=origin)
     stream.autoclose()
     return taken
+
+
+def _again(pipe: IterDataPipe[Any], source: StreamWrapper | None) -> Callable[[str], StreamWrapper]:
+    """What a step of these makes of a path and a stream, of the path alone."""
+    step: Any = pipe._step()
+    return lambda path: cast("StreamWrapper", step.fn((path, source))[1])
 
 
 class Bz2FileLoader(IterDataPipe[tuple[str, StreamWrapper]]):
@@ -147,6 +165,8 @@ class Bz2FileLoader(IterDataPipe[tuple[str, StreamWrapper]]):
     """
 
     _fluent: ClassVar[str | None] = "load_from_bz2"
+    _stream_key: ClassVar[tuple[type, ...] | None] = (str,)
+    _out_of_streams: ClassVar[Literal["", "one of each", "several of each"]] = "one of each"
     _codec: ClassVar[str] = "bz2"
     _ending: ClassVar[str] = ".bz2"
 
@@ -174,9 +194,14 @@ class Bz2FileLoader(IterDataPipe[tuple[str, StreamWrapper]]):
         def loaded(element: Any) -> tuple[str, StreamWrapper]:
             path, stream = opened(element, str(self._fluent))
             name = path[: -len(self._ending)] if path.lower().endswith(self._ending) else path
-            return name, _taken_out(stream, inflated(unwrapped(stream), self._codec, path, limits), name)
+            origin = origin_from_start(stream)
+            content = inflated(unwrapped(stream), self._codec, path, limits)
+            return name, _taken_out(self, stream, content, name, origin)
 
         return Step("map", loaded)
+
+    def _reopening(self, source: StreamWrapper | None) -> Callable[..., StreamWrapper]:
+        return _again(self, source)
 
     __len__ = given_length
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, cast
 from uuid import uuid4
 
 from datapipes.checks import needs, needs_callable, same_length
-from datapipes.errors import BadArgumentType
+from datapipes.errors import BadArgumentType, StateError
 from datapipes.flattening import Flattening
 from datapipes.iter.files.atomic import replacing
 from datapipes.iter.files.listing import matches, warn_of_no_match
@@ -24,6 +24,7 @@ from datapipes.pipe import IterDataPipe
 from datapipes.remote.filesystems import filesystem_of, is_near
 from datapipes.remote.remote_file import opened_url
 from datapipes.remote.transfer import DEFAULT, Clock, Transfer
+from datapipes.reopening import origin_of
 from datapipes.shortened import hide
 from datapipes.steps import Step
 from datapipes.streams import StreamWrapper
@@ -100,6 +101,7 @@ class FSSpecFileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
     """
 
     _fluent: ClassVar[str | None] = "open_files_by_fsspec"
+    _stream_key: ClassVar[tuple[type, ...] | None] = (str, int)
 
     def __init__(
         self,
@@ -127,9 +129,24 @@ class FSSpecFileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
         options, for_open = self.kwargs, dict(self.kwargs_for_open or {})
 
         def opened(url: str) -> tuple[str, StreamWrapper]:
-            return opened_url(url_of(url, "open_files_by_fsspec"), mode, transfer, options, for_open)
+            shown, stream = opened_url(url_of(url, "open_files_by_fsspec"), mode, transfer, options, for_open)
+            if shown == url:  # a URL with a secret in it is kept out of states
+                stream.origin = origin_of(self, url, _size(stream))
+            return shown, stream
 
         return Step("map", opened)
+
+    def _reopening(self, source: StreamWrapper | None) -> Callable[..., StreamWrapper]:
+        step: Any = self._step()
+
+        def opened(url: str, size: int) -> StreamWrapper:
+            stream: StreamWrapper = step.fn(url)[1]
+            if (found := _size(stream)) != size:
+                stream.close()
+                raise StateError(f"{url}: it has changed since the state was saved, from {size} to {found} bytes")
+            return stream
+
+        return opened
 
     __len__ = same_length
 
@@ -188,6 +205,13 @@ class FSSpecSaver(IterDataPipe[str]):
         return Step("map", saved)
 
     __len__ = same_length
+
+
+def _size(stream: StreamWrapper) -> int:
+    """How many bytes an open file has, if it says so; otherwise -1."""
+    file = getattr(stream.file_obj, "buffer", stream.file_obj)
+    sizes = (getattr(one, "size", None) for one in (file, getattr(file, "raw", None)))
+    return next((size for size in sizes if type(size) is int), -1)
 
 
 def _save(mode: str, content: bytes, left: dict[str, Any], filesystem: Any, path: str) -> None:

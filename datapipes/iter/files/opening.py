@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import stat
+from collections.abc import Callable
 from typing import ClassVar
 
 from datapipes.checks import given_length, needs
-from datapipes.errors import BadArgumentType
+from datapipes.errors import BadArgumentType, StateError
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
+from datapipes.reopening import origin_of
 from datapipes.steps import Step
 from datapipes.streams import StreamWrapper
 
@@ -23,6 +27,7 @@ class FileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
     """
 
     _fluent: ClassVar[str | None] = "open_files"
+    _stream_key: ClassVar[tuple[type, ...] | None] = (str, int)
 
     def __init__(
         self,
@@ -50,8 +55,24 @@ class FileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
         def opened(path: str) -> tuple[str, StreamWrapper]:
             if not isinstance(path, str):
                 raise BadArgumentType(f"open_files() needs paths as str, got {type(path).__name__}: {path!r:.80}")
-            return path, StreamWrapper(open(path, mode, encoding=encoding), name=path)
+            stream = StreamWrapper(open(path, mode, encoding=encoding), name=path)  # noqa: SIM115 - it closes itself
+            found = os.fstat(stream.fileno())
+            if stat.S_ISREG(found.st_mode):
+                stream.origin = origin_of(self, path, found.st_size)
+            return path, stream
 
         return Step("map", opened)
+
+    def _reopening(self, source: StreamWrapper | None) -> Callable[..., StreamWrapper]:
+        step = self._step().fn
+
+        def opened(path: str, size: int) -> StreamWrapper:
+            found = os.stat(path)
+            if not stat.S_ISREG(found.st_mode) or found.st_size != size:
+                raise StateError(f"{path}: it has changed since the state was saved: it is no file of {size} bytes now")
+            stream: StreamWrapper = step(path)[1]
+            return stream
+
+        return opened
 
     __len__ = given_length

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from datapipes.archives.limits import MAX_RATIO, Limits, Meter, meter_of
-from datapipes.archives.members import ArchiveStage, Members, irregular, opened, placed, warn_of
+from datapipes.archives.members import ArchiveStage, Members, irregular, origin_from_start, placed, the_one
 from datapipes.archives.ranges import Shared
 from datapipes.archives.rar_entries import RarData, content, rar_entries
 from datapipes.archives.spool import seekable
@@ -15,7 +14,7 @@ from datapipes.checks import given_length
 from datapipes.needed import needed
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
-from datapipes.streams import StreamWrapper, unwrapped
+from datapipes.streams import Origin, StreamWrapper, unwrapped
 
 
 class RarArchiveLoader(ArchiveStage):
@@ -34,6 +33,7 @@ class RarArchiveLoader(ArchiveStage):
 
     _fluent: ClassVar[str | None] = "load_from_rar"
     _kind: ClassVar[str] = "rarfile"
+    _stream_key: ClassVar[tuple[type, ...] | None] = (str, int)
 
     def __init__(
         self,
@@ -54,19 +54,14 @@ class RarArchiveLoader(ArchiveStage):
         self.max_errors = max_errors
         check_policy(self)
 
-    def _inner(self, element: Any) -> Iterator[tuple[str, StreamWrapper]]:
-        path, archive = opened(element, "load_from_rar")
+    def _members(self, path: str, archive: StreamWrapper) -> Members:
+        origin = origin_from_start(archive)
         file = unwrapped(archive)
         if isinstance(getattr(file, "raw", None), RarData):
             raise ValueError(f"Nested RAR archive is not supported: {path}")
         meter = Meter(Limits(self.max_ratio, self.max_bytes), path, meter_of(file))
-        try:
-            file, shared = seekable(file, path)
-            found = rar_entries(file, shared)
-        except Exception as error:
-            warn_of(self._kind, error, self)
-            raise
-        return _RarMembers(self, path, archive, iter(found), shared, meter)
+        file, shared = seekable(file, path)
+        return _RarMembers(self, path, archive, rar_entries(file, shared), shared, origin, meter)
 
     __len__ = given_length
 
@@ -77,11 +72,13 @@ class _RarMembers(Members):
         pipe: ArchiveStage,
         path: str,
         archive: StreamWrapper,
-        found: Iterator[Any],
+        found: list[Any],
         shared: Shared,
+        origin: Origin | None,
         meter: Meter,
     ) -> None:
-        super().__init__(pipe, path, archive, found, shared)
+        super().__init__(pipe, path, archive, iter(found), shared, origin)
+        self.found = found
         self.meter = meter
 
     def member(self, entry: Any) -> tuple[str, io.BufferedReader] | None:
@@ -91,3 +88,9 @@ class _RarMembers(Members):
             irregular(self.path, entry.filename, "a link or a device")
         path = placed(self.path, entry.filename)
         return path, content(self.shared, entry, path, self.meter)
+
+    def key(self, entry: Any) -> tuple[int]:
+        return (entry.header_offset,)
+
+    def content(self, path: str, offset: int) -> io.BufferedReader:
+        return content(self.shared, the_one(self.found, lambda entry: entry.header_offset == offset), path, self.meter)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from datapipes.archives.limits import MAX_RATIO, Limits
-from datapipes.archives.members import ArchiveStage, Members, irregular, opened, placed, stays_within, warn_of
+from datapipes.archives.members import (
+    ArchiveStage,
+    Members,
+    irregular,
+    origin_from_start,
+    placed,
+    stays_within,
+)
 from datapipes.archives.ranges import Range, Shared
 from datapipes.archives.tar_files import content_of, plain_tar
 from datapipes.archives.tar_headers import SYMBOLIC_LINK, Entry, entries
@@ -47,6 +53,7 @@ class TarArchiveLoader(ArchiveStage):
 
     _fluent: ClassVar[str | None] = "load_from_tar"
     _kind: ClassVar[str] = "tarfile"
+    _stream_key: ClassVar[tuple[type, ...] | None] = (str, int, int)
 
     def __init__(
         self,
@@ -69,14 +76,10 @@ class TarArchiveLoader(ArchiveStage):
         check_policy(self)
         needs(mode in _MODES, self, f"Invalid mode {mode!r}: choose one of {', '.join(_MODES)}")
 
-    def _inner(self, element: Any) -> Iterator[tuple[str, StreamWrapper]]:
-        path, archive = opened(element, "load_from_tar")
-        try:
-            shared = self._shared(path, unwrapped(archive))
-        except Exception as error:
-            warn_of(self._kind, error, self)
-            raise
-        return _TarMembers(self, path, archive, entries(shared), shared)
+    def _members(self, path: str, archive: StreamWrapper) -> Members:
+        origin = origin_from_start(archive)
+        shared = self._shared(path, unwrapped(archive))
+        return _TarMembers(self, path, archive, entries(shared), shared, origin)
 
     def _shared(self, path: str, file: Any) -> Shared:
         mode = _MODES[self.mode]
@@ -101,9 +104,15 @@ class _TarMembers(Members):
                 irregular(self.path, name, f"{kind} to {target!r:.80}" if target else kind)
             self.links += 1
             return None
-        return path, io.BufferedReader(Range(self.shared, start, size, path, CorruptTar))
+        return path, self.content(path, start, size)
 
     def ended(self) -> None:
         links, self.links = self.links, 0
         if links:
             warn(f"load_from_tar(): {self.path}: passed over {links} link(s) to other members of the archive")
+
+    def key(self, entry: Entry) -> tuple[int, int]:
+        return entry.start, entry.size
+
+    def content(self, path: str, start: int, size: int) -> io.BufferedReader:
+        return io.BufferedReader(Range(self.shared, start, size, path, CorruptTar))

@@ -1,7 +1,8 @@
 """webdataset: files whose names begin alike, put together as samples.
 
-What is at hand is the sample being put together, in the cell. It is saved with its content, because its streams cannot
-be: a stream that can be sought is read for that and taken back to its start, and any other was read when it came.
+What is at hand is the sample being put together, in the cell. A stream in it that no stage of the graph can open again
+is saved as its content: one that can be sought is read for that and taken back to where it was, and any other was read
+when it came.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ import io
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from datapipes.cells import Cell, fields
+from datapipes.cells import Cell
 from datapipes.errors import BadArgument, StateError
 from datapipes.iter.files.pairs import pair_of
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
-from datapipes.streams import StreamWrapper, can_seek
+from datapipes.streams import StreamWrapper, can_seek, is_lost
 
 _KEY = "__key__"
 
@@ -79,39 +80,28 @@ class _Sample(Cell):
     def __init__(self) -> None:
         self.sample: dict[str, Any] | None = None
 
-    def save(self) -> dict[str, Any] | None:
+    def save(self) -> bytes | None:
         if self.sample is None:
             return None
-        streams = {key: stream.name for key, stream in self.sample.items() if isinstance(stream, StreamWrapper)}
-        row = [_content(value) if key in streams else value for key, value in self.sample.items()]
-        return {"keys": list(self.sample), "data": self.pack(row), "streams": streams}
+        return self.pack([{key: _in_memory(value) if is_lost(value) else value for key, value in self.sample.items()}])
 
     def load(self, saved: Any) -> None:
         if saved is None:
             return
-        keys, data, streams = fields(saved, "keys", "data", "streams")
-        row = self.unpack_list(data)
-        if type(keys) is not list or len(keys) != len(row) or keys[:1] != [_KEY] or not all(map(_is_text, keys)):
-            raise StateError(f"keys: expected the names of {len(row)} fields, found {keys!r:.80}")
-        if type(streams) is not dict or not set(streams) <= set(keys):
-            raise StateError(f"streams: expected some of the keys, found {streams!r:.80}")
-        self.sample = dict(zip(keys, row, strict=True))
-        for key, name in streams.items():
-            if not isinstance(self.sample[key], bytes) or not (name is None or _is_text(name)):
-                raise StateError(f"streams: {key!r} has no content in bytes")
-            self.sample[key] = StreamWrapper(io.BytesIO(self.sample[key]), name=name)
+        sample: Any = self.unpack_list(saved)[:1]
+        if not sample or type(sample[0]) is not dict or list(sample[0])[:1] != [_KEY]:
+            raise StateError(f"expected a sample with its {_KEY!r} first, found {sample!r:.80}")
+        (self.sample,) = sample
 
     def close(self) -> None:
         StreamWrapper.close_streams(self.sample)
         self.sample = None
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _content(stream: StreamWrapper) -> bytes:
-    """All of a stream, which then stands at its start again."""
-    content: bytes = stream.read()
-    stream.seek(0)
-    return content
+def _in_memory(stream: Any) -> Any:
+    """What is left of a stream, which then stands where it was."""
+    if not isinstance(stream, StreamWrapper):
+        return stream
+    at, left = stream.tell(), stream.read()
+    stream.seek(at)
+    return StreamWrapper(io.BytesIO(left) if isinstance(left, bytes) else io.StringIO(left), name=stream.name)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from datapipes.archives.limits import MAX_RATIO, Limits, Meter, meter_of
-from datapipes.archives.members import ArchiveStage, Members, irregular, opened, placed, warn_of
+from datapipes.archives.members import ArchiveStage, Members, irregular, origin_from_start, placed, the_one
 from datapipes.archives.ranges import Shared
 from datapipes.archives.spool import seekable
 from datapipes.archives.zip_entries import content, kind_of_member, zip_entries
 from datapipes.checks import given_length
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
-from datapipes.streams import StreamWrapper, unwrapped
+from datapipes.streams import Origin, StreamWrapper, unwrapped
 
 
 class ZipArchiveLoader(ArchiveStage):
@@ -39,6 +38,7 @@ class ZipArchiveLoader(ArchiveStage):
 
     _fluent: ClassVar[str | None] = "load_from_zip"
     _kind: ClassVar[str] = "zipfile"
+    _stream_key: ClassVar[tuple[type, ...] | None] = (str, int)
 
     def __init__(
         self,
@@ -58,18 +58,13 @@ class ZipArchiveLoader(ArchiveStage):
         self.max_errors = max_errors
         check_policy(self)
 
-    def _inner(self, element: Any) -> Iterator[tuple[str, StreamWrapper]]:
-        path, archive = opened(element, "load_from_zip")
+    def _members(self, path: str, archive: StreamWrapper) -> Members:
+        origin = origin_from_start(archive)
         file = unwrapped(archive)
         file = file.fp if isinstance(file, zipfile.ZipFile) else file
         meter = Meter(Limits(self.max_ratio, self.max_bytes), path, meter_of(file))
-        try:
-            file, shared = seekable(file, path)
-            found = zip_entries(file, path)
-        except Exception as error:
-            warn_of(self._kind, error, self)
-            raise
-        return _ZipMembers(self, path, archive, iter(found), shared, meter)
+        file, shared = seekable(file, path)
+        return _ZipMembers(self, path, archive, zip_entries(file, path), shared, origin, meter)
 
     __len__ = given_length
 
@@ -80,11 +75,13 @@ class _ZipMembers(Members):
         pipe: ArchiveStage,
         path: str,
         archive: StreamWrapper,
-        found: Iterator[zipfile.ZipInfo],
+        found: list[zipfile.ZipInfo],
         shared: Shared,
+        origin: Origin | None,
         meter: Meter,
     ) -> None:
-        super().__init__(pipe, path, archive, found, shared)
+        super().__init__(pipe, path, archive, iter(found), shared, origin)
+        self.found = found
         self.meter = meter
 
     def member(self, entry: zipfile.ZipInfo) -> tuple[str, io.BufferedReader] | None:
@@ -93,3 +90,9 @@ class _ZipMembers(Members):
         path = placed(self.path, entry.orig_filename)
         file = content(self.shared, entry, path, self.meter)
         return None if entry.is_dir() else (path, file)
+
+    def key(self, entry: zipfile.ZipInfo) -> tuple[int]:
+        return (entry.header_offset,)
+
+    def content(self, path: str, offset: int) -> io.BufferedReader:
+        return content(self.shared, the_one(self.found, lambda entry: entry.header_offset == offset), path, self.meter)

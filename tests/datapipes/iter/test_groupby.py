@@ -141,7 +141,7 @@ def test_open_streams_that_are_dropped_are_closed() -> None:
 
 def test_open_streams_are_taken_anew_unless_one_has_failed() -> None:
     def opened(number: int) -> StreamWrapper:
-        return StreamWrapper(io.BytesIO(str(failing_at(2)(number)).encode()), name=str(number))
+        return StreamWrapper(io.BufferedReader(io.BytesIO(str(failing_at(2)(number)).encode())), name=str(number))
 
     dp = IterableWrapper(range(9)).map(opened).groupby(lambda stream: int(stream.name) % 2, group_size=2)
     it: Any = iter(dp)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from datapipes.errors import BadArgumentType
+from datapipes.errors import BadArgumentType, StateError
 from datapipes.iter import IterableWrapper
 from tests.datapipes.iter.mishaps import outcomes
 
@@ -139,15 +139,41 @@ def test_a_copy_that_raises_costs_its_own_element_only() -> None:
     ]
 
 
-def test_a_list_that_grows_meanwhile_keeps_its_position() -> None:
+@pytest.mark.parametrize("deepcopy", [True, False])
+def test_what_is_appended_to_a_list_meanwhile_comes_in_the_next_iteration(deepcopy: bool) -> None:
+    for element in (int, str, list):
+        data: list[Any] = [element() for _ in range(4)]
+        source = IterableWrapper(data, deepcopy)
+        sharded = source.sharding_filter()
+        sharded.apply_sharding(2, 0)
+        for dp, number in (
+            (source, 4),
+            (source.shuffle(buffer_size=2), 4),
+            (sharded, 2),
+            (source.map(str).batch(2), 2),
+        ):
+            del data[4:]
+            it: Any = iter(dp)
+            next(it)
+            data += data[:2]
+            state = it.state_dict()
+            assert len(list(it)) == number - 1
+            again: Any = iter(dp)
+            with pytest.raises(StateError, match="had 4 elements and has 6 now"):
+                again.load_state_dict(state)
+            del data[4:]
+            again.load_state_dict(state)
+            assert len(list(again)) == number - 1
+            data += data[:2]
+            assert len(list(dp)) == number * 3 // 2
+
+
+def test_what_was_removed_from_a_list_meanwhile_is_not_there() -> None:
     data = [0, 1, 2]
-    dp = IterableWrapper(data)
-    it = iter(dp)
+    it = iter(IterableWrapper(data))
     assert next(it) == 0
-    data += [3, 4]
-    again = iter(dp)
-    again.load_state_dict(it.state_dict())  # type: ignore[attr-defined]  # the iterator of a pipe says where it is
-    assert list(it) == list(again) == [1, 2, 3, 4]
+    data.pop()
+    assert list(it) == [1]
 
 
 def test_the_iterable_is_not_touched_before_the_first_element() -> None:
