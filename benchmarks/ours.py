@@ -68,6 +68,11 @@ def chain_of_maps(maps: int, count: int) -> Any:
     return pipe
 
 
+def dealt(children: int, count: int) -> list[Any]:
+    """The children of a demux that deals numbers out in turn."""
+    return list(numbers(count).demux(children, lambda number: number % children))
+
+
 def csv(paths: list[str]) -> Loader:
     from datapipes.iter import IterableWrapper
 

@@ -1,4 +1,6 @@
-"""What an element costs as the graph grows from 1 to 64 stages: the cost of a stage must not grow with their number.
+"""What an element costs as the graph grows: from 1 to 64 stages, or from 10 to 1,000 children of a demux.
+
+The cost of a stage must not grow with their number, and that of an element not with the number of children.
 
 The cost of a stage is the time of a whole pass, divided by the elements and the stages. With few stages that is mostly
 the consumer's loop, so growth is counted from 8. Bare nested `map`s of the same depth stand beside it, to tell what the
@@ -16,6 +18,10 @@ ELEMENTS = 50_000
 STAGES = (1, 2, 4, 8, 16, 32, 64)
 BASE = 8
 MOST_GROWTH = 1.5
+CHILDREN = (10, 100, 1000)
+DEALT = 500_000
+MOST_GROWTH_OF_CHILDREN = 2.0
+"""Of which a part is that queues which are many are not in the processor's cache."""
 
 
 def tables(rounds: int) -> Iterator[Table]:
@@ -28,6 +34,30 @@ def tables(rounds: int) -> Iterator[Table]:
         [_row(stages, graphs, bare) for stages in STAGES],
         [f"required: a stage of {STAGES[-1]} costs at most {MOST_GROWTH} times a stage of {BASE}"],
     )
+
+    dealt = race([_dealt(children) for children in CHILDREN], rounds)
+    yield Table(
+        f"range -> demux -> zip, {DEALT:,} ints: ns per element, opening included",
+        ("children", "demux", "of that of the first"),
+        [_row_of_children(children, each, dealt[0]) for children, each in zip(CHILDREN, dealt, strict=True)],
+    )
+
+
+def _dealt(children: int) -> Contender:
+    def build() -> Iterator[object]:
+        several = ours.dealt(children, DEALT)
+        return iter(several[0].zip(*several[1:]))
+
+    return contender(f"demux to {children}", "demux", build)
+
+
+def _row_of_children(children: int, standing: Standing, first: Standing) -> Row:
+    required = f"<= {MOST_GROWTH_OF_CHILDREN:g}" if standing is not first else ""
+    if not (standing.measured and first.measured):
+        return Row((str(children),), required, False, f"not measured: {standing.failure}")
+    growth = standing.best / first.best
+    cells = (str(children), f"{standing.best / DEALT * 1e9:,.1f}", f"{growth:.2f}")
+    return Row(cells, required, growth <= MOST_GROWTH_OF_CHILDREN if required else None)
 
 
 def _graph(stages: int) -> Contender:

@@ -73,4 +73,4 @@ def only_source(pipe: structure.Pipe) -> structure.Pipe | None:
 def reread(pipe: structure.Pipe, positions: Sequence[int]) -> list[Any] | None:
     """The elements of a stream at these positions; None where it cannot be read by position."""
     found = indexed(pipe)
-    return None if found is None else [found.at(i) for i in positions]
+    return None if found is None else list(map(found.at, positions))

@@ -128,16 +128,15 @@ class _Dealt(Child[T_co]):
     def _elements(self, queues: Queues, mine: Queue) -> Iterator[T_co]:
         main = cast("_Dealer", self.main_datapipe)
         limit, child_of, me = main.limit, main.dealing(queues), self.instance_id
-        source, lock, others = queues.source, queues.lock, queues.others(mine)
-        readers = [queues.others(mine, child) for child in range(main.num_instances)]
+        source, lock, readers, marks = queues.source, queues.lock, queues.readers, queues.marks
         while True:
             while mine:
-                yield mine.popleft()
+                yield (mine.popleft(), marks.pop())[0]
             with lock:
                 if mine:
                     continue  # a sibling in another thread was quicker
-                if sum(map(len, others)) > limit:
-                    queues.need_room(others)
+                if len(marks) > limit:
+                    queues.need_room(mine)
                 element = next(source, SPENT)
                 if element is SPENT:
                     return
@@ -145,7 +144,9 @@ class _Dealt(Child[T_co]):
                 if child is None:
                     continue
                 for queue in readers[child]:
-                    queue.append(element)
+                    if queue is not mine:
+                        marks.append(None)
+                        queue.append(element)
                 if child != me:
                     continue
             yield element

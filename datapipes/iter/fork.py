@@ -114,7 +114,7 @@ class _ForkChild(Child[T_co]):
                     continue  # a sibling in another thread was quicker
                 for queue in others:
                     if len(queue) >= limit:
-                        queues.need_room([queue])
+                        queues.need_room(queue)
                 try:
                     element = next(source, SPENT)
                     if element is SPENT:

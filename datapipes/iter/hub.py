@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from operator import ge, gt
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
@@ -118,6 +118,8 @@ class Queues(Cell):
         self._room = hub.room()
         self.waiting: dict[int, Queue] = {}
         self.children: dict[int, int] = {}
+        self.readers: list[list[Queue]] = [[] for _ in range(hub.num_instances)]  # of each child
+        self.marks: deque[None] = deque()  # one for each element that is dealt to a reader and waits: they count it
         self.source: Iterator[Any] = iter(())
         self.lock = threading.Lock()
 
@@ -128,35 +130,34 @@ class Queues(Cell):
 
     def of_reader(self, place: int, child: int) -> Queue:
         """What waits for one reader, who reads this child."""
-        self.children[place] = child
-        return self.waiting.setdefault(place, self._new_queue())
+        queue = self.waiting.setdefault(place, self._new_queue())
+        if place not in self.children:  # and not opened again after an exception
+            self.children[place] = child
+            self.readers[child].append(queue)
+        return queue
 
     def _new_queue(self) -> Queue:
         room = self._room if self._hub._shares_room else self._hub.room()
         return deque() if room is None else Waiting(room)
 
-    def others(self, mine: Queue, child: int | None = None) -> list[Queue]:
-        """What waits for the others, or for those who read one child.
+    def others(self, mine: Queue) -> list[Queue]:
+        """What waits for the others; to be asked for with the first element: by then all readers are there."""
+        return [queue for queues in self.readers for queue in queues if queue is not mine]
 
-        To be asked for together with the first element: by then all readers are there.
+    def need_room(self, queue: Queue) -> None:
+        """Raise unless another element may wait in a queue, or in those that it shares room with.
+
+        To be asked once as many wait there as the hub's ``limit``.
         """
-        readers = [place for place, read in self.children.items() if child in (None, read)]
-        return [self.waiting[place] for place in readers if self.waiting[place] is not mine]
-
-    def need_room(self, queues: Sequence[Queue]) -> None:
-        """Raise unless another element may wait in these queues, which hold as many as the hub's ``limit``."""
-        for queue in queues:
-            if not isinstance(queue, Waiting):
-                raise self._overflow()
-            if queue.refusal is not None:
-                raise queue.refusal()
-            room = queue.room
-            # Where all share the room it may be full: what comes next may be the reader's own, and need none.
-            is_full = gt if self._hub._shares_room else ge
-            if room.folder is None and (
-                is_full(room.elements, room.most_elements) or is_full(room.bytes, room.most_bytes)
-            ):
-                raise self._overflow()
+        if not isinstance(queue, Waiting):
+            raise self._overflow()
+        room = queue.room
+        if (refusal := room.refusal()) is not None:
+            raise refusal()
+        # Where all share the room it may be full: what comes next may be the reader's own, and need none.
+        is_full = gt if self._hub._shares_room else ge
+        if room.folder is None and (is_full(room.elements, room.most_elements) or is_full(room.bytes, room.most_bytes)):
+            raise self._overflow()
 
     def _overflow(self) -> BufferError:
         """The error for a child that is read too far ahead of the others."""
@@ -207,6 +208,7 @@ class Queues(Cell):
         for place, loaded in waiting.items():
             self.waiting[place] = self._new_queue()
             for element in loaded:
+                self.marks.append(None)
                 _put(self.waiting[place], element)
 
     def close(self) -> None:

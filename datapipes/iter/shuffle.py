@@ -145,7 +145,8 @@ class _Buffer(Cell):
 
     def begin_emptying(self) -> None:
         """The source has ended: put the buffer into the order in which it is handed on, last one first."""
-        self._elements[:] = [self._elements[i] for i in self._last_order(len(self._elements)).tolist()]
+        elements = self._elements
+        elements[:] = map(elements.__getitem__, self._last_order(len(elements)).tolist())
         self._taken_in_all = len(self._elements) + self._draws()
         self.emptying = True
 
@@ -153,16 +154,24 @@ class _Buffer(Cell):
         return torch.randperm(length, generator=torch.Generator().manual_seed(derive(self._seed, "last")))
 
     def _positions(self, taken: int) -> list[int]:
-        """Which elements of the source are in the buffer after so many were taken from it."""
+        """Which elements of the source are in the buffer after so many were taken from it.
+
+        The draws are gone through from the last one back, until each slot has been drawn: what that takes depends on
+        the size of the buffer, and not on how much was taken.
+        """
         size = self._pipe.buffer_size
         inside = torch.arange(min(taken, size))
-        for number in range(-(-max(taken - size, 0) // _BLOCK)):
-            first = size + number * _BLOCK
-            count_here = min(_BLOCK, taken - first)
-            # An element stays in its slot until a later one is put there: the largest wins.
-            inside.scatter_reduce_(
-                0, self._slots_of(number)[:count_here], torch.arange(first, first + count_here), reduce="amax"
-            )
+        at_once = max(1, size // _BLOCK)  # blocks between two looks at all slots
+        for end in range(-(-max(taken - size, 0) // _BLOCK), 0, -at_once):
+            for number in range(max(0, end - at_once), end):
+                first = size + number * _BLOCK
+                count_here = min(_BLOCK, taken - first)
+                # An element stays in its slot until a later one is put there: the largest wins.
+                inside.scatter_reduce_(
+                    0, self._slots_of(number)[:count_here], torch.arange(first, first + count_here), reduce="amax"
+                )
+            if all(bool((part >= size).all()) for part in torch.split(inside, _BLOCK)):
+                break
         if self.emptying:
             inside = inside[self._last_order(len(inside))]
         positions: list[int] = inside.tolist()

@@ -38,6 +38,12 @@ class Room:
         self.elements = 0
         self.bytes = 0
         self.lock = threading.Lock()
+        self.refusals: dict[Waiting, Callable[[], Exception]] = {}  # of the queues that have one
+
+    def refusal(self) -> Callable[[], Exception] | None:
+        """The error of an element that could not be put on disk, and that has not been taken."""
+        with self.lock:
+            return next(iter(self.refusals.values()), None)
 
     def fits(self, size: int) -> bool:
         """Whether another element of this size may wait in memory."""
@@ -49,12 +55,16 @@ class Waiting:
 
     def __init__(self, room: Room) -> None:
         self.room = room
-        self.refusal: Callable[[], Exception] | None = None
-        self._refused = 0  # the number of the element that it is about
+        self._refused = 0  # the number of the element that the refusal is about
         self._memory: deque[tuple[Any, int]] = deque()
         self._first = self._end = 0  # the numbers of the elements behind those in memory
         self._kept: dict[int, Any] = {}  # those of them that are not on disk
         self._files = [_Records(room.folder), _Records(room.folder)]  # to be read, and to be written
+
+    @property
+    def refusal(self) -> Callable[[], Exception] | None:
+        """The error of the last element that could not be put on disk, until that has been taken."""
+        return self.room.refusals.get(self)
 
     def append(self, element: Any, kept: bool = False) -> None:
         """Put an element in; ``kept``: it is none that could be on disk."""
@@ -68,7 +78,7 @@ class Waiting:
                 return
             refusal = None if kept else self._write(element)
             if refusal is not None:
-                self.refusal, self._refused = refusal, self._end
+                room.refusals[self], self._refused = refusal, self._end
             if kept or refusal is not None:
                 self._kept[self._end] = element
             self._end += 1
@@ -97,7 +107,8 @@ class Waiting:
                 raise IndexError("nothing waits")
             if self._first in self._kept:
                 element = self._kept.pop(self._first)
-                self.refusal = None if self._first == self._refused else self.refusal
+                if self._first == self._refused:
+                    self.room.refusals.pop(self, None)
             else:
                 if not self._files[0]:
                     self._files.reverse()
@@ -124,7 +135,8 @@ class Waiting:
             self.room.bytes -= sum(size for _, size in self._memory)
             self._memory.clear()
             self._kept.clear()
-            self._first, self.refusal = self._end, None
+            self._first = self._end
+            self.room.refusals.pop(self, None)
             for file in self._files:
                 file.close()
 

@@ -62,10 +62,11 @@ class IterableWrapper(IterDataPipe[T_co]):
         if not self._is_sequence():
             return None
         data = cast("Sequence[T_co]", self.iterable)
-        return Indexed(len(data), self._copy_of if self.deepcopy else data.__getitem__)
+        copies = self.deepcopy and not isinstance(data, range)
+        return Indexed(len(data), self._copy_of if copies else data.__getitem__)
 
     def _copy_of(self, i: int) -> Any:
-        element = cast("Sequence[T_co]", self.iterable)[i]
+        element = self.iterable[i]  # type: ignore[index]  # of a sequence
         return element if type(element) in _NEVER_CHANGE else _copied(element)
 
     def __len__(self) -> int:

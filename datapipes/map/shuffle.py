@@ -1,16 +1,15 @@
-"""shuffle: the elements of a map-style pipe as a stream in a random order."""
+"""shuffle: the elements of a map-style pipe as a stream in a random order, which is not kept in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, TypeVar
 
-import torch
-
 from datapipes.counting import Given
 from datapipes.indexed import Indexed
 from datapipes.iter.from_map import keys_of
 from datapipes.opening import Opening
+from datapipes.permutation import Permutation
 from datapipes.pipe import IterDataPipe, MapDataPipe
 
 T_co = TypeVar("T_co", covariant=True)
@@ -50,14 +49,12 @@ class Shuffler(IterDataPipe[T_co]):
 
     def _order(self, seed: int) -> Sequence[int]:
         """The positions in ``indices``, in the order in which they are read."""
-        order: Sequence[int] = range(len(self.indices))
-        if self._enabled:
-            order = torch.randperm(len(order), generator=torch.Generator().manual_seed(seed)).tolist()
-        return order
+        return Permutation(len(self.indices), seed) if self._enabled else range(len(self.indices))
 
     def _elements(self, seed: int, given: Given) -> Iterator[T_co]:
+        datapipe, indices = self.datapipe, self.indices
         for position in given.following(self._order(seed)):
-            yield self.datapipe[self.indices[position]]
+            yield datapipe[indices[position]]
 
     def _at(self, position: int) -> T_co:
         return self.datapipe[self.indices[position]]

@@ -2,8 +2,9 @@
 
 An element is handed on once it is known that all ranks have one at its place. A rank says how far it has read while it
 hands on the block before, so agreeing costs neither a wait nor a Python call for an element. What is handed on is a
-list, which bad news of another rank cut short at once. A rank that knows its length says so once, hands on elements as
-they are made, looking for bad news in between, and waits at the end for the others to get there.
+list, which bad news of another rank cut short at once. A rank that knows its length says so once, and hands on elements
+as they are made, looking for bad news in between. Where any does, another may yet fail and have one less than it said:
+so the last element of all is kept back until every rank has made its own.
 """
 
 from __future__ import annotations
@@ -99,7 +100,8 @@ class InStep(Cell):
                         if tree.alarmed:
                             break
                     else:
-                        self._check_streamed()
+                        if self._streamed < self._wanted:
+                            self._check_length(self._blocks.read + self._streamed)
                 else:
                     yield from portion
                 self._handed_on(tree)
@@ -131,17 +133,25 @@ class InStep(Cell):
     def _next_portion(self, tree: Tree) -> Iterator[Any] | None:
         """What may be handed on now, or None at the end; waits until there is something."""
         blocks, given = self._blocks, self._given
-        streams = self._length is not None and blocks.end is None
         while not _is_over(verdict := tree.wait(lambda _: True, given, self._timeout), given):
-            if not streams and blocks.wants(verdict["upto"], verdict["total"]):
+            streams = self._length is not None and blocks.end is None
+            may_fail = verdict["promised"] and not verdict["finished"]
+            is_last = may_fail and verdict["total"] == given + 1
+            if (not blocks.ahead if is_last else not streams) and blocks.wants(verdict["upto"], verdict["total"]):
                 self._read(tree, verdict["total"])
                 verdict = tree.verdict or verdict
             if blocks.error is not None and not blocks.ahead:
                 self._raise()
+            if is_last:
+                tree.update(self._report(tree, finished=True))
+                tree.wait(itemgetter("finished"), given, self._timeout)
+                continue
             if verdict["upto"] > given:
                 tree.check(given)
                 most = tree.limit(verdict["upto"]) - given
-                return self._stream(most) if streams else self._laid_out(tree, most)
+                if may_fail and verdict["total"] is not None:
+                    most = min(most, verdict["total"] - 1 - given)
+                return self._stream(most) if streams and not blocks.ahead else self._laid_out(tree, most)
             if verdict["uneven"]:
                 raise UnevenRanks(f"the ranks have different numbers of elements: {Progress.counted(verdict)}")
             tree.wait(partial(_is_more, given), given, self._timeout)
@@ -152,6 +162,8 @@ class InStep(Cell):
         blocks.read_block(total)
         if self._length is None:
             tree.update(self._report(tree))
+        elif blocks.end is not None and blocks.error is None:
+            self._check_length(blocks.end)
 
     def _report(self, tree: Tree, finished: bool = False) -> Report:
         promised = self._length is not None
@@ -177,12 +189,9 @@ class InStep(Cell):
         self._wanted = min(most, (self._length or 0) - blocks.read)
         return islice(blocks.source, self._wanted)
 
-    def _check_streamed(self) -> None:
-        if self._streamed < self._wanted:
-            raise GraphError(
-                f"{self.label}: there were to be {self._length} elements above it, and there are "
-                f"{self._blocks.read + self._streamed}"
-            )
+    def _check_length(self, found: int) -> None:
+        if self._length is not None and found < self._length:
+            raise GraphError(f"{self.label}: there were to be {self._length} elements above it, and there are {found}")
 
     def _handed_on(self, tree: Tree) -> None:
         """A portion is at its end, or was cut short."""
@@ -212,10 +221,16 @@ class InStep(Cell):
             del error  # its traceback holds this frame
 
     def _end(self, tree: Tree) -> None:
-        if (tree.verdict or {})["promised"]:  # another rank may yet fail
+        verdict = tree.verdict or {}
+        if verdict["promised"] and not verdict["finished"]:
             tree.update(self._report(tree, finished=True))
-            tree.wait(itemgetter("finished"), self._given, self._timeout)
-        self._finished = True
+            verdict = tree.wait(itemgetter("finished"), self._given, self._timeout)
+        is_told, self._finished = self._finished, True
+        if self._given > verdict["total"] and not is_told:
+            raise RanksDiffer(
+                f"this rank has handed on {self._given} elements, and others have only {verdict['total']}: errors "
+                "cost them some that they had told of; where ranks make equally many steps, end at the first error"
+            )
         have = self._length if self._length is not None else self._blocks.read
         tree.dropped = max(0, have - self._given)
         if tree.dropped:

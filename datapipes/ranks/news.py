@@ -1,8 +1,8 @@
 """Bad news of a rank, which go to all others at once, and the errors that they become. No I/O.
 
-There are four kinds. A rank has ``died``, or is ``gone``, having said goodbye: that is for good. It has ``left`` an
-epoch after so many elements, as far as which the others may go. Or its loading has ``failed``, in one attempt at an
-epoch.
+There are five kinds. A rank has ``died``, or is ``gone``, having said goodbye: that is for good. It has ``left`` an
+epoch after so many elements, as far as which the others may go. Or its loading has ``failed``, or it has been
+``silent``, in one attempt at an epoch.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from datapipes.errors import RankDied, RankFailed, RankLeft, RanksError
+from datapipes.errors import PrefetchTimeoutError, RankDied, RankFailed, RankLeft, RanksError
 
 News: TypeAlias = dict[str, Any]
 Key: TypeAlias = tuple[int, int]
@@ -38,7 +38,7 @@ def first(several: Iterable[News], key: Key | None, given: int, waits: bool = Fa
     for news in several:
         if concerns(news, key):
             kind = news["news"]
-            if waits or kind in ("died", "failed") or (kind == "left" and given >= news["given"]):
+            if waits or kind in ("died", "failed", "silent") or (kind == "left" and given >= news["given"]):
                 return news
     return None
 
@@ -51,6 +51,8 @@ def error_of(news: News) -> RanksError:
             return RankDied(f"rank {rank} has died: {news['how']}")
         case "failed":
             return RankFailed(rank, news["error"], news["trace"])
+        case "silent":
+            return PrefetchTimeoutError(news["timeout"], f"rank {rank}")
         case "left":
             return RankLeft(
                 f"rank {rank} has left the epoch after {news['given']} elements, and this rank goes on; "

@@ -3,6 +3,10 @@
 Reports go up: a rank puts its own and those of its children together, once it has one of each. The verdict of rank 0
 comes down. Bad news (a rank has died, failed, or left) goes to everybody at once, and whoever hands on elements is
 interrupted. Every wait ends: with a verdict, with bad news, or with its time.
+
+Neighbours tell each other now and then that they are there, from the thread that listens, so whoever computes for long
+is heard all the same. One of whom nothing at all is heard for as long as the timeout is bad news, too, however little
+has been asked of it: it was stopped, or the machine is.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import traceback
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from time import monotonic
 from typing import Any, Final
 
 from datapipes.errors import PrefetchTimeoutError
@@ -26,6 +31,10 @@ from datapipes.ranks.topics import Report, Topic
 
 _PATIENCE: Final = 2.0
 """Seconds to wait for the thread when it is told to end."""
+_BEATS: Final = 4
+"""How often a rank is heard of, at the least, within the timeout."""
+_LONGEST: Final = 3600.0
+"""Seconds that the thread waits at most, whatever the timeout; systems bound it."""
 
 _trees: weakref.WeakSet[Tree] = weakref.WeakSet()
 
@@ -33,8 +42,10 @@ _trees: weakref.WeakSet[Tree] = weakref.WeakSet()
 class Tree:
     """The connections of one rank, for one loader."""
 
-    def __init__(self, rank: int, parent: int | None, links: dict[int, socket.socket]) -> None:
+    def __init__(self, rank: int, parent: int | None, links: dict[int, socket.socket], timeout: float = 1800) -> None:
         self.rank = rank
+        self._timeout = timeout
+        self._heard = dict.fromkeys(links, monotonic())  # when a neighbour was heard last
         self.epoch = 0
         self.dropped = 0  # how many elements of the last epoch other ranks had no partner for, as far as it is known
         self._parent = parent
@@ -125,6 +136,9 @@ class Tree:
                 self._send(self._parent, {"ask": self._key})
                 self._changed.wait_for(lambda: self._answer is not None, _PATIENCE)
                 behind = self._answer or behind
+                news = first(self._news, self._key, given, waits=True)
+                if news is not None:  # who was stopped itself hears only now what has come meanwhile
+                    raise error_of(news)
         raise PrefetchTimeoutError(timeout, f"rank {', '.join(map(str, behind[:8]))}")
 
     def _behind(self) -> list[int]:
@@ -222,19 +236,38 @@ class Tree:
             unread: dict[int, bytes] = {}
             for neighbour, link in self._links.items():
                 selector.register(link, selectors.EVENT_READ, neighbour)
+            beats = monotonic()  # when to send the next
             while not self._closed:
-                for ready, _ in selector.select():
+                silent = min(self._heard.values(), default=beats) + self._timeout
+                selector.select(min(max(0.0, min(beats, silent) - monotonic()), _LONGEST))
+                looked = monotonic()  # who is stopped may go on between any two lines, with all that has come meanwhile
+                for ready, _ in selector.select(0):
                     neighbour = ready.data
                     if neighbour is None:
                         return
                     received, how = _received(ready.fileobj)
                     *lines, unread[neighbour] = (unread.get(neighbour, b"") + received).split(b"\n")
                     with self._changed:
+                        self._heard[neighbour] = monotonic()
                         for line in lines:
                             self._hear(neighbour, json.loads(line))
                         if not received:
                             selector.unregister(ready.fileobj)
                             self._lost(neighbour, how)
+                with self._changed:
+                    self._find_silent(looked)
+                    if monotonic() >= beats:
+                        beats = monotonic() + self._timeout / _BEATS
+                        for neighbour in self._links:
+                            self._send(neighbour, {"beat": self.rank})
+
+    def _find_silent(self, looked: float) -> None:
+        """Spread the news of neighbours that are silent, when all that had come by the given time has been heard."""
+        for neighbour, heard in self._heard.items():
+            if looked - heard >= self._timeout:
+                self._heard[neighbour] = monotonic()  # for the next attempt
+                if self._key is not None:
+                    self._spread({"news": "silent", "key": self._key, "rank": neighbour, "timeout": self._timeout})
 
     def _hear(self, neighbour: int, message: dict[str, Any]) -> None:
         if "report" in message:
@@ -245,6 +278,8 @@ class Tree:
         elif "ask" in message:
             ours = self._key is not None and tuple(message["ask"]) == self._key
             self._send(neighbour, {"answer": self._behind() if ours else [self.rank]})
+        elif "beat" in message:
+            pass  # that it was heard is all
         elif "answer" in message:
             self._answer = message["answer"]
             self._changed.notify_all()
@@ -252,6 +287,7 @@ class Tree:
             self._spread(message, but=neighbour)
 
     def _lost(self, neighbour: int, how: str) -> None:
+        del self._heard[neighbour]
         self._links.pop(neighbour).close()
         if not any(news["rank"] == neighbour and news["news"] in ("gone", "died") for news in self._news):
             self._spread({"news": "died", "key": None, "rank": neighbour, "how": how})
@@ -260,7 +296,7 @@ class Tree:
 def connected(timeout: float) -> Tree:
     """Meet the other ranks of the process group; all of them have to call."""
     rank, world = here()
-    return Tree(rank, parent_of(rank), meet(store(), rank, world, timeout))
+    return Tree(rank, parent_of(rank), meet(store(), rank, world, timeout), timeout)
 
 
 def _received(link: Any) -> tuple[bytes, str]:

@@ -5,6 +5,7 @@ Ranks tell how long they waited; the bounds are those that are promised, far abo
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import threading
@@ -18,12 +19,14 @@ from datapipes.iter import IterableWrapper
 from datapipes.structure import Pipe
 from loader2 import DataLoader2
 from reading_services import (
+    PADDING,
     DistributedReadingService,
     PrefetchTimeoutError,
     RankDied,
     RankFailed,
     RankLeft,
     RanksDiffer,
+    RanksError,
 )
 from tests.many_ranks import on_ranks
 
@@ -111,6 +114,67 @@ def test_all_ranks_may_go_on_behind_an_error(length_is_known: bool) -> None:
     assert others == list(range(23, 40, 2))
 
 
+@pytest.mark.parametrize("bad", [{1}, {501}, {999}, {501, 503}])
+def test_a_rank_that_is_far_ahead_has_no_more_elements_than_one_that_fails(bad: set[int]) -> None:
+    """It has made its last element before the other one fails, and both go on; a second failure can only be told."""
+    is_ahead = multiprocessing.get_context("fork").Event()
+
+    def run(rank: int) -> Any:
+        def fn(x: int) -> int:
+            if x == 998:
+                is_ahead.set()
+            if x in bad:
+                assert is_ahead.wait(20)
+                raise ValueError(f"bad row {x}")
+            return x
+
+        with loader(IterableWrapper(range(1000)).sharding_filter().map(fn)) as dl:
+            errors: list[type[Exception]] = []
+            iterator, count = iter(dl), 0
+            while True:
+                try:
+                    for _ in iterator:
+                        count += 1
+                    return errors, count
+                except (ValueError, RanksError) as error:
+                    errors.append(type(error))
+
+    (errors, ahead), (_, failing) = on_ranks(2, run)
+    assert failing == 500 - len(bad)
+    if len(bad) == 1:
+        assert (errors, ahead) == ([RankFailed], failing)
+    else:
+        assert (errors, ahead) == ([RankFailed, RankFailed, RanksDiffer], 499)
+
+
+def test_an_element_that_is_kept_back_is_part_of_the_position() -> None:
+    is_ahead = multiprocessing.get_context("fork").Event()
+
+    def run(rank: int) -> Any:
+        def fn(x: int) -> int:
+            if x == 100:
+                is_ahead.set()
+            if x == 101:
+                assert is_ahead.wait(20)
+                raise ValueError("bad row")
+            return x
+
+        def build() -> DataLoader2[Any]:
+            graph = IterableWrapper(range(102)).sharding_filter().map(fn)
+            return DataLoader2(graph, reading_service=DistributedReadingService(20, uneven="pad"))
+
+        with build() as dl:
+            iterator = iter(dl)
+            error, count, _ = error_of(iterator)
+            state, rest = dl.state_dict(), list(iterator)
+        with build() as again:
+            again.load_state_dict(state)
+            return type(error), count, rest, list(again)
+
+    padding = [PADDING]
+    assert on_ranks(2, run) == [(RankFailed, 50, [100], [100]), (ValueError, 50, padding, padding)]
+
+
 @pytest.mark.parametrize("graph", [known, unknown])
 @pytest.mark.parametrize("dies", [0, 1])
 def test_a_rank_that_is_killed_is_named(graph: Callable[..., Pipe], dies: int) -> None:
@@ -149,6 +213,44 @@ def test_a_rank_that_stalls_is_named(graph: Callable[..., Pipe], stalls: int) ->
     assert timeout == 1
     assert text == f"Fail to fetch data within 1 seconds, waiting for rank {stalls}"
     assert ranks[stalls][0] is RankFailed
+
+
+@pytest.mark.parametrize("graph", [known, unknown])
+def test_a_rank_that_is_stopped_is_named_even_if_nobody_waits_for_it(graph: Callable[..., Pipe]) -> None:
+    context = multiprocessing.get_context("fork")
+    stopped = context.Value("i", 0)
+
+    def run(rank: int) -> Any:
+        def fn(x: int) -> int:
+            if x == 3 * 40 + 1:
+                stopped.value = os.getpid()
+                os.kill(os.getpid(), signal.SIGSTOP)
+            return x
+
+        dl, step = loader(graph(fn), timeout=1), threading.Event()
+        error, count, _ = error_of(step.wait(0.05 if rank == 0 else 0) or x for x in dl)  # a step, as of training
+        if rank == 0:
+            os.kill(stopped.value, signal.SIGCONT)
+        return type(error), str(error), count
+
+    (kind, text, count), (kind_when_it_goes_on, told, _), (kind_of_another, text_of_another, _) = on_ranks(3, run)
+    assert count < 1000, "it was in the middle of what it may hand on"
+    assert PrefetchTimeoutError in (kind, kind_of_another), "who finds it out tells the others"
+    assert kind_when_it_goes_on is RankFailed, told
+    for each in (text, told, text_of_another):
+        assert each.endswith("Fail to fetch data within 1 seconds, waiting for rank 1")
+
+
+def test_a_rank_whose_steps_take_long_is_heard() -> None:
+    def run(rank: int) -> int:
+        with loader(IterableWrapper(range(8)).sharding_filter(), timeout=1) as dl:
+            count = 0
+            for count, _ in enumerate(dl, 1):
+                if count == 2:
+                    threading.Event().wait(2.5)  # a step that takes long
+            return count
+
+    assert on_ranks(2, run) == [4, 4]
 
 
 def test_a_rank_that_does_not_begin_is_named() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 
 from datapipes.errors import BadArgument, BadArgumentType
 from datapipes.iter import IterableWrapper
+from datapipes.iter.hub import Queues
+from datapipes.iter.spill import Room, Waiting
 from tests.datapipes.iter.mishaps import STRAY_STOP, failing_at, outcomes, stopping_at
 
 BAD = "ValueError: 2 is bad"
@@ -100,3 +103,57 @@ def test_a_stray_stop_is_no_end() -> None:
     check = stopping_at(2)
     a, b = numbers(5).demux(2, lambda x: odd(check(x)))
     assert outcomes(a.concat(b)) == [0, STRAY_STOP, 4, 1, 3]
+
+
+@pytest.mark.parametrize("bounds", [{}, {"buffer_bytes": 1 << 20}])
+@pytest.mark.parametrize("deal", ["demux", "round_robin_demux"])
+def test_what_an_element_costs_does_not_hang_on_the_number_of_children(
+    monkeypatch: pytest.MonkeyPatch, deal: str, bounds: dict[str, int]
+) -> None:
+    """Counted in looks at queues, of which children that are read one after the other have many elements."""
+
+    def looks(children: int, elements: int = 400) -> int:
+        count = 0
+
+        class Watched(Waiting):
+            def __len__(self) -> int:
+                nonlocal count
+                count += 1
+                return super().__len__()
+
+        def watched(queues: Queues) -> Watched:
+            return Watched(queues._room or Room(1000, None, None, ""))
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Queues, "_new_queue", watched)
+            several = dealt(deal, numbers(elements), children, **bounds)
+            assert sorted(several[0].concat(*several[1:])) == list(range(elements))
+        return count - 3 * children  # at its end
+
+    assert looks(100) <= 1.5 * looks(4)
+
+
+@pytest.mark.parametrize("deal", ["demux", "round_robin_demux"])
+def test_a_thousand_children(deal: str) -> None:
+    began = monotonic()
+    several = dealt(deal, numbers(20_000), 1000)
+    assert list(several[0].zip(*several[1:])) == [tuple(range(i, i + 1000)) for i in range(0, 20_000, 1000)]
+    assert monotonic() - began < 20, "it takes a fraction of a second, and hours if children ask all children"
+
+
+def dealt(deal: str, source: Any, children: int, **bounds: Any) -> list[Any]:
+    """The children of a demux that deals in turn, or of a round_robin_demux."""
+    arguments = [children] if deal == "round_robin_demux" else [children, lambda x: x % children]
+    return list(getattr(source, deal)(*arguments, **bounds))
+
+
+def test_the_bound_holds_behind_a_position_and_an_error() -> None:
+    a, b = numbers(20, 2).demux(2, lambda x: int(x >= 8), buffer_size=6)
+    it: Any = iter(b.header(1).concat(a))
+    with pytest.raises(ValueError, match="2 is bad"):
+        next(it)
+    again: Any = iter(b.header(1).concat(a))
+    again.load_state_dict(it.state_dict())
+    for resumed in (it, again):
+        with pytest.raises(BufferError, match="child 0 lags behind by 7 elements"):
+            next(resumed)

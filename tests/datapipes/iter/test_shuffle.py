@@ -11,6 +11,7 @@ import torch
 
 from datapipes.errors import BadArgument
 from datapipes.iter import IterableWrapper, Shuffler
+from datapipes.iter.shuffle import _Buffer
 from tests.datapipes.iter.mishaps import failing_at, outcomes
 
 
@@ -123,3 +124,39 @@ def test_an_error_below_costs_its_own_element_only(buffer_size: int) -> None:
     found = outcomes(numbers(10).shuffle(buffer_size=buffer_size).map(failing_at(4, 5)))
     assert sorted(x for x in found if isinstance(x, int)) == [0, 1, 2, 3, 6, 7, 8, 9]
     assert len(found) == 10
+
+
+@pytest.mark.parametrize("taken", [0, 1, 69, 70, 71, 500, 4166, 4167, 20_000, 70_001])
+@pytest.mark.parametrize("buffer_size", [1, 2, 70])
+def test_what_is_in_the_buffer_follows_from_the_count(buffer_size: int, taken: int) -> None:
+    cell = _Buffer(numbers(100_000).shuffle(buffer_size=buffer_size), seed=7)
+    buffer, slots = list(range(min(taken, buffer_size))), cell.slots()
+    for element in range(buffer_size, taken):
+        buffer[next(slots)] = element
+    assert cell._positions(taken) == buffer
+
+
+@pytest.mark.parametrize("buffer_size", [1, 100, 10_000])
+def test_going_on_draws_about_the_buffer_anew_and_not_the_past(
+    monkeypatch: pytest.MonkeyPatch, buffer_size: int
+) -> None:
+    blocks = 0
+    drawn = _Buffer._slots_of
+
+    def counted(cell: _Buffer, block: int) -> torch.Tensor:
+        nonlocal blocks
+        blocks += 1
+        return drawn(cell, block)
+
+    monkeypatch.setattr(_Buffer, "_slots_of", counted)
+    dp = numbers(10**9).shuffle(buffer_size=buffer_size).set_seed(1)
+    it: Any = iter(dp)
+    next(it)
+    state = it.state_dict()
+    for cell in state["cells"].values():
+        if isinstance(cell, dict):
+            cell["taken"] = 10**9
+    again: Any = iter(dp)
+    again.load_state_dict(state)
+    next(again)
+    assert blocks < 3 + 25 * buffer_size / 4096, "on average 10,000 slots take 98,000 draws"

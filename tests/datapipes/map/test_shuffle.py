@@ -80,3 +80,31 @@ def test_an_error_costs_one_key() -> None:
     assert sorted(map(str, found)) == ["0", "1", "2", "4", "5", "ValueError: 3 is bad"]
     missing = outcomes(SequenceWrapper({"x": 1}).shuffle())
     assert missing == ["KeyError: 0"]
+
+
+def test_rows_that_nobody_could_lay_out() -> None:
+    dp = SequenceWrapper(range(10**12)).shuffle().set_seed(7)
+    it: Any = iter(dp)
+    first = [next(it) for _ in range(20)]
+    assert len(set(first)) == 20
+    state = it.state_dict()
+    state["cells"] = {place: cell and cell + 10**11 for place, cell in state["cells"].items()}
+    far: Any = iter(dp)
+    far.load_state_dict(state)
+    assert not {next(far) for _ in range(20)} & set(first)
+    near: Any = iter(dp)
+    near.load_state_dict(it.state_dict())
+    assert next(near) == next(it)
+
+
+def test_the_shards_of_a_long_order_are_every_third_of_it() -> None:
+    whole = list(SequenceWrapper(range(40_000)).shuffle().set_seed(7))
+    assert sorted(whole) == list(range(40_000))
+    for shard in range(3):
+        dp: Any = SequenceWrapper(range(40_000)).shuffle().set_seed(7).map(float).sharding_filter()
+        dp.apply_sharding(3, shard)
+        it = iter(dp)
+        taken = [next(it) for _ in range(9000)]
+        again: Any = iter(dp)
+        again.load_state_dict(it.state_dict())
+        assert [*taken, *again] == whole[shard::3]

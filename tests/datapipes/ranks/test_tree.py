@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,7 +12,7 @@ import torch.distributed as dist
 from hypothesis import given
 from hypothesis import strategies as some
 
-from datapipes.errors import RankDied, RankFailed, RankLeft
+from datapipes.errors import PrefetchTimeoutError, RankDied, RankFailed, RankLeft
 from datapipes.ranks.in_step import PADDING, InStep
 from datapipes.ranks.meeting import children_of, meet, parent_of
 from datapipes.ranks.topics import Facts, Progress, Report, Uneven
@@ -20,12 +21,12 @@ from datapipes.ranks.tree import Tree
 RANKS = 7
 
 
-def on_tree(run: Callable[[int, Tree], Any]) -> list[Any]:
+def on_tree(run: Callable[[int, Tree], Any], timeout: float = 1800) -> list[Any]:
     """What a function gives on each rank of a binary tree of three levels."""
     store = dist.HashStore()  # type: ignore[attr-defined]  # torch exports it without saying so
 
     def be(rank: int) -> Any:
-        tree = Tree(rank, parent_of(rank, 2), meet(store, rank, RANKS, 20, fan_out=2))
+        tree = Tree(rank, parent_of(rank, 2), meet(store, rank, RANKS, 20, fan_out=2), timeout)
         try:
             return run(rank, tree)
         finally:
@@ -94,6 +95,28 @@ def test_bad_news_reach_everybody(kind: type[Exception], rank_of: int) -> None:
     texts = on_tree(run)
     for rank, text in enumerate(texts):
         assert rank == rank_of or f"rank {rank_of} " in text
+
+
+@pytest.mark.parametrize("rank_of", [0, 1, 5])
+def test_all_are_told_of_a_rank_that_is_silent_and_only_of_that_one(rank_of: int) -> None:
+    all_know = threading.Barrier(RANKS)
+
+    def run(rank: int, tree: Tree) -> Any:
+        tree.begin((0, 0), Progress("drop"), Progress("drop").report(rank, 0, False, 0))
+        tree.wait(lambda _: True, 0, 20)
+        error: Exception | None = None
+        if rank == rank_of:
+            tree._send = lambda *_: None  # type: ignore[method-assign]  # it is stopped
+        else:
+            with pytest.raises(PrefetchTimeoutError) as caught:
+                tree.wait(lambda verdict: verdict["upto"] > 0, 0, 20)
+            error = caught.value
+        all_know.wait(20)
+        return error and (str(error), error.__class__)
+
+    texts = on_tree(run, timeout=1)
+    expected = f"Fail to fetch data within 1 seconds, waiting for rank {rank_of}", PrefetchTimeoutError
+    assert texts == [None if rank == rank_of else expected for rank in range(RANKS)]
 
 
 counts = some.tuples(some.integers(0, 5), some.booleans())
