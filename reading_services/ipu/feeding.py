@@ -75,7 +75,7 @@ def feed(job: Job) -> None:
 
 
 @contextmanager
-def deaf_to_interrupts() -> Iterator[None]:
+def _deaf_to_interrupts() -> Iterator[None]:
     """Start processes that Ctrl-C does not reach: one that is still importing would say so with a traceback."""
     heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -137,7 +137,7 @@ class Feeder:
         try:
             if self._elements is None:
                 seed_all(derive("accessor", self._seed, self._epoch))
-                with deaf_to_interrupts():  # workers that it starts stay so, and go when this process does
+                with _deaf_to_interrupts():  # workers that it starts stay so, and go when this process does
                     self._elements = self._source.epoch(self._epoch)
             else:
                 self._make()

@@ -24,7 +24,7 @@ from datapipes.errors import GraphError, LockTimeout
 _SHORTEST, _LONGEST = 0.001, 0.05  # seconds between two attempts
 _LONGEST_NAME = 200  # bytes; file systems allow 255 in all
 
-_held: dict[int, tuple[str, int]] = {}  # by descriptor: the path, and the thread that took it
+_held: dict[int, tuple[str, threading.Thread]] = {}  # by descriptor: the path, and the thread that took it
 _guards_forks = False
 
 
@@ -72,7 +72,7 @@ def _open_and_lock(path: str, flags: int, kind: int) -> int | None:
         _guard_forks()
     path = os.path.abspath(path)
     descriptor = os.open(path, flags, 0o666)
-    _held[descriptor] = (path, threading.get_ident())
+    _held[descriptor] = (path, threading.current_thread())  # its number may be that of another one later
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -115,7 +115,7 @@ def locked(path: str, timeout: float, stopped: Callable[[], bool] = bool, why: s
     generator ends that is closed.
     """
     lock = lock_of(path)
-    if (os.path.abspath(lock), threading.get_ident()) in list(_held.values()):
+    if (os.path.abspath(lock), threading.current_thread()) in list(_held.values()):
         raise GraphError(f"{why}{path!r} would wait for itself: this thread is at work on that very path already")
     descriptor = _waited_for(lock, path, timeout, stopped, why)
     try:

@@ -112,6 +112,33 @@ def test_a_device_is_held_by_one_model(monkeypatch: pytest.MonkeyPatch) -> None:
     one.destroy()
 
 
+def test_a_second_model_attaches_once_the_first_is_detached_whichever_thread_attached_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("POPTORCH_WAIT_FOR_IPU", "1")
+    options = poptorch.Options().useIpuId(736)
+    first, second = poptorch.inferenceModel(Linear(), options), poptorch.inferenceModel(Linear(), options)
+    attaching = threading.Thread(target=first, args=(X,))
+    attaching.start()
+    attaching.join(30)
+    begun = threading.Event()
+    outputs: list[Tensor] = []
+
+    def wait() -> None:
+        begun.set()
+        outputs.append(second(X))
+
+    waiting = threading.Thread(target=wait)  # it often has the number of the thread that has ended
+    waiting.start()
+    assert begun.wait(30)
+    waiting.join(0.05)
+    first.detachFromDevice()
+    waiting.join(30)
+    assert len(outputs) == 1
+    second.destroy()
+    first.destroy()
+
+
 HOLDER = """
 import sys, torch
 import reading_services.ipu as poptorch
