@@ -17,7 +17,7 @@ from datapipes.archives.ranges import Shared
 from datapipes.errors import BadArgumentType, Loader2Error, StateError, UnsafeMember
 from datapipes.flattening import Flattening
 from datapipes.pipe import IterDataPipe
-from datapipes.reopening import origin_of
+from datapipes.reopening import label
 from datapipes.streams import Origin, StreamWrapper, can_seek, streams_of, unwrapped
 from datapipes.warned import warn
 
@@ -143,7 +143,8 @@ class Members(Iterator[tuple[str, StreamWrapper]]):
         self.archive = archive
         self.entries = entries
         self.shared = shared
-        self.origin = origin if shared.seeks else None
+        self.label = label(pipe) or ""
+        self.origin = origin if shared.seeks and self.label else None
 
     def member(self, entry: Any) -> tuple[str, Any] | None:
         """The path and the stream of one entry; None if nothing is given for it, as for a folder."""
@@ -171,7 +172,7 @@ class Members(Iterator[tuple[str, StreamWrapper]]):
                     path, file = member
                     stream = StreamWrapper(file, self.archive, path)
                     if self.origin is not None:
-                        stream.origin = origin_of(self.pipe, path, *self.key(entry), source=self.origin)
+                        stream.origin = self.label, (path, *self.key(entry)), self.origin
                     return path, stream
         except Exception as error:
             warn_of(self.pipe._kind, error, self.pipe)

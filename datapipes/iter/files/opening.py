@@ -11,7 +11,7 @@ from datapipes.checks import given_length, needs
 from datapipes.errors import BadArgumentType, StateError
 from datapipes.on_error import OnError, check_policy
 from datapipes.pipe import IterDataPipe
-from datapipes.reopening import origin_of
+from datapipes.reopening import label
 from datapipes.steps import Step
 from datapipes.streams import StreamWrapper
 
@@ -50,15 +50,17 @@ class FileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
         needs(encoding is None or "b" not in mode, self, "a binary file has no encoding; use mode 'r' or 'rt'")
 
     def _step(self) -> Step:
-        mode, encoding = _MODES[self.mode], self.encoding
+        mode, encoding, here = _MODES[self.mode], self.encoding, label(self)
 
         def opened(path: str) -> tuple[str, StreamWrapper]:
             if not isinstance(path, str):
                 raise BadArgumentType(f"open_files() needs paths as str, got {type(path).__name__}: {path!r:.80}")
-            stream = StreamWrapper(open(path, mode, encoding=encoding), name=path)  # noqa: SIM115 - it closes itself
-            found = os.fstat(stream.fileno())
-            if stat.S_ISREG(found.st_mode):
-                stream.origin = origin_of(self, path, found.st_size)
+            file = open(path, mode, encoding=encoding)  # noqa: SIM115 - the wrapper closes it
+            stream = StreamWrapper(file, name=path)
+            if here is not None:
+                found = os.fstat(file.fileno())
+                if stat.S_ISREG(found.st_mode):
+                    stream.origin = here, (path, found.st_size), None
             return path, stream
 
         return Step("map", opened)
