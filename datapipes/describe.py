@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -20,6 +21,8 @@ from datapipes import structure
 from datapipes.held import of_class
 from datapipes.shortened import SECRET, is_secret, shortened
 from datapipes.where import where
+
+_OF_ONE_MACHINE = re.compile(r"'[^']*'|\"[^\"]*\"|[^\s(<]*/|0x[0-9a-f]+")
 
 _MOST_STAGES = 100
 _MOST_NESTED = 20
@@ -45,6 +48,17 @@ def stage(pipe: object) -> str:
 def argument(value: object) -> str:
     """A value as an argument of such a call, in short: ``4``, ``<double at train.py:7>``."""
     return _value(value, _Room(0, 0))
+
+
+def on_any_machine(graph: structure.Pipe) -> str:
+    """The stages as they print, but for what may differ from machine to machine: data, texts, folders, addresses.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> on_any_machine(IterableWrapper([1, 2]).batch(2))
+    'IterableWrapper .batch(2)'
+    """
+    stages = (type(each).__name__ if not structure.parents(each) else stage(each) for each in structure.walk(graph))
+    return _OF_ONE_MACHINE.sub("", " ".join(stages))
 
 
 @dataclass(slots=True)

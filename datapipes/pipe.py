@@ -97,8 +97,10 @@ class Named:
             except NotImplementedError:  # the hook's way to say: pickle this one as usual
                 pass
         from datapipes.pickling import sources_first
+        from datapipes.ranks.group import telling
 
-        return sources_first(self, cast("tuple[Any, ...]", super().__reduce_ex__(protocol)), _is_pickled_as_usual)
+        reduced = cast("tuple[Any, ...]", super().__reduce_ex__(protocol))
+        return telling(sources_first(self, reduced, _is_pickled_as_usual))
 
     @classmethod
     def register_function(cls, function_name: str, function: registry.Factory) -> None:

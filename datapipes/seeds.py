@@ -31,6 +31,10 @@ class Run:
     """(number of shards, index), where somebody outside the graph shards it: a worker of torch's DataLoader."""
     lap: tuple[int, ...] = ()
     """Which repetition this is, one number for every enclosing ``cycle``."""
+    world: int = 1
+    """How many ranks the shards are spread over: shard i is that of worker i // world on rank i % world."""
+    drawn: bool = False
+    """Whether the seed was drawn for this epoch alone, and nobody has given one for this epoch and those after it."""
     errors: Counter[str] = field(default_factory=Counter, compare=False, repr=False)
     """How many errors were tolerated, by stage: one count for all sessions of the run (``datapipes.on_error``)."""
 
@@ -38,13 +42,31 @@ class Run:
         """The same run, in the given repetition of a cycle."""
         return replace(self, lap=(*self.lap, lap))
 
+    @property
+    def worker(self) -> tuple[int, int] | None:
+        """(number of workers, index) in one rank.
+
+        >>> Run(0, shard=(6, 5), world=3).worker
+        (2, 1)
+        """
+        return self.shard and (self.shard[0] // self.world, self.shard[1] // self.world)
+
     def stage_seed(self, place: int, shard: object = None) -> int:
         """The seed of the stage at ``place``; ``shard`` is None above the sharding.
 
         >>> Run(seed=7).stage_seed(3) == Run(seed=7, epoch=1).stage_seed(3)
         False
         """
-        return derive(self.seed, self.epoch, self.lap, place, shard)
+        return derive(*self.key, self.lap, place, shard)
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What all that is random in this pass follows from: a seed that was drawn for it is enough by itself.
+
+        >>> Run(7, epoch=2).key, Run(7, epoch=2, drawn=True).key
+        ((7, 2), (7, 0))
+        """
+        return self.seed, 0 if self.drawn else self.epoch
 
     def pinned_seed(self, seed: int) -> int:
         """The seed of a stage whose user has pinned it with ``set_seed``: epochs still differ."""

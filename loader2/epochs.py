@@ -1,8 +1,8 @@
 """Which epoch comes next, and its seed.
 
-An epoch is (seed, number): the number counts the epochs since the seed was given, so that each differs from the one
-before and all can be had again from the same seed. A loader that is never given a seed draws one from torch's default
-generator before its first epoch.
+An epoch for which nobody gives a seed draws one from torch's default generator when it begins, as the epochs of torch's
+own loader do. A seed that is given starts a sequence of epochs: the number counts them, so that each differs from the
+one before and all can be had again from the same seed.
 """
 
 from __future__ import annotations
@@ -18,26 +18,36 @@ class Epochs:
     """The epoch under way, or the last one, and the seed that waits for the next."""
 
     seed: int | None = None
-    """None before the first epoch."""
+    """None before the first epoch, and for one that is to begin again: with ``pending``, and the rest as it is."""
     number: int = 0
+    """How many epochs there were before, since a seed was given."""
     pending: int | None = None
+    drawn: bool = False
+    """Whether the seed was drawn for this epoch alone."""
+    begun: int = 0
+    """How many epochs there were before, whatever their seeds."""
 
     def following(self) -> Epochs:
         """The next epoch, under way.
 
         >>> first = Epochs(pending=7).following()
-        >>> first, first.following()
-        (Epochs(seed=7, number=0, pending=None), Epochs(seed=7, number=1, pending=None))
+        >>> second = first.following()
+        >>> (first.seed, first.number), (second.seed, second.number)
+        ((7, 0), (7, 1))
         """
-        if self.pending is not None:
-            return Epochs(self.pending)
         if self.seed is None:
-            return Epochs(draw_default_seed())
-        return Epochs(self.seed, self.number + 1)
+            if self.pending is None:
+                return replace(self, seed=draw_default_seed(), drawn=True)
+            return replace(self, seed=self.pending, pending=None)
+        begun = self.begun + 1
+        if self.pending is not None:
+            return Epochs(self.pending, begun=begun)
+        seed = draw_default_seed() if self.drawn else self.seed
+        return Epochs(seed, self.number + 1, drawn=self.drawn, begun=begun)
 
     def then(self, seed: int) -> Epochs:
         """The same, with this seed waiting for the next epoch."""
-        return replace(self, pending=seed)
+        return Epochs(pending=seed, begun=self.begun) if self.seed is None else replace(self, pending=seed)
 
     def resumed(self) -> Epochs:
         """A loaded epoch goes on: a seed that is given for it once more is not meant for the one after."""
@@ -45,10 +55,10 @@ class Epochs:
 
     def agreed(self, run: Run) -> Epochs:
         """The same, with the seed and the number that the epoch has got by agreement."""
-        return replace(self, seed=run.seed, number=run.epoch)
+        return replace(self, seed=run.seed, number=run.epoch, drawn=run.drawn)
 
     def run(self) -> Run:
         """What the session of the epoch under way depends on."""
         if self.seed is None:
             raise ValueError("no epoch is under way yet: ask for the following one first")
-        return Run(self.seed, self.number)
+        return Run(self.seed, self.number, drawn=self.drawn)

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from datapipes.counting import Given
 from datapipes.errors import BadArgument
 from datapipes.session import Session, segment
 from reading_services import ReadingServiceInterface
@@ -48,9 +49,11 @@ class DataLoader2Iterator(chain[T]):
     paused: bool = False
 
     @classmethod
-    def begin(cls, dataloader: DataLoader2[T], session: Session, foreign: Any = None) -> DataLoader2Iterator[T]:
-        """The iterator over a session of a loader, whose service is told when the epoch has ended."""
-        stream = _segments(session, dataloader.reading_service)
+    def begin(
+        cls, dataloader: DataLoader2[T], session: Session, given: Given, foreign: Any = None
+    ) -> DataLoader2Iterator[T]:
+        """The iterator over a session of a loader: it counts in ``given``, and tells the service of the epoch's end."""
+        stream = _segments(session, given, dataloader.reading_service)
         iterator = cast("DataLoader2Iterator[T]", cls.from_iterable(stream))
         iterator.dataloader = dataloader
         iterator.foreign = foreign
@@ -120,8 +123,9 @@ class InvalidatedIterator(DataLoader2Iterator[T]):
         if service is not None:
             service.finalize_iteration()
         raise RuntimeError(
-            "This iterator has been invalidated, because another iterator has been created from the same DataLoader2: "
-            "use the newer one, or make a second DataLoader2 of the same graph to iterate twice at once"
+            "This iterator has been invalidated, because another iterator has been created from the same DataLoader2, "
+            "or a state was loaded into it: use the newer one, or make a second DataLoader2 of the same graph to "
+            "iterate twice at once"
         )
 
 
@@ -135,10 +139,10 @@ class ShutDownIterator(DataLoader2Iterator[T]):
         )
 
 
-def _segments(session: Session, service: ReadingServiceInterface | None) -> Iterator[Iterator[Any]]:
+def _segments(session: Session, given: Given, service: ReadingServiceInterface | None) -> Iterator[Iterator[Any]]:
     """The stream, a part at a time: each ends with an exception, or at the end of the epoch."""
     while not session.ended:
-        yield segment(session)
+        yield given.counting(segment(session))
     session.close()
     if service is not None:
         service.finalize_iteration()

@@ -18,6 +18,7 @@ from typing import Any, Generic, Self, TypeVar
 from datapipes import structure
 from datapipes.cells import Table
 from datapipes.checks import length_of
+from datapipes.counting import Given
 from datapipes.describe import chain as printed
 from datapipes.errors import BadArgumentType, LengthUnknown
 from datapipes.identity import Sources
@@ -31,7 +32,7 @@ from loader2.iteration import DataLoader2Iterator
 from loader2.random import SeedGenerator, checked_seed
 from loader2.state import LoaderState, stages_of
 from reading_services import CheckpointableReadingServiceInterface, ReadingServiceInterface
-from reading_services.service import own_copy
+from reading_services.service import own_copy, warn_without_ranks
 from reading_services.workers.gather import refuse_other_workers
 
 T_co = TypeVar("T_co", covariant=True)
@@ -52,6 +53,13 @@ class DataLoader2(Generic[T_co]):
     True
     """
 
+    ends_at_length: bool = False
+    """Whether a state that is taken after ``len(dl)`` elements is one between two epochs.
+
+    Set it for a loop that never asks whether an epoch has ended, as Lightning's does if it knows the length. By default
+    what is left of the epoch is resumed: nothing, before the next one.
+    """
+
     def __init__(
         self,
         datapipe: IterDataPipe[T_co] | MapDataPipe[T_co],
@@ -68,10 +76,12 @@ class DataLoader2(Generic[T_co]):
         self._sources = Sources(self.datapipe)
         self._epochs = Epochs()
         self._session: Session | None = None  # the position in the epoch under way, or in the last one
+        self._given = Given()  # how many elements of it were handed on
         self._foreign: Any = None  # the iterator of what the service returned in place of a graph
         self._iterator: weakref.ref[DataLoader2Iterator[T_co]] | None = None
         self._loaded: Table | None = None  # the positions at which the session was opened, if a state was loaded
         self._service_state: bytes | None = None  # loaded, and not yet given to the service
+        self._unbegun: tuple[Any, Any] | None = None  # the graph and the service as they were before initialize()
         self._begun = self._initialized = False  # whether initialize() was called, and whether it returned
         self._unfinished = False  # whether the shutdown came in the middle of an epoch
         self._shut_down = False
@@ -83,15 +93,14 @@ class DataLoader2(Generic[T_co]):
         if self._shut_down:
             raise RuntimeError("this DataLoader2 has already been shut down; make a new one to go on")
         session = self._session
-        if (previous := self._current()) is not None:
-            previous.invalidate()
+        self._invalidate()
         if session is None or session.asked or (self._epochs.pending is not None and self._loaded is None):
             self._abandon()
             session = self._begin(epochs := self._epochs.following())
-            self._epochs = epochs.agreed(session.run)
+            self._epochs, self._given = epochs.agreed(session.run), Given()
         elif self._loaded is not None:  # nobody has taken an element of the epoch: the new iterator goes on with it
             self._epochs = self._epochs.resumed()
-        iterator = DataLoader2Iterator.begin(self, session, self._foreign)
+        iterator = DataLoader2Iterator.begin(self, session, self._given, self._foreign)
         self._session, self._iterator = session, weakref.ref(iterator)
         self.valid_iterator_id = 0 if self.valid_iterator_id is None else self.valid_iterator_id + 1
         return iterator
@@ -100,6 +109,10 @@ class DataLoader2(Generic[T_co]):
         """The newest iterator, if somebody still has it."""
         return None if self._iterator is None else self._iterator()
 
+    def _invalidate(self) -> None:
+        if (iterator := self._current()) is not None:
+            iterator.invalidate()
+
     def _abandon(self) -> None:
         session, self._session, self._foreign, self._loaded = self._session, None, None, None
         if session is not None:
@@ -107,10 +120,10 @@ class DataLoader2(Generic[T_co]):
 
     def _begin(self, epochs: Epochs, cells: Table | None = None) -> Session:
         """Open the graph for an epoch, at its start or at saved positions."""
+        if not self._initialized:
+            self._initialize()
         run, service = epochs.run(), self.reading_service
         if service is not None:
-            if not self._initialized:
-                self._initialize(service)
             run = service.agree(run, cells is not None) if isinstance(service, ReadingServiceInterface) else run
             prepare = service.initialize_iteration(SeedGenerator(run.stage_seed(-1)))
             if prepare is not None:
@@ -129,17 +142,59 @@ class DataLoader2(Generic[T_co]):
         session.tells, self._told = not self._told, True
         return session
 
-    def _initialize(self, service: ReadingServiceInterface) -> None:
-        self._begun, saved, self._service_state = True, self._service_state, None
+    def _initialize(self) -> None:
+        service, saved, self._service_state = self.reading_service, self._service_state, None
+        warn_without_ranks(self.datapipe, service)
+        self._begun = True
+        if isinstance(service, CheckpointableReadingServiceInterface):
+            self._unbegun = structure.unfold(self.datapipe), own_copy(service)
         if saved is not None and isinstance(service, CheckpointableReadingServiceInterface):
             self.datapipe = service.restore(self.datapipe, saved)
-        else:
+        elif service is not None:
             self.datapipe = service.initialize(self.datapipe)
         self._initialized = True
 
+    def _begin_service_again(self, saved: bytes) -> None:
+        """Have a service that has begun be what it was before, unless it is where a state has it anyway."""
+        service = self.reading_service
+        if self._unbegun is None or not isinstance(service, CheckpointableReadingServiceInterface):
+            return
+        if self._initialized and service.checkpoint() == saved:
+            self._service_state = None
+            return
+        service.finalize()
+        (self.datapipe, self.reading_service), self._unbegun = self._unbegun, None
+        self._begun = self._initialized = False
+
     def seed(self, seed: int) -> None:
-        """Set the seed of the next epoch; the epochs after it go on from there, each different."""
+        """Set the seed of the next epoch; the epochs after it go on from there, each different.
+
+        Without one, each epoch draws its seed from torch's default generator when it begins.
+        """
         self._epochs = self._epochs.then(checked_seed(seed))
+
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch under way, or of the last one: how many there were before, saved ones included.
+
+        >>> from datapipes.iter import IterableWrapper
+        >>> dl = DataLoader2(IterableWrapper("abc"))
+        >>> for epoch in range(2):
+        ...     for element in dl:
+        ...         print(dl.epoch, dl.step, element)
+        0 1 a
+        0 2 b
+        0 3 c
+        1 1 a
+        1 2 b
+        1 3 c
+        """
+        return self._epochs.begun
+
+    @property
+    def step(self) -> int:
+        """How many elements of this epoch were handed on, those before a saved position included."""
+        return self._given.save()
 
     def __len__(self) -> int:
         try:
@@ -188,43 +243,49 @@ class DataLoader2(Generic[T_co]):
                 "call state_dict() before shutdown(), or inside the `with` block"
             )
         session, service, for_service = self._session, self.reading_service, self._service_state
-        if session is None or session.ended:
+        if session is None or session.ended or (self.ends_at_length and self.step and self.step == len(self)):
             cells = None
         else:
             cells = session.table() if session.asked or self._loaded is None else self._loaded
         if isinstance(service, CheckpointableReadingServiceInterface) and for_service is None:
             for_service = service.checkpoint()
         sources = {} if cells is None else self._sources.now()
-        return LoaderState(self._epochs, self._stages, cells, for_service, sources).to_dict()
+        return LoaderState(self._epochs, self._stages, cells, for_service, self.step, sources).to_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
-        """Go where another loader of the same graph was; before the first ``iter``. Loading runs no code.
+        """Go where another loader of the same graph was, before the first element is taken. Loading runs no code.
 
         In the middle of an epoch, what the graph was given has to be what it was given then: a list that has changed is
         refused with what differs. ``strict=False`` goes on with the one that is here.
+
+        An iterator that was made before, and has handed on nothing, is out of date: call ``iter`` again.
         """
-        if self.valid_iterator_id is not None or self._shut_down:
+        if self._shut_down or (self._session is not None and self._session.asked):
             raise RuntimeError(
-                "load_state_dict() comes before the first iter(), and this loader's iterator has already been created, "
-                "or it was shut down; make a new DataLoader2"
+                "load_state_dict() comes before the first element, and this loader's iterator has already been asked "
+                "for one, or it was shut down; make a new DataLoader2"
             )
         state = LoaderState.from_dict(state_dict)
         state.must_fit(self._stages, self.reading_service)
         if strict:
             self._sources.must_be(state.sources)
-        if state.service is not None and self._begun:
-            raise RuntimeError("the reading service has taken another state already; make a new DataLoader2")
+        self._invalidate()
         self._abandon()
         self._service_state = state.service
+        if state.service is not None and self._begun:
+            self._begin_service_again(state.service)
         if state.cells is not None:
             self._session, self._loaded = self._begin(state.epochs, state.cells), state.cells
         self._epochs = state.epochs
+        self._given = Given()
+        self._given.load(state.step)
 
     def _restore_checkpoint_beginning_of_epoch(self) -> None:
         """Go from where a state was loaded back to the start of its epoch: the next ``iter`` gives all of it again."""
         if self.valid_iterator_id is not None or self._epochs.seed is None:
             raise RuntimeError("load the state of an epoch first, with load_state_dict(), and iterate afterwards")
         self._abandon()
+        self._given = Given()
         self._session = self._begin(self._epochs)
         self._loaded = self._session.table()
 

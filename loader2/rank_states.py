@@ -137,7 +137,7 @@ def _for_any_number(packed: list[bytes], world: int, begin_epoch_again: bool) ->
             f"ranks has other shards. Start {len(states)} ranks to go on there, save between two epochs, or have this "
             "epoch start over with scatter(..., begin_epoch_again=True)"
         )
-    states = [_at_its_start(state) for state in states]
+    states = [{**_at_its_start(state), "step": 0} for state in states]  # which differs from rank to rank
     if any(state != states[0] for state in states):
         raise StateError(
             "states: the ranks were not in the same epoch, or had other seeds; start one with dl.seed(...)"
@@ -149,8 +149,6 @@ def _at_its_start(state: dict[str, Any]) -> dict[str, Any]:
     """The state from which the epoch under way, if there is one, comes next."""
     if state.get("status") != "running":
         return state
-    seed, epoch = state.get("seed"), state.get("epoch")
+    epoch = state.get("epoch")
     check(type(epoch) is int and epoch >= 0, "epoch", "the number of one", epoch)
-    if epoch:
-        return {**state, "status": "finished", "epoch": epoch - 1, "pending": None, "sources": {}, "cells": {}}
-    return {**state, "status": "new", "seed": None, "pending": seed, "sources": {}, "cells": {}}
+    return {**state, "status": "new", "seed": None, "pending": state.get("seed"), "sources": {}, "cells": {}}

@@ -10,6 +10,8 @@ field        meaning
 version      of this format
 status       "new", "running" or "finished": where the loader was in its epoch
 seed, epoch  of the epoch under way or just finished; no seed before the first
+drawn        whether that seed was drawn for this epoch alone; the epoch counts those since a seed was given
+begun, step  how many epochs there were before, and how many elements of this one were handed on
 pending      a seed given for the next epoch, or None
 stages       place and kind of each stage, to tell whether the state belongs to a graph
 sources      what identifies the elements that the graph was given, by place; none unless the epoch is under way
@@ -47,6 +49,8 @@ __all__ = [
 
 VERSION: Final = 1
 _FIELDS: Final = ("version", "status", "seed", "epoch", "pending", "stages", "cells", "service")
+_MAY_LACK: Final[dict[str, Any]] = {"drawn": False, "begun": 0, "step": 0, "sources": {}}
+"""Fields that states of before may lack, and what they are then."""
 _OF_TORCHDATA: Final = {"serialized_datapipe", "reading_service_state", "randomness_state"}
 
 
@@ -63,6 +67,7 @@ class LoaderState:
     cells: Table | None
     """Positions in the epoch under way; None between two epochs."""
     service: bytes | None
+    step: int = 0
     sources: dict[int, list[Any]] = field(default_factory=dict)
 
     @property
@@ -77,6 +82,9 @@ class LoaderState:
             "status": self.status,
             "seed": self.epochs.seed,
             "epoch": self.epochs.number,
+            "drawn": self.epochs.drawn,
+            "begun": self.epochs.begun,
+            "step": self.step,
             "pending": self.epochs.pending,
             "stages": self.stages,
             "sources": self.sources,
@@ -87,7 +95,7 @@ class LoaderState:
     @classmethod
     def from_dict(cls, state: Any) -> LoaderState:
         """Check what was loaded from somewhere; an error names the field that is wrong."""
-        status, seed, epoch, pending, stages, cells, service, sources = _fields(state)
+        status, seed, epoch, pending, stages, cells, service, drawn, begun, step, sources = _fields(state)
         check(
             type(status) is str and status in ("new", "running", "finished"),
             "status",
@@ -100,7 +108,9 @@ class LoaderState:
             "an unsigned 64-bit number" if status != "new" else "None, because no epoch has begun",
             seed,
         )
-        check(is_uint64(epoch), "epoch", "an unsigned 64-bit number", epoch)
+        for name, number in (("epoch", epoch), ("begun", begun), ("step", step)):
+            check(is_uint64(number), name, "an unsigned 64-bit number", number)
+        check(type(drawn) is bool, "drawn", "True or False", drawn)
         check(pending is None or is_uint64(pending), "pending", "an unsigned 64-bit number or None", pending)
         check(
             type(stages) in (list, tuple) and all(type(stage) is str for stage in stages),
@@ -119,8 +129,8 @@ class LoaderState:
         check(type(sources) is dict, "sources", "a dict by place", sources)
         check_plain(sources, "sources")
         check(service is None or type(service) is bytes, "service", "bytes or None", service)
-        running = status == "running"
-        return cls(Epochs(seed, epoch, pending), tuple(stages), cells if running else None, service, sources)
+        epochs = Epochs(seed, epoch, pending, drawn, begun)
+        return cls(epochs, tuple(stages), cells if status == "running" else None, service, step, sources)
 
     def must_fit(self, stages: tuple[str, ...], service: ReadingServiceInterface | None) -> None:
         """Refuse a loader of other stages, or one without a service that takes what one has saved."""
@@ -146,12 +156,12 @@ def _fields(state: Any) -> list[Any]:
     if type(version) is not int or version != VERSION:
         raise StateError(f"version: this library reads version {VERSION}, the state has {shown(version)}")
     wrong = [f"{name} is missing" for name in _FIELDS if name not in state]
-    wrong += [f"{shown(name)} is unknown" for name in state if name not in (*_FIELDS, "sources")]
+    wrong += [f"{shown(name)} is unknown" for name in state if name not in (*_FIELDS, *_MAY_LACK)]
     if wrong:
         raise StateError(
             f"the fields of the state: {', '.join(wrong[:12])}; load what state_dict() returned, unchanged"
         )
-    return [*(state[name] for name in _FIELDS[1:]), state.get("sources", {})]
+    return [*(state[name] for name in _FIELDS[1:]), *({**_MAY_LACK, **state}[name] for name in _MAY_LACK)]
 
 
 def stages_of(datapipe: structure.Pipe) -> tuple[str, ...]:

@@ -6,12 +6,12 @@ different things. After that, ``fullsync`` keeps them in step.
 
 from __future__ import annotations
 
-import re
 import weakref
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from datapipes import structure
+from datapipes.describe import on_any_machine
 from datapipes.describe import stage as printed
 from datapipes.errors import BadArgument, GraphError, RanksDiffer
 from datapipes.iter import FullSync
@@ -25,8 +25,6 @@ from datapipes.settings import apply_sharding
 from datapipes.sharding import SHARDING_PRIORITIES
 from datapipes.warned import warn
 from reading_services.service import Level, ReadingServiceInterface, ResetFn
-
-_OF_ONE_MACHINE = re.compile(r"'[^']*'|\"[^\"]*\"|[^\s(<]*/|0x[0-9a-f]+")
 
 _SOURCES = "sources"
 
@@ -79,7 +77,7 @@ class DistributedReadingService(ReadingServiceInterface):
         self._rank, self._world = here()
         if self._world == 1:
             return datapipe
-        self.facts["graph"] = _described(datapipe)
+        self.facts["graph"] = on_any_machine(datapipe)
         if not any(is_sharding(stage) for stage in structure.walk(datapipe)):
             self._sources = " ".join(
                 printed(stage) for stage in structure.walk(datapipe) if not structure.parents(stage)
@@ -105,7 +103,7 @@ class DistributedReadingService(ReadingServiceInterface):
         facts = {**self.facts, "start": start}
         if self._sources is not None:
             facts[_SOURCES] = self._sources
-        report = Facts.report(self._rank, (run.seed, run.epoch), facts)
+        report = Facts.report(self._rank, (run.seed, run.epoch, run.drawn), facts)
         tree.epoch += 1
         tree.begin((tree.epoch, -1), Facts(), report)
         verdict = tree.wait(lambda _: True, 0, self.timeout)
@@ -118,8 +116,8 @@ class DistributedReadingService(ReadingServiceInterface):
                 ".sharding_filter() behind the shuffle, before the expensive stages, or give each rank its own data"
             )
         self._sources = None  # said once
-        seed, epoch = verdict["run"]
-        return replace(run, seed=seed, epoch=epoch)
+        seed, epoch, drawn = verdict["run"]
+        return replace(run, seed=seed, epoch=epoch, drawn=drawn)
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         if self._world > 1:
@@ -130,11 +128,3 @@ class DistributedReadingService(ReadingServiceInterface):
         tree, self._tree = self._tree, None
         if tree is not None:
             tree.close()
-
-
-def _described(graph: structure.Pipe) -> str:
-    """The stages as they print, but for what may differ from machine to machine: data, texts, folders, addresses."""
-    stages = (
-        type(stage).__name__ if not structure.parents(stage) else printed(stage) for stage in structure.walk(graph)
-    )
-    return _OF_ONE_MACHINE.sub("", " ".join(stages))

@@ -35,6 +35,9 @@ class InProcessReadingService(ReadingServiceInterface):
         self.init_fn = init_fn
         self.reset_fn = reset_fn
 
+    def sees_to_ranks(self) -> bool:
+        return False
+
     def initialize(self, datapipe: Any) -> Any:
         for stage in structure.walk(datapipe):
             # A user's class may wait to be told its shard; an operator that was told nothing gives everything.

@@ -38,6 +38,9 @@ class OnWorkers(ReadingServiceInterface):
     _crew: Workers | None = None
     _gathered: Gathered[Any] | None = None
 
+    def sees_to_ranks(self) -> bool:
+        return False
+
     def _employ(self, crew: Workers, end: Pipe) -> Gathered[Any]:
         """Own a crew from now on; the stage for what it makes in place of ``end``."""
         self._crew = crew

@@ -47,6 +47,9 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
         self._begun: list[ReadingServiceInterface] = []
         _check_order(self.reading_services)
 
+    def sees_to_ranks(self) -> bool:
+        return any(getattr(service, "sees_to_ranks", lambda: True)() for service in self.reading_services)
+
     # -- the graph -----------------------------------------------------------------------------------------------------
 
     def check(self, datapipe: Any) -> None:

@@ -14,9 +14,12 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from datapipes import structure
 from datapipes.checks import length_of
+from datapipes.describe import chain as printed
 from datapipes.describe import stage as call_of
 from datapipes.errors import BadArgumentType
+from datapipes.ranks.group import ranks
 from datapipes.seeds import Run
+from datapipes.warned import warn
 from datapipes.where import where
 
 ResetFn: TypeAlias = Callable[[Any], Any]
@@ -40,6 +43,10 @@ class ReadingServiceInterface(ABC):
 
     level: ClassVar[Level | None] = None
     """What this service is about; a chain has one of each at most: ranks, then workers, then the device they feed."""
+
+    def sees_to_ranks(self) -> bool:
+        """Whether each rank of a process group gets its own part here; what a class of a user's does is not known."""
+        return True
 
     def check(self, datapipe: Any) -> None:  # noqa: B027 - optional: most services can run any graph
         """Refuse a graph that this service cannot run, when the loader is made."""
@@ -105,6 +112,24 @@ class CheckpointableReadingServiceInterface(ReadingServiceInterface):
     @abstractmethod
     def restore(self, datapipe: Any, serialized_state: bytes) -> Any:
         """Like ``initialize``, from what was saved."""
+
+
+def warn_without_ranks(datapipe: Any, service: ReadingServiceInterface | None) -> None:
+    """Say that each rank of a process group is about to load everything, if nobody sees to its part."""
+    here = ranks()
+    if here.world == 1 or (service is not None and getattr(service, "sees_to_ranks", lambda: True)()):
+        return
+    if any(vars(stage).get("groups") for stage in structure.walk(datapipe)):
+        return  # somebody has sharded the graph
+    remedy = (
+        "reading_service=DistributedReadingService()"
+        if service is None
+        else f"SequentialReadingService(DistributedReadingService(), {type(service).__name__}(...))"
+    )
+    warn(
+        f"this is rank {here.rank} of {here.world}, and no reading service of this DataLoader2 is for ranks: each of "
+        f"them loads all of {printed(datapipe)}. Pass {remedy}, unless the ranks have data of their own"
+    )
 
 
 def own_copy(service: ReadingServiceInterface | None) -> ReadingServiceInterface | None:

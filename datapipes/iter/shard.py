@@ -64,10 +64,10 @@ class ShardingFilter(IterDataPipe[T_co]):
 
     def _shard(self, run: Run) -> tuple[int, int]:
         groups = self.groups
-        if run.shard is not None and set(groups) <= {SHARDING_PRIORITIES.DISTRIBUTED}:
-            if not groups:
-                return run.shard
-            groups = with_group(groups, *run.shard, SHARDING_PRIORITIES.MULTIPROCESSING)  # a worker of a rank
+        if run.shard is not None and not groups:
+            return run.shard
+        if run.worker is not None and set(groups) == {SHARDING_PRIORITIES.DISTRIBUTED}:  # somebody has set the rank
+            groups = with_group(groups, *run.worker, SHARDING_PRIORITIES.MULTIPROCESSING)
         return combined(groups, self.sharding_group_filter)
 
     def _open(self, at: Opening) -> Iterator[T_co]:

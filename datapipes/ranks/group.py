@@ -1,13 +1,115 @@
-"""Which rank this is, of how many. A process without a process group is the only rank there is."""
+"""Which rank this is, of how many. A process without a process group is the only rank there is.
+
+A worker of torch's DataLoader belongs to the rank that has started it. One that was forked finds the group that it has
+inherited; to one that was started anew its graph tells it (``telling``), because pickling the graph is all that happens
+in the process of the rank. A worker does not use the group itself, whose threads it has not: it leaves and finds word
+in the store that the ranks have met in, over a connection of its own.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from hashlib import blake2b
+from multiprocessing.context import get_spawning_popen
+from typing import Any, TypeAlias
 
 import torch.distributed as dist
 
-from datapipes.errors import GraphError
+from datapipes.errors import GraphError, RanksDiffer
+
+_dist: Any = dist  # which does not say that it exports its stores
+
+Address: TypeAlias = tuple[str, int] | str
+"""Of a store: host and port, or the path of a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """A rank as its workers know it."""
+
+    rank: int = 0
+    world: int = 1
+    store: Address | None = None
+    timeout: float = 0.0
+    """Seconds that the group waits for its ranks."""
+
+    def shared(self, subject: str, asker: str, value: int) -> int:
+        """Rank 0's value for a subject, on all ranks.
+
+        The n-th time that an asker asks on a rank, it gets the value that the same asker on rank 0 has left there the
+        n-th time. Rank 0 waits for nobody.
+        """
+        if self.world == 1:
+            return value
+        store = self._connected()
+        key = f"{blake2b(subject.encode(), digest_size=8).hexdigest()}/{asker}"
+        number = store.add(f"{key}/asked by rank {self.rank}", 1)
+        entry = f"{key}/{number}"
+        if self.rank == 0:
+            store.set(entry, str(value))
+            return value
+        try:
+            return int(store.get(entry))
+        except RuntimeError as error:  # of several kinds: which one depends on the store
+            raise RanksDiffer(
+                f"rank {self.rank} has waited {self.timeout:.0f} s for the seed of rank 0, which has not begun its "
+                f"epoch number {number} of {subject:.200}: all ranks have to iterate the same graphs equally often"
+            ) from error
+
+    def _connected(self) -> Any:
+        timeout = timedelta(seconds=self.timeout)
+        if isinstance(self.store, str):
+            store = _dist.FileStore(self.store)
+            store.set_timeout(timeout)
+        elif self.store is not None:
+            store = _dist.TCPStore(*self.store, timeout=timeout, wait_for_workers=False)
+        else:
+            raise GraphError(
+                "the ranks of this process group have met in a store that no other process reaches, and have no way to "
+                "agree on a seed; make the group with init_method='env://', 'tcp://...' or 'file://...'"
+            )
+        return _apart(store)
+
+
+_told = Ranks()
+"""The rank that has started this process, if it was told."""
+
+
+def ranks() -> Ranks:
+    """The rank that this process is, or is a worker of.
+
+    >>> ranks().world
+    1
+    """
+    if not (dist.is_available() and dist.is_initialized()):
+        return _told
+    store = _dist.distributed_c10d._get_default_store()
+    while isinstance(store, _dist.PrefixStore):
+        store = store.underlying_store
+    address: Address | None = None
+    if isinstance(store, _dist.TCPStore):
+        address = store.host, store.port
+    elif isinstance(store, _dist.FileStore):
+        address = store.path
+    timeout = 0.0 if address is None else store.timeout.total_seconds()
+    return Ranks(dist.get_rank(), dist.get_world_size(), address, timeout)
+
+
+def telling(reduced: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What pickle is given for a graph, so that a process that is being started with it knows its rank."""
+    if get_spawning_popen() is None or (here := ranks()).world == 1:
+        return reduced
+    make, arguments, *rest = reduced
+    return _make_told, (here, make, arguments), *rest
+
+
+def _make_told(ranks: Ranks, make: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    global _told
+    _told = ranks
+    return make(*arguments)
 
 
 def here() -> tuple[int, int]:
@@ -29,10 +131,11 @@ def here() -> tuple[int, int]:
 
 
 def store() -> Any:
-    """The store of the process group, as a client of our own: one that waits holds up nobody else's.
+    """The store of the process group, as a client of our own: one that waits holds up nobody else's."""
+    return _apart(_dist.distributed_c10d._get_default_store().clone())
 
-    torchrun may keep one store over restarts, so an attempt has keys of its own.
-    """
-    group: Any = dist.distributed_c10d._get_default_store()
+
+def _apart(store: Any) -> Any:
+    """A store with keys of our own; torchrun may keep one over restarts, so each attempt has others."""
     attempt = "/".join(os.environ.get(f"TORCHELASTIC_{name}", "") for name in ("RUN_ID", "RESTART_COUNT"))
-    return dist.distributed_c10d.PrefixStore(f"loader2/{attempt}", group.clone())
+    return _dist.PrefixStore(f"loader2/{attempt}", store)

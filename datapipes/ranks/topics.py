@@ -31,10 +31,10 @@ class Topic(Protocol):
 
 
 class Facts:
-    """Whether all ranks are about to do the same, and rank 0's seed and epoch for all of them."""
+    """Whether all ranks are about to do the same, and rank 0's epoch for all of them: seed, number, how it was got."""
 
     @staticmethod
-    def report(rank: int, run: tuple[int, int], facts: dict[str, str]) -> Report:
+    def report(rank: int, run: tuple[int, int, bool], facts: dict[str, str]) -> Report:
         """What one rank is about to do."""
         said = {name: {text: [1, [rank]]} for name, text in facts.items()}
         return {"run": list(run) if rank == 0 else None, "facts": said}
@@ -62,8 +62,8 @@ class Facts:
         """What the ranks differ in, for people; nothing if they do not.
 
         >>> talk = Facts()
-        >>> both = talk.merged([talk.report(0, (5, 0), {"graph": ".batch(8)"}),
-        ...                     talk.report(1, (6, 0), {"graph": ".batch(4)"})])
+        >>> both = talk.merged([talk.report(0, (5, 0, False), {"graph": ".batch(8)"}),
+        ...                     talk.report(1, (6, 0, False), {"graph": ".batch(4)"})])
         >>> Facts.difference(talk.verdict(both))
         'graph: rank 0 has .batch(8); rank 1 has .batch(4)'
         """

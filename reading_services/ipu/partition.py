@@ -22,6 +22,7 @@ from datapipes.legacy import is_sharding
 from datapipes.pipe import IterDataPipe
 from datapipes.seeds import Run
 from datapipes.session import Session
+from datapipes.torch_worker import warn_of_copies
 from reading_services.ipu.arithmetic import Batching
 
 
@@ -72,10 +73,10 @@ class Block(Sampler[int]):
 class Share(IterableDataset[Any]):
     """One process's part of a stream, every element in exactly one of them.
 
-    A pipe is sharded where its ``sharding_filter()`` is, else at its end, over the workers of all processes; its
-    shuffles draw alike everywhere. Another dataset must give all processes the same elements in the same order; what a
-    worker of each gives is dealt out in turn. With ``drop_last`` an incomplete last round is left out there, so that
-    every process has equally many.
+    A pipe is sharded where its ``sharding_filter()`` is, over the workers of all processes, else at its end, over the
+    processes; its shuffles draw alike everywhere. Another dataset must give all processes the same elements in the same
+    order; what a worker of each gives is dealt out in turn. With ``drop_last`` an incomplete last round is left out
+    there, so that every process has equally many.
     """
 
     def __init__(self, dataset: Iterable[Any], batching: Batching, drop_last: bool, seed: int) -> None:
@@ -97,8 +98,11 @@ class Share(IterableDataset[Any]):
         info = get_worker_info()
         workers, worker = (1, 0) if info is None else (info.num_workers, info.id)
         shards, shard = workers * self._batching.processes, worker * self._batching.processes + self._batching.process
-        end = pipe if any(map(is_sharding, structure.walk(pipe))) else pipe.sharding_filter()
-        return PipeIterator.over(Session(end, Run(self._seed, epoch, (shards, shard))))
+        if not any(map(is_sharding, structure.walk(pipe))):  # its classes may take the worker's part by themselves
+            if shard == 0:
+                warn_of_copies(pipe, pipe, workers)
+            pipe, shards, shard = pipe.sharding_filter(), self._batching.processes, self._batching.process
+        return PipeIterator.over(Session(pipe, Run(self._seed, epoch, (shards, shard))))
 
     def _in_turn(self) -> Iterator[Any]:
         source, processes = iter(self.dataset), self._batching.processes

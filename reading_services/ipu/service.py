@@ -90,6 +90,9 @@ class IPUReadingService(ReadingServiceInterface):
 
     # -- several processes ---------------------------------------------------------------------------------------------
 
+    def sees_to_ranks(self) -> bool:
+        return self._batching.processes > 1
+
     def in_front(self, datapipe: Pipe, services: Sequence[Any]) -> Pipe:
         """This process's part of the graph, unless ranks see to that."""
         batching, self._services = self._batching, services

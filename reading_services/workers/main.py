@@ -101,7 +101,7 @@ def dispatch(job: DispatcherJob) -> None:
     generators = Generators()
 
     def of_epoch(share: Share) -> Pipe:
-        generators.seed(derive("dispatcher", share.run.seed, share.run.epoch))
+        generators.seed(derive("dispatcher", *share.run.key))
         return epochs.graph_of(share.start)
 
     links = ProducerEnds(job.links)
@@ -121,7 +121,7 @@ def settle(parent: int, stacks: SharedFd, on_interrupt: Any = signal.SIG_IGN) ->
 def _own_seed(order: Order, number: int) -> int:
     """A seed that no other worker of any rank has."""
     run, start = order.run, order.start
-    seed: int = derive("worker", run.seed, run.epoch, number) if start is None else start.seeds.generate_seed()
+    seed: int = derive("worker", *run.key, number) if start is None else start.seeds.generate_seed()
     return seed
 
 

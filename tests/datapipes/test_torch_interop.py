@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import ChainDataset, DataLoader
+from torch.utils.data import ChainDataset, DataLoader, IterableDataset, get_worker_info
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from datapipes.iter import IterableWrapper, IterDataPipe, Mapper
@@ -106,9 +106,87 @@ def test_below_the_sharding_workers_differ() -> None:
 @pytest.mark.parametrize("num_workers", [0, 1, 2, 3])
 @pytest.mark.parametrize("build", UNSHARDED.values(), ids=UNSHARDED.keys())
 @pytest.mark.filterwarnings("ignore:.*has no sharding_filter")
-def test_without_a_sharding_filter_each_element_still_comes_once(build: Callable[[], Any], num_workers: int) -> None:
+def test_without_a_sharding_filter_each_worker_gives_all(build: Callable[[], Any], num_workers: int) -> None:
     for epoch in seeded(build, 1, num_workers=num_workers, batch_size=None):
+        assert sorted(epoch) == sorted([*range(LENGTH)] * max(num_workers, 1))
+
+
+class TakesItsPart(IterDataPipe[int]):
+    """Written as torch's documents show it: the class looks up which worker it is in."""
+
+    def __init__(self, length: int, start: int = 0) -> None:
+        self.start, self.length = start, length
+
+    def __iter__(self) -> Iterator[int]:
+        info = get_worker_info()
+        workers, worker = (1, 0) if info is None else (info.num_workers, info.id)
+        yield from range(self.start + worker, self.length, workers)
+
+
+class TorchsOwn(IterableDataset[int]):
+    """The same, and no pipe at all."""
+
+    def __iter__(self) -> Iterator[int]:
+        info = get_worker_info()
+        yield from range(LENGTH) if info is None else range(info.id, LENGTH, info.num_workers)
+
+
+class Bounds(IterDataPipe[int]):
+    """Is given its part by a ``worker_init_fn``, which is the other way that torch's documents show."""
+
+    def __init__(self) -> None:
+        self.start, self.end = 0, LENGTH
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.start, self.end))
+
+
+def divide(worker: int) -> None:
+    """Give a worker's copy of ``Bounds`` its part."""
+    info = get_worker_info()
+    assert info is not None
+    end: Any = info.dataset
+    while not isinstance(end, Bounds):
+        end = end.datapipe
+    each = -(-LENGTH // info.num_workers)
+    end.start, end.end = worker * each, min((worker + 1) * each, LENGTH)
+
+
+def is_mine(number: int) -> bool:
+    """Whether an element is this worker's."""
+    info = get_worker_info()
+    return info is None or number % info.num_workers == info.id
+
+
+SHARDING_ITSELF: dict[str, tuple[Callable[[], Any], Callable[[int], None] | None]] = {
+    "a class at the end": (lambda: TakesItsPart(LENGTH), None),
+    "a class in the middle": (lambda: TakesItsPart(LENGTH).map(abs).batch(3).unbatch(), None),
+    "a class behind a class": (lambda: Generator(TakesItsPart(LENGTH)), None),
+    "a dataset of torch's in a wrapper": (lambda: IterableWrapper(TorchsOwn(), deepcopy=False).shuffle(), None),
+    "a generator that reads one": (lambda: IterableWrapper([LENGTH]).flatmap(TakesItsPart), None),
+    "a function": (lambda: numbers().filter(is_mine), None),
+    "a function in a function": (lambda: numbers().filter(lambda x: is_mine(x)), None),
+    "a sum of pipes": (lambda: TakesItsPart(5) + TakesItsPart(LENGTH, start=5), None),
+    "a worker_init_fn": (lambda: Bounds().map(abs), divide),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*has no sharding_filter")
+@pytest.mark.parametrize("num_workers", [0, 1, 2, 3])
+@pytest.mark.parametrize(("build", "init"), SHARDING_ITSELF.values(), ids=SHARDING_ITSELF.keys())
+def test_who_shards_himself_loses_nothing(
+    build: Callable[[], Any], init: Callable[[int], None] | None, num_workers: int
+) -> None:
+    for epoch in seeded(build, 1, num_workers=num_workers, batch_size=None, worker_init_fn=init):
         assert sorted(epoch) == list(range(LENGTH))
+
+
+@pytest.mark.parametrize("name", ["a class in the middle", "a dataset of torch's in a wrapper", "a function"])
+def test_who_shards_himself_as_torch_shows_is_not_warned(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    build, _ = SHARDING_ITSELF[name]
+    loader: DataLoader[Any] = DataLoader(build(), batch_size=None, num_workers=2, worker_init_fn=warn_aloud)
+    assert sorted(loader) == list(range(LENGTH))
+    assert "sharding_filter" not in capfd.readouterr().err
 
 
 def warn_aloud(worker: int) -> None:
@@ -122,10 +200,10 @@ def test_without_a_sharding_filter_one_worker_warns(
     build: Callable[[], Any], capfd: pytest.CaptureFixture[str]
 ) -> None:
     loader: DataLoader[Any] = DataLoader(build(), batch_size=None, num_workers=3, worker_init_fn=warn_aloud)
-    assert sorted(loader) == list(range(LENGTH))
+    assert sorted(loader) == sorted([*range(LENGTH)] * 3)
     said = capfd.readouterr().err
     expected = 2 if isinstance(loader.dataset, ChainDataset) else 1  # one for each of its parts
-    assert said.count("has no sharding_filter(): each of the 3 workers computes all of it") == expected
+    assert said.count("has no sharding_filter(): each of the 3 workers gives all of it, so every element") == expected
     assert "IterableWrapper(range(0, 20))" in said
 
 

@@ -139,26 +139,112 @@ def test_the_seed_of_torch_decides_the_epochs_that_have_none(make: Make) -> None
         assert sequence() == sequence()
 
 
-def test_unseeded_epochs_do_not_hang_on_what_is_drawn_between_them(make: Make) -> None:
-    def sequence(draws: int) -> list[list[Any]]:
-        torch.manual_seed(3)
-        loader, epochs = make(), []
-        for _ in range(3):
-            epochs.append(list(loader))
-            torch.rand(draws)
-        return epochs
-
+def test_an_unseeded_epoch_is_that_of_torchs_seed_when_it_begins(make: Make) -> None:
     with torch.random.fork_rng(devices=[]):
-        assert sequence(0) == sequence(5)
+        loader, epochs = make(), []
+        for seed in (5, 5, 6, 5):
+            torch.manual_seed(seed)
+            epochs.append(list(loader))
+        assert epochs[0] == epochs[1] == epochs[3] != epochs[2]
+        torch.manual_seed(5)
+        assert list(make()) == epochs[0]
 
 
-def test_an_unseeded_epoch_goes_on_after_loading_and_so_do_those_after_it(make: Make) -> None:
+def test_each_unseeded_epoch_takes_one_draw(make: Make) -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        loader = make()
+        epochs_of(loader, 2)
+        after = torch.rand(1)
+        torch.manual_seed(5)
+        for _ in range(2):
+            torch.empty((), dtype=torch.int64).random_()
+        assert torch.rand(1) == after
+        iter(loader)
+        drawn = torch.get_rng_state()
+        list(loader)
+        assert torch.get_rng_state().equal(drawn), "the epoch had begun"
+
+
+def test_given_seeds_and_those_that_follow_draw_nothing(make: Make) -> None:
+    with torch.random.fork_rng(devices=[]):
+        loader = make()
+        before = torch.get_rng_state()
+        loader.seed(3)
+        epochs = epochs_of(loader, 2)
+        assert torch.get_rng_state().equal(before)
+        torch.manual_seed(5)
+        loader.seed(3)
+        assert epochs_of(loader, 2) == epochs
+
+
+def test_an_unseeded_epoch_goes_on_after_loading_and_the_next_one_draws(make: Make) -> None:
+    with torch.random.fork_rng(devices=[]):
+        loader = make()
+        list(loader)
+        iterator = iter(loader)
+        next(iterator)
+        state, of_torch = loader.state_dict(), torch.get_rng_state()
+        expected = [list(iterator), *epochs_of(loader, 2)]
+        again = make()
+        again.load_state_dict(state)
+        torch.set_rng_state(of_torch)
+        assert epochs_of(again, 3) == expected
+        assert again.epoch == loader.epoch == 3
+
+
+def test_stages_with_a_seed_of_their_own_differ_from_epoch_to_epoch(make: Make) -> None:
+    shuffled = IterableWrapper(range(24)).shuffle()
+    shuffled.set_seed(3)
+    assert all_differ(epochs_of(DataLoader2(shuffled), 3))
+
+
+# -- where the loader is -----------------------------------------------------------------------------------------------
+
+
+def test_epochs_and_steps_are_counted(make: Make) -> None:
     loader = make()
+    seen = [(loader.epoch, loader.step)]
+    for epoch in range(3):
+        if epoch == 1:
+            loader.seed(epoch)
+        seen += [(loader.epoch, loader.step) for _ in loader]
+        seen.append((loader.epoch, loader.step))
+    assert seen == [(0, 0)] + [(epoch, step) for epoch in range(3) for step in (*range(1, 9), 8)]
+
+
+def test_steps_are_counted_over_errors_limits_and_states() -> None:
+    def refuse(number: int) -> int:
+        if number == 3:
+            raise ValueError("no 3")
+        return number
+
+    graph = IterableWrapper(range(9)).map(refuse)
+    loader = DataLoader2(graph)
     iterator = iter(loader)
-    next(iterator)
-    again = make()
-    again.load_state_dict(loader.state_dict())
-    assert epochs_of(again, 3) == [list(iterator), *epochs_of(loader, 2)]
+    assert [next(iterator) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(ValueError, match="no 3"):
+        next(iterator)
+    assert loader.step == 3
+    iterator.limit(2)
+    assert list(iterator) == [4, 5]
+    assert loader.step == 5
+    del iterator
+    again = DataLoader2.from_state(loader.state_dict(), datapipe=graph)
+    assert (again.epoch, again.step) == (0, 5)
+    assert list(again) == [6, 7, 8]
+    assert again.step == 8
+    assert (DataLoader2.from_state(again.state_dict(), datapipe=graph)).step == 8
+    next(iter(again))
+    assert (again.epoch, again.step) == (1, 1)
+
+
+def test_an_iterator_that_has_given_nothing_begins_no_epoch_of_its_own(make: Make) -> None:
+    loader = make()
+    iter(loader)
+    assert (loader.epoch, loader.step) == (0, 0)
+    list(loader)
+    assert (loader.epoch, loader.step) == (0, 8)
 
 
 # -- training loops ----------------------------------------------------------------------------------------------------
@@ -292,7 +378,7 @@ def test_a_seed_starts_the_count_of_epochs_over() -> None:
     assert (epochs.seed, epochs.number) == (5, 1)
     epochs = epochs.then(5)
     assert (epochs.seed, epochs.number, epochs.pending) == (5, 1, 5)
-    assert epochs.following() == Epochs(5, 0)
+    assert epochs.following() == Epochs(5, 0, begun=2)
 
 
 def test_epochs_that_have_not_begun_have_no_run() -> None:

@@ -36,16 +36,54 @@ def test_from_state_makes_what_it_was_asked_for() -> None:
         each.shutdown()
 
 
-def test_loading_comes_before_iterating_and_before_shutdown() -> None:
+def test_loading_comes_before_the_first_element_and_before_shutdown() -> None:
     state = DataLoader2(buffers()).state_dict()
     iterated, shut = DataLoader2(buffers()), DataLoader2(buffers())
-    iter(iterated)
+    next(iter(iterated))
     shut.shutdown()
     for loader in (iterated, shut):
         with pytest.raises(
-            RuntimeError, match=r"iterator has already been created, or it was shut down; make a new Dat"
+            RuntimeError, match=r"iterator has already been asked for one, or it was shut down; make a new Dat"
         ):
             loader.load_state_dict(state)
+
+
+@every_graph
+def test_an_iterator_that_has_given_nothing_forbids_no_loading(graph: Graph) -> None:
+    for state, expected in states_of(graph):
+        loader = DataLoader2(graph())
+        unused = iter(loader)
+        loader.load_state_dict(state)
+        with pytest.raises(RuntimeError, match="or a state was loaded into it: use the newer one"):
+            next(unused)
+        assert what_follows(loader) == expected
+
+
+@every_graph
+def test_between_two_epochs_too(graph: Graph) -> None:
+    state, expected = [*states_of(graph)][2]
+    loader = DataLoader2(graph())
+    for _ in loader:
+        pass
+    iter(loader)
+    loader.load_state_dict(state)
+    assert what_follows(loader) == expected
+
+
+def test_an_epoch_may_end_at_its_length() -> None:
+    graph = IterableWrapper(range(6)).shuffle().batch(2)
+    loader = DataLoader2(graph)
+    loader.seed(1)
+    epochs = [list(loader), list(loader)]
+    for ends_at_length, expected in ((False, []), (True, epochs[1])):
+        loader.ends_at_length = ends_at_length
+        loader.seed(1)
+        elements = iter(loader)
+        states = [loader.state_dict() for _ in range(3) if next(elements)]
+        assert [state["status"] for state in states] == ["running", "running", "finished" if expected else "running"]
+        again = DataLoader2.from_state(states[-1], datapipe=graph)
+        assert (again.epoch, again.step) == (2 if not expected else 3, 3)
+        assert list(again) == expected
 
 
 @every_graph

@@ -128,6 +128,23 @@ def test_a_later_epoch_begins_again_too() -> None:
         assert [list(again), list(again)] == [whole, following]
 
 
+def test_an_epoch_that_nobody_gave_a_seed_begins_again_as_it_was() -> None:
+    graph = IterableWrapper(range(12)).shuffle()
+    pinned = IterableWrapper(range(12)).shuffle()
+    pinned.set_seed(3)
+    with torch.random.fork_rng(devices=[]), DataLoader2(graph.zip(pinned)) as loader:
+        list(loader)
+        iterator = iter(loader)
+        whole = [next(iterator)]
+        state, of_torch = loader.state_dict(), torch.get_rng_state()
+        whole += iterator
+        following = list(loader)
+        torch.set_rng_state(of_torch)
+        again = DataLoader2.from_state(scatter(gather(state), begin_epoch_again=True), datapipe=graph.zip(pinned))
+        assert [list(again), list(again)] == [whole, following]
+        assert (again.epoch, again.step) == (2, 12)
+
+
 def test_between_two_epochs_any_number_of_ranks_goes_on() -> None:
     states, following = [], []
     for rank in range(3):

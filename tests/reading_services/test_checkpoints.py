@@ -11,7 +11,12 @@ from datapipes.errors import StateError
 from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
 from loader2.state import NotCheckpointable
-from reading_services import CheckpointableReadingServiceInterface, ReadingServiceInterface
+from reading_services import (
+    CheckpointableReadingServiceInterface,
+    ReadingServiceInterface,
+    SequentialReadingService,
+    ThreadingReadingService,
+)
 
 
 def graph() -> IterDataPipe[Any]:
@@ -83,12 +88,35 @@ def test_a_checkpoint_needs_a_service_that_takes_it() -> None:
     assert issubclass(NotCheckpointable, TypeError)
 
 
-def test_a_service_takes_one_state_only() -> None:
+@pytest.mark.parametrize("begin", [iter, list])
+def test_a_service_that_has_begun_is_begun_again_for_a_state(begin: Any) -> None:
     loader = DataLoader2(graph(), reading_service=Remembering())
-    next(iter(loader))
-    state = loader.state_dict()
-    again = DataLoader2.from_state(state, Remembering(), datapipe=graph())
-    with pytest.raises(
-        RuntimeError, match="the reading service has taken another state already; make a new DataLoader2"
-    ):
-        again.load_state_dict(state)
+    loader.seed(1)
+    list(loader)
+    elements = iter(loader)
+    next(elements)
+    state, rest = loader.state_dict(), list(elements)
+    again = DataLoader2(graph(), reading_service=Remembering())
+    begin(again)
+    begin(again)
+    iter(again)
+    Remembering.calls.clear()
+    again.load_state_dict(state)
+    assert Remembering.calls == ["restore"]
+    assert list(again) == rest
+    assert again.state_dict()["service"] == b"3"
+
+
+def test_a_service_that_is_where_the_state_has_it_is_left_alone() -> None:
+    service = SequentialReadingService(ThreadingReadingService(2), Bare())
+    loader = DataLoader2(IterableWrapper(range(12)).shuffle().sharding_filter().batch(3), reading_service=service)
+    with loader:
+        loader.seed(1)
+        elements = iter(loader)
+        next(elements)
+        state, rest = loader.state_dict(), list(elements)
+        iter(loader)
+        crew = loader.reading_service
+        loader.load_state_dict(state)
+        assert loader.reading_service is crew
+        assert list(loader) == rest

@@ -49,11 +49,11 @@ def test_every_rank_but_the_first_is_the_child_of_its_parent(world: int, fan_out
 
 def test_facts_reach_everybody() -> None:
     def run(rank: int, tree: Tree) -> Any:
-        tree.begin((1, -1), Facts(), Facts.report(rank, (rank, rank), {"graph": "odd" if rank % 2 else "even"}))
+        tree.begin((1, -1), Facts(), Facts.report(rank, (rank, rank, False), {"graph": "odd" if rank % 2 else "even"}))
         verdict = tree.wait(lambda _: True, 0, 20)
         return verdict["run"], Facts.difference(verdict)
 
-    assert on_tree(run) == [([0, 0], "graph: ranks 0, 2, 4, 6 have even; ranks 1, 3, 5 have odd")] * RANKS
+    assert on_tree(run) == [([0, 0, False], "graph: ranks 0, 2, 4, 6 have even; ranks 1, 3, 5 have odd")] * RANKS
 
 
 @pytest.mark.parametrize("length_is_known", [True, False])
