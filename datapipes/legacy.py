@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from datapipes import structure
+from datapipes.describe import stage as printed
+from datapipes.errors import StateError
 from datapipes.own_iter import FRESH, PINNED, RUN
 from datapipes.pipe import IterDataPipe
 from datapipes.replaying import Remembered, Replayed
@@ -90,7 +92,26 @@ def start(pipe: structure.Pipe, at: Opening) -> Iterator[Any]:
         shards = shards_above(stages, at.run)
         for stage in stages:
             _bind(stage, at.run, at.run.stage_seed(structure.place_of(stage), shards[id(stage)]))
+        if cell.failed:
+            must_start_anew(pipe)
+            hubs = at.run.hubs
+            read_by_it = structure.walk_by(
+                lambda stage: [above for above in structure.parents(stage) if structure.place_of(above) not in hubs],
+                pipe,
+            )
+            for hub in hubs.values():
+                hub.begins_anew(set(map(structure.place_of, read_by_it)))
     return cell.start(pipe)
+
+
+def must_start_anew(pipe: structure.Pipe) -> None:
+    """Refuse to run a graph a second time if there is a source that gives its elements once only."""
+    for stage in structure.walk(pipe):
+        if getattr(stage, "gives_once", False):
+            raise StateError(
+                f"{printed(pipe)} has to be run again, up to where it was, and {printed(stage)} above it reads an "
+                "iterator, whose elements come once only: wrap a list, or an object whose __iter__ starts anew"
+            )
 
 
 def shards_above(stages: list[structure.Pipe], run: Run) -> dict[int, object]:
@@ -146,6 +167,7 @@ class _Opened(IterDataPipe[Any]):
     def __init__(self, pipe: structure.Pipe, elements: Iterator[Any], run: Run) -> None:
         self.opened_pipe = pipe
         self.opened_elements = elements
+        self.__dict__["_place"] = structure.NO_CELL
         self.__dict__[RUN] = run
 
     def __iter__(self) -> Iterator[Any]:

@@ -8,7 +8,7 @@ its exceptions, when it raised them, so that an element which failed is passed o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise, repeat, starmap
+from itertools import chain, pairwise, repeat, starmap
 from types import GeneratorType
 from typing import Any
 
@@ -28,27 +28,34 @@ class Replayed(Cell):
         self._counted: Counted[Any] | None = None
         self._inner: Iterator[Any] = iter(())
         self._is_behind = False  # whether the iterator is new, and has still to give what was given before
+        self._is_over = False  # whether it has given all
+
+    @property
+    def failed(self) -> bool:
+        """Whether the class is a generator that an exception has ended, so that it has to be run again."""
+        return isinstance(self._inner, GeneratorType) and self._inner.gi_frame is None and not self._is_over
 
     def start(self, pipe: structure.Pipe) -> Iterator[Any]:
         """The elements of a pipe from this position on."""
-        if self._counted is None or _is_over(self._inner):
-            self._inner = iter(pipe)
-            self._is_behind = True
-        # Otherwise an exception, below this stage or its own, was outlived by its iterator, which goes on.
         self._behind = self.done()
-        if not isinstance(self._inner, GeneratorType):
-            elements = self._called(self._inner.__next__)
-        elif self._behind and self._is_behind:
-            elements = self._caught_up(self._inner)
-        else:
-            elements = self._inner
+        if self._counted is None or self.failed:
+            self._inner = iter(pipe)
+            self._is_behind = self._behind > 0 or bool(self._faults)
+        # Otherwise an exception, below this stage or its own, was outlived by its iterator, which goes on.
+        elements = chain.from_iterable(self._to_the_end())
         self._counted = Counted(elements, start=self._behind)
         return self._counted.elements
 
-    def _caught_up(self, generator: Iterator[Any]) -> Iterator[Any]:
-        self._pass_over(generator, self._behind)
-        self._is_behind = False
-        yield from generator
+    def _to_the_end(self) -> Iterator[Iterator[Any]]:
+        # The iterator is yielded: `yield from` would close it when an exception below has this generator dropped.
+        if isinstance(self._inner, GeneratorType):
+            if self._is_behind:
+                self._pass_over(self._inner, self._behind)
+                self._is_behind = False
+            yield self._inner
+        else:
+            yield self._called(self._inner.__next__)
+        self._is_over = True
 
     def _called(self, step: Callable[[], Any]) -> Iterator[Any]:
         """Only ``__next__`` is called: ``__iter__`` of a class that is its own iterator may begin anew."""
@@ -105,10 +112,6 @@ def _attempt(step: Callable[[], Any]) -> Exception | None:
     except Exception as error:
         return error
     return None
-
-
-def _is_over(iterator: Iterator[Any]) -> bool:
-    return isinstance(iterator, GeneratorType) and iterator.gi_frame is None
 
 
 class Remembered(Cell):

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from typing import Any
+from weakref import WeakSet
 
 
 def derive(*parts: object) -> int:
@@ -33,10 +35,22 @@ class Run:
     """Which repetition this is, one number for every enclosing ``cycle``."""
     errors: Counter[str] = field(default_factory=Counter, compare=False, repr=False)
     """How many errors were tolerated, by stage: one count for all sessions of the run (``datapipes.on_error``)."""
+    hubs: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
+    """The hubs that more than one session of the run reads, by place (``datapipes.iter.hub_apart``)."""
+    iterators: WeakSet[Any] = field(default_factory=WeakSet, compare=False, repr=False)
+    """The iterators that users' classes have opened within one session, which closes them."""
+
+    def within(self) -> Run:
+        """The same run, for what one session opens."""
+        return replace(self, hubs=dict(self.hubs), iterators=WeakSet())
+
+    def alone(self) -> Run:
+        """The same run, for sessions that have nothing to do with those that are open."""
+        return replace(self, errors=Counter(), hubs={}, iterators=WeakSet())
 
     def next_lap(self, lap: int) -> Run:
         """The same run, in the given repetition of a cycle."""
-        return replace(self, lap=(*self.lap, lap))
+        return replace(self, lap=(*self.lap, lap), hubs={})
 
     def stage_seed(self, place: int, shard: object = None) -> int:
         """The seed of the stage at ``place``; ``shard`` is None above the sharding.

@@ -45,7 +45,8 @@ class Session:
 
     def __init__(self, pipe: structure.Pipe, run: Run, saved: Table | None = None, native_end: bool = False) -> None:
         self.description = pipe
-        self.run = run
+        self.joined = run.hubs
+        self.run = run.within()
         self.saved = saved
         self.cells: dict[int, Cell] = {}
         self.restarts = 0
@@ -80,14 +81,42 @@ class Session:
         from datapipes.pushdown import push_down, readers
 
         self._end = self._whole = structure.unfold(self.description)
-        self._order = structure.walk_by(self._sources, self._end)  # what is above a user's class belongs to it
+        self._has_hubs = any(map(structure.is_hub, structure.walk(self._end)))
+        self.apart = self._hubs_apart() if self._has_hubs else frozenset()
+        self._order = structure.walk_by(self._above, self._end)  # what is above a user's class belongs to it
         self.stages = tuple(f"{structure.place_of(stage)} {type(stage).__name__}" for stage in self._order)
         self._end = gathering(push_down(self._whole, self._order, self.run))
         if self._end is not self._whole:
-            self._order = structure.walk_by(self._sources, self._end)
+            self._order = structure.walk_by(self._above, self._end)
         self._readers = readers(self._order)
         self._index = {id(stage): i for i, stage in enumerate(self._order)}
-        self._has_hubs = any(structure.is_hub(stage) for stage in structure.walk(self._end))
+
+    def _hubs_apart(self) -> frozenset[int]:
+        """The places of hubs that are not read in this session alone, nor in any other one alone.
+
+        A plain class of a user's reads each of its sources in a session of its own, but for other plain classes, whose
+        code it runs; and a stage that goes over what is above it again does so in a session of its own.
+        """
+        apart: set[int] = set()
+        self.apart = frozenset()
+        stages = structure.walk(self._whole)
+        read_in: dict[int, set[object]] = {id(stage): set() for stage in stages}
+        read_in[id(self._end)].add(None)
+        users: set[int] = set()  # the plain classes whose code is run from here
+        for stage in reversed(stages):  # those who read come before what they read
+            where = read_in[id(stage)]
+            if structure.is_hub(stage) and len(where) > 1 and structure.place_of(stage) not in self.joined:
+                apart.add(structure.place_of(stage))
+                where = {id(stage)}
+            sources = [id(source) for source in self._sources(stage)]
+            if where == {None} and not sources and not self._is_native(stage):
+                users.add(id(stage))
+            for parent in structure.parents(stage):
+                if id(stage) in users and not structure.is_native(parent):
+                    users.add(id(parent))
+                is_apart = id(stage) in users or (where == {None} and id(parent) not in sources)
+                read_in[id(parent)] |= {(id(stage), id(parent))} if is_apart else where
+        return frozenset(apart)
 
     def _open_all(self) -> None:
         self.opened = {}
@@ -100,7 +129,7 @@ class Session:
                     source.__dict__["_run"] = self.run
         for i, stage in enumerate(self._order):
             sources = self._sources(stage)
-            self._first[i] = min((self._first[self._index[id(source)]] for source in sources), default=i)
+            self._first[i] = min((self._first[self._index[id(above)]] for above in self._above(stage)), default=i)
             self._shards[id(stage)] = self._shard_of(stage, sources)
             self.opened[id(stage)] = self._open(stage)
         self._iterator = self.elements_of(self._end)
@@ -119,8 +148,10 @@ class Session:
         at = Opening(self, stage)
         sources = self._sources(stage)
         depth = max((self._depth[id(source)] for source in sources), default=0)
-        if not self._is_native(stage):
-            opened: Any = legacy.start(stage, at)
+        if structure.is_hub(stage) and structure.place_of(stage) in self.joined:
+            opened: Any = self.joined[structure.place_of(stage)].queues
+        elif not self._is_native(stage):
+            opened = legacy.start(stage, at)
         elif (step := stage._step()) is None:
             opened = stage._open(at)
         else:
@@ -158,7 +189,18 @@ class Session:
             self._generators[id(opened)] = opened
         return opened
 
+    def _above(self, stage: structure.Pipe) -> list[structure.Pipe]:
+        """What is opened before a stage: its sources, and the hubs that are read by what is not opened here."""
+        sources = self._sources(stage)
+        if not self.apart or len(sources) == sum(map(structure.is_stream, structure.parents(stage))):
+            return sources
+        return sources + [hub for hub in structure.walk(stage)[:-1] if structure.place_of(hub) in self.apart]
+
     def _sources(self, stage: structure.Pipe) -> list[structure.Pipe]:
+        """What is opened in this session for a stage, to be read by it."""
+        place = structure.place_of(stage)
+        if place in self.joined or place in self.apart:
+            return []
         if self._is_native(stage):
             read = stage._reads()
         else:
@@ -184,6 +226,10 @@ class Session:
         """Which shard a stage works on, or None if it is above all sharding."""
         return self._shards[id(stage)]
 
+    def readers_of(self, hub: structure.Pipe) -> list[structure.Pipe]:
+        """The children of a hub, in whatever session they are read."""
+        return [stage for stage in structure.walk(self._end) if structure.hub_of(stage) is hub]
+
     def cells_above(self, place: int) -> list[tuple[int, Cell]]:
         """The cells of all that is above the stage at a place, sources first."""
         i = next(i for i, stage in enumerate(self._order) if structure.place_of(stage) == place)
@@ -194,6 +240,8 @@ class Session:
         """Whether what is above a stage is read by that stage alone: only hubs have several readers."""
         if not self._has_hubs:
             return True
+        if any(structure.place_of(pipe) in self.joined for pipe in structure.walk(stage)):
+            return False
         whole = structure.walk(self._end)
         above = {id(pipe) for pipe in structure.walk(stage)}
         return not any(
@@ -229,6 +277,8 @@ class Session:
         """End everything that this session runs: the last stage first, then threads and files."""
         self.ended = True
         with ExitStack() as closing:
+            for iterator in list(self.run.iterators):
+                closing.callback(iterator.close)  # after the threads that may be reading from it
             for cell in self.cells.values():
                 closing.callback(cell.close)
             closing.callback(self._close_generators)

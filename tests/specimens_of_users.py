@@ -34,6 +34,16 @@ class Doubled(IterDataPipe[Any]):
         self.started = 100
 
 
+class Passed(IterDataPipe[Any]):
+    """A generator that changes nothing."""
+
+    def __init__(self, source_datapipe: Pipe) -> None:
+        self.source_datapipe = source_datapipe
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.source_datapipe
+
+
 class Summed(IterDataPipe[Any]):
     """A class that is its own iterator."""
 
@@ -158,6 +168,27 @@ def unzipped(tap: Tap) -> Pipe:
     return second.concat(first)
 
 
+def on_a_child(tap: Tap) -> Pipe:
+    a, b = tap(numbers(6)).fork(2)
+    add = tap.function(add_ten)
+    return Passed(a).map(add).concat(b.map(add))
+
+
+def on_columns(tap: Tap) -> Pipe:
+    letters, digits = tap(numbers(5)).map(as_pair).unzip(2)
+    return Doubled(letters).zip(Passed(digits.batch(1)))
+
+
+def on_odd_ones(tap: Tap) -> Pipe:
+    even, odd = tap(numbers(9)).demux(2, is_even)
+    return Summed(even.prefetch(2)).mux_longest(odd)
+
+
+def remembering_on_a_child(tap: Tap) -> Pipe:
+    a, b = tap(numbers(6)).fork(2)
+    return Resumable(Passed(a)).zip(Resumable(b))
+
+
 MAPSTYLE = [
     Specimen("map.SequenceWrapper", "a list", lambda tap: SequenceWrapper([[1], None, [2]])),
     Specimen(
@@ -248,6 +279,23 @@ USERS = [
         after_fault="otherwise",
         build=lambda tap: InPairs(tap(numbers(7))).shuffle(buffer_size=2).unbatch(0),
     ),
+    Specimen("users.generator", "on a child of a fork", on_a_child),
+    shuffled(
+        "users.generator",
+        "on a child of a fork of a buffer",
+        lambda tap: Doubled(tap(numbers(7)).shuffle(buffer_size=3).fork(2)[0]).shuffle(buffer_size=2),
+        after_fault="otherwise",
+    ),
+    Specimen(
+        "users.generator",
+        "that reads both children of a demux",
+        lambda tap: Alternating(*tap(numbers(8)).demux(2, is_even)),
+        after_fault="otherwise",
+    ),
+    Specimen("users.generator", "on both columns of an unzip", on_columns),
+    Specimen("users.iterator", "on a child of a demux", on_odd_ones),
+    Specimen("users.stateful", "on a child of a fork", remembering_on_a_child, after_fault="otherwise"),
+    Specimen("users.iterator", "prefetched", lambda tap: Summed(tap(unseekable(5)).prefetch(2)).prefetch(2)),
     Specimen("users.iterator", "alone", lambda tap: Summed(tap(numbers(5)))),
     shuffled(
         "users.iterator",

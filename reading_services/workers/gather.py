@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import chain, islice, takewhile
 from operator import length_hint
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -149,7 +148,7 @@ class Turns(Cell):
         """What to have a worker open; None if it has nothing more to give. What was laid out is forgotten."""
         share = self._shares[number]
         share.frame, share.left = None, iter(())
-        order = Order(replace(run, errors=Counter()), share.above, share.since, start)
+        order = Order(run.alone(), share.above, share.since, start)
         return order if number in self.waiting else None
 
     def lacking(self, in_order: bool) -> list[int]:
