@@ -149,5 +149,6 @@ def iterate(pipe: IterDataPipe[T]) -> PipeIterator[T]:
         return PipeIterator.over(session_here(pipe))
     own_iter = type(pipe).__iter__ is not IterDataPipe.__iter__
     iterator: PipeIterator[T] = PipeIterator.over(Session(pipe, bound, native_end=own_iter))
-    bound.iterators.add(iterator)
+    if bound.iterators is not None:
+        bound.iterators.add(iterator)
     return iterator

@@ -13,10 +13,11 @@ from types import GeneratorType
 from typing import Any
 
 from datapipes import structure
-from datapipes.cells import Cell, count, fields
+from datapipes.cells import Cell, count, fields, table
 from datapipes.counting import Counted, skip
 from datapipes.elements import pack, unpack
 from datapipes.errors import StateError
+from datapipes.kept import KEPT, Kept, Values, changes, generators, kept_by, packed, unpacked
 
 
 class Replayed(Cell):
@@ -29,6 +30,40 @@ class Replayed(Cell):
         self._inner: Iterator[Any] = iter(())
         self._is_behind = False  # whether the iterator is new, and has still to give what was given before
         self._is_over = False  # whether it has given all
+        self._raised = False  # whether it has raised, and outlived that
+        self._began: dict[int, Values] | None = None  # what the class, and those above it, had when the epoch began
+        self._homes: dict[int, Kept] = {}  # where what they have kept belongs afterwards
+        self._stages: list[
+            tuple[structure.Pipe, dict[str, Any]]
+        ] = []  # the copies at work, and what they held at first
+        self._found: list[tuple[structure.Pipe, dict[str, Any]]] = []  # those of this start
+        self._packed: dict[int, bytes] | None = None
+
+    @property
+    def raised(self) -> bool:
+        """Whether the class has raised what ended the last step."""
+        return self.failed or self._raised
+
+    def begin(self, stages: list[structure.Pipe]) -> None:
+        """Have the copies of a class, and of those above it, begin with what they had when the epoch began."""
+        keeping = {structure.place_of(stage): stage for stage in stages if KEPT in vars(stage)}
+        if not self._homes:
+            self._homes = {place: vars(stage)[KEPT] for place, stage in keeping.items()}
+            if self._began is None:
+                at_first = {place: {**generators(stage), **kept_by(stage)} for place, stage in keeping.items()}
+                self._began = {place: values for place, values in at_first.items() if values}
+            for place, values in self._began.items():
+                if place in self._homes:
+                    self._homes[place].values = values
+        began = self._began or {}
+        for place, stage in keeping.items():
+            stage.__dict__[KEPT] = Kept(dict(began.get(place, {})))
+        self._found = []
+
+    def found(self, stage: structure.Pipe, before: dict[str, Any]) -> None:
+        """Note what a copy held before its class did anything."""
+        if KEPT in vars(stage):
+            self._found.append((stage, before))
 
     @property
     def failed(self) -> bool:
@@ -38,8 +73,9 @@ class Replayed(Cell):
     def start(self, pipe: structure.Pipe) -> Iterator[Any]:
         """The elements of a pipe from this position on."""
         self._behind = self.done()
+        self._raised = False
         if self._counted is None or self.failed:
-            self._inner = iter(pipe)
+            self._inner, self._stages = iter(pipe), self._found
             self._is_behind = self._behind > 0 or bool(self._faults)
         # Otherwise an exception, below this stage or its own, was outlived by its iterator, which goes on.
         elements = chain.from_iterable(self._to_the_end())
@@ -69,6 +105,7 @@ class Replayed(Cell):
                 return
             except Exception:
                 self._faults.append(self.done())
+                self._raised = True
                 raise
             yield element
 
@@ -85,11 +122,21 @@ class Replayed(Cell):
             raise StateError(f"{self.label}: when it was replayed, it gave {number - there} elements less than before")
 
     def save(self) -> Any:
-        return {"given": self.done(), "faults": list(self._faults)} if self._faults else self.done()
+        if self._packed is None:
+            stages = {structure.place_of(stage): stage for stage, _ in self._stages}
+            began = {place: values for place, values in (self._began or {}).items() if place in stages}
+            self._packed = {place: packed(stages[place], values) for place, values in began.items()}
+        if not self._packed and not self._faults:
+            return self.done()
+        saved: dict[str, Any] = {"given": self.done(), "faults": list(self._faults)}
+        return {**saved, "began": dict(self._packed)} if self._packed else saved
 
     def load(self, saved: Any) -> None:
         if isinstance(saved, dict):
-            saved, faults = fields(saved, "given", "faults")
+            began = table(saved.get("began", {})) or {}
+            self._began = {place: unpacked(values, self.label) for place, values in began.items()}
+            names = [name for name in saved if name != "began"]
+            saved, faults = fields({name: saved[name] for name in names}, "given", "faults")
             if type(faults) is not list:
                 raise StateError(f"faults: expected a list of counts, found {type(faults).__name__}")
             self._faults = [count(fault, "faults", most=count(saved)) for fault in faults]
@@ -103,6 +150,9 @@ class Replayed(Cell):
     def close(self) -> None:
         if isinstance(self._inner, GeneratorType):
             self._inner.close()
+        for stage, before in self._stages:
+            self._homes[structure.place_of(stage)].values = {**kept_by(stage), **changes(stage, before)}
+        self._stages = []
 
 
 def _attempt(step: Callable[[], Any]) -> Exception | None:

@@ -37,8 +37,8 @@ class Run:
     """How many errors were tolerated, by stage: one count for all sessions of the run (``datapipes.on_error``)."""
     hubs: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
     """The hubs that more than one session of the run reads, by place (``datapipes.iter.hub_apart``)."""
-    iterators: WeakSet[Any] = field(default_factory=WeakSet, compare=False, repr=False)
-    """The iterators that users' classes have opened within one session, which closes them."""
+    iterators: WeakSet[Any] | None = field(default=None, compare=False, repr=False)
+    """The iterators that users' classes have opened within a session, which closes them; None in no session."""
 
     def within(self) -> Run:
         """The same run, for what one session opens."""
@@ -46,7 +46,7 @@ class Run:
 
     def alone(self) -> Run:
         """The same run, for sessions that have nothing to do with those that are open."""
-        return replace(self, errors=Counter(), hubs={}, iterators=WeakSet())
+        return replace(self, errors=Counter(), hubs={}, iterators=None)
 
     def next_lap(self, lap: int) -> Run:
         """The same run, in the given repetition of a cycle."""

@@ -15,12 +15,13 @@ from functools import partial
 from types import GeneratorType
 from typing import Any
 
-from datapipes import legacy, structure
+from datapipes import kept, legacy, structure
 from datapipes.blame import add_note
 from datapipes.cells import Cell, Table, table_of
 from datapipes.errors import GraphError, StateError
 from datapipes.on_error import StepFaults
 from datapipes.opening import Opening
+from datapipes.replaying import Replayed
 from datapipes.seeds import Run
 from datapipes.steps import LONGEST, Groups, Step, loop
 
@@ -47,6 +48,7 @@ class Session:
         self.description = pipe
         self.joined = run.hubs
         self.run = run.within()
+        kept.prepare(pipe)
         self.saved = saved
         self.cells: dict[int, Cell] = {}
         self.restarts = 0
@@ -277,7 +279,7 @@ class Session:
         """End everything that this session runs: the last stage first, then threads and files."""
         self.ended = True
         with ExitStack() as closing:
-            for iterator in list(self.run.iterators):
+            for iterator in list(self.run.iterators or ()):
                 closing.callback(iterator.close)  # after the threads that may be reading from it
             for cell in self.cells.values():
                 closing.callback(cell.close)
@@ -298,7 +300,8 @@ class Session:
         """Note on an exception where it came from; the next element starts the stages again."""
         self.failed = True
         if isinstance(error, Exception):  # and not Ctrl-C, which comes from no stage
-            add_note(error, self._end, self.progress)
+            raised = (cell.stage for cell in self.cells.values() if isinstance(cell, Replayed) and cell.raised)
+            add_note(error, self._end, self.progress, next(raised, None))
 
     def progress(self, stage: structure.Pipe) -> tuple[structure.Pipe, int] | None:
         """The nearest stage, at or above the given one, that knows how many elements it has given, and that number."""

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from contextlib import nullcontext, suppress
 from typing import Any, Generic, Self, TypeVar
 
-from datapipes import structure
+from datapipes import kept, structure
 from datapipes.cells import Table
 from datapipes.describe import chain as printed
 from datapipes.errors import BadArgumentType
@@ -185,7 +185,8 @@ class DataLoader2(Generic[T_co]):
             cells = session.table() if session.asked or self._loaded is None else self._loaded
         if isinstance(service, CheckpointableReadingServiceInterface) and for_service is None:
             for_service = service.checkpoint()
-        return LoaderState(self._epochs, self._stages, cells, for_service).to_dict()
+        between = kept.table_of(self.datapipe) if cells is None and structure.is_pipe(self.datapipe) else {}
+        return LoaderState(self._epochs, self._stages, cells, for_service, between).to_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go where another loader of the same graph was; before the first ``iter``. Loading runs no code."""
@@ -200,6 +201,7 @@ class DataLoader2(Generic[T_co]):
             raise RuntimeError("the reading service has taken another state already; make a new DataLoader2")
         self._abandon()
         self._service_state = state.service
+        kept.load(self.datapipe, state.kept)
         if state.cells is not None:
             self._session, self._loaded = self._begin(state.epochs, state.cells), state.cells
         self._epochs = state.epochs
@@ -285,7 +287,9 @@ def _numbered(datapipe: Any) -> Any:
             + ("a state holds no graph, so it is needed here" if datapipe is None else "wrap it in IterableWrapper")
         )
     stream = datapipe if structure.is_stream(datapipe) else MapDataPipe.to_iter_datapipe(datapipe)
-    return structure.unfold(stream)
+    graph = structure.unfold(stream)
+    kept.prepare(graph, anew=True)
+    return graph
 
 
 def _restored(pipe: Any, run: Run, cells: Table) -> Session:

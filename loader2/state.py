@@ -12,14 +12,14 @@ status       "new", "running" or "finished": where the loader was in its epoch
 seed, epoch  of the epoch under way or just finished; no seed before the first
 pending      a seed given for the next epoch, or None
 stages       place and kind of each stage, to tell whether the state belongs to a graph
-cells        the position of each stage that has one, by place; none unless the epoch is under way
+cells        the position of each stage that has one, by place; between two epochs, what users' classes keep
 service      what a checkpointable reading service adds, or None
 ===========  =======================================================================================
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from datapipes import structure
@@ -62,6 +62,8 @@ class LoaderState:
     cells: Table | None
     """Positions in the epoch under way; None between two epochs."""
     service: bytes | None
+    kept: Table = field(default_factory=dict)
+    """What users' classes keep between two epochs (``datapipes.kept``)."""
 
     @property
     def status(self) -> str:
@@ -77,7 +79,7 @@ class LoaderState:
             "epoch": self.epochs.number,
             "pending": self.epochs.pending,
             "stages": self.stages,
-            "cells": self.cells or {},
+            "cells": self.kept if self.cells is None else self.cells,
             "service": self.service,
         }
 
@@ -111,10 +113,14 @@ class LoaderState:
             "a dict of positions by place",
             cells,
         )
-        check(status == "running" or not cells, "cells", f"none in a state that is {status}", cells)
+        of_users = all(type(cell) is dict and set(cell) == {"kept"} for cell in cells.values())
+        check(status == "running" or of_users, "cells", f"none in a state that is {status}", cells)
         check_plain(cells, "cells")
         check(service is None or type(service) is bytes, "service", "bytes or None", service)
-        return cls(Epochs(seed, epoch, pending), tuple(stages), cells if status == "running" else None, service)
+        epochs = Epochs(seed, epoch, pending)
+        if status == "running":
+            return cls(epochs, tuple(stages), cells, service)
+        return cls(epochs, tuple(stages), None, service, cells)
 
     def must_fit(self, stages: tuple[str, ...], service: ReadingServiceInterface | None) -> None:
         """Refuse a loader of other stages, or one without a service that takes what one has saved."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
+import torch
 from torch.utils.data import IterDataPipe as TorchIterDataPipe
 
 from datapipes.iter import Batcher, IterableWrapper, IterDataPipe
@@ -109,6 +110,21 @@ class Jittered(IterDataPipe[Any]):
             yield element + random.random()
 
 
+class Counting(IterDataPipe[Any]):
+    """A class with generators and a counter of its own, which go on from epoch to epoch."""
+
+    def __init__(self, source_datapipe: Pipe) -> None:
+        self.source_datapipe = source_datapipe
+        self.epoch = 0
+        self.random = Random(1)
+        self.generator = torch.Generator().manual_seed(1)
+
+    def __iter__(self) -> Iterator[Any]:
+        self.epoch += 1
+        for element in self.source_datapipe:
+            yield self.epoch, element, self.random.random(), int(torch.randint(100, (), generator=self.generator))
+
+
 class EveryNth(IterDataPipe[Any]):
     """A class that shards, as one has to be told."""
 
@@ -166,6 +182,11 @@ def counted(length: int) -> Pipe:
 def unzipped(tap: Tap) -> Pipe:
     first, second = SequenceWrapper([(1, "a"), (2, "b"), (3, "c")]).unzip(2)
     return second.concat(first)
+
+
+def counting_twice() -> Pipe:
+    a, b = Counting(numbers(3)).batch(2).fork(2)
+    return Counting(Counting(a).map(str).zip(b))
 
 
 def on_a_child(tap: Tap) -> Pipe:
@@ -279,6 +300,14 @@ USERS = [
         after_fault="otherwise",
         build=lambda tap: InPairs(tap(numbers(7))).shuffle(buffer_size=2).unbatch(0),
     ),
+    Specimen(
+        "users.generator",
+        "with generators and a counter of its own",
+        lambda tap: Counting(tap(numbers(5))),
+        random="pinned",
+        after_fault="otherwise",
+    ),
+    Specimen("users.generator", "with its own, above another", lambda tap: counting_twice(), random="pinned"),
     Specimen("users.generator", "on a child of a fork", on_a_child),
     shuffled(
         "users.generator",
