@@ -48,6 +48,12 @@ def add_note(
     error.add_note("\n".join(lines))
 
 
+def note_opening(error: Exception, stage: structure.Pipe) -> None:
+    """Add a note about a stage that could not be opened, unless a session further in has done so."""
+    if not any(note.startswith(FIRST_WORDS) for note in getattr(error, "__notes__", ())):
+        error.add_note(f"{FIRST_WORDS}{printed(stage)}, when it was opened")
+
+
 _FUNCTIONS = ("fn", "filter_fn", "classifier_fn", "collate_fn", "key_fn", "group_key_fn", "len_fn", "joiner")
 
 

@@ -45,6 +45,7 @@ class Named:
     _data: ClassVar[frozenset[str]] = frozenset()  # attributes that hold elements: never searched for parents
     _hub: ClassVar[bool] = False  # whether several consumers share one position of this stage
     _commutes: ClassVar[bool] = False  # whether it is one to one and in order, by means other than a step
+    _alone: ClassVar[str | None] = None  # why nobody else may read what is above it, and what to do, if that is so
     _runs_ahead: ClassVar[bool] = False  # whether it has a thread, which reading by position would do without
 
     def __getattr__(self, name: str) -> Any:

@@ -16,7 +16,7 @@ from types import GeneratorType
 from typing import Any
 
 from datapipes import kept, legacy, structure
-from datapipes.blame import add_note
+from datapipes.blame import add_note, note_opening
 from datapipes.cells import Cell, Table, table_of
 from datapipes.errors import GraphError, StateError
 from datapipes.on_error import StepFaults
@@ -72,7 +72,11 @@ class Session:
             self._close_generators()
             self._lay_out()
         if not self.started:
-            self._open_all()
+            try:
+                self._open_all()
+            except BaseException:
+                self.failed = True  # some stages were opened: the next attempt begins with new copies of all
+                raise
             self.started = True
         return self._iterator
 
@@ -90,8 +94,16 @@ class Session:
         self._end = gathering(push_down(self._whole, self._order, self.run))
         if self._end is not self._whole:
             self._order = structure.walk_by(self._above, self._end)
+        self._refuse_readers_beside()
         self._readers = readers(self._order)
         self._index = {id(stage): i for i, stage in enumerate(self._order)}
+
+    def _refuse_readers_beside(self) -> None:
+        """Refuse a graph that can never be opened: what a stage has to have for itself is read by another one, too."""
+        for stage in structure.walk(self._end) if self._has_hubs else ():
+            why = getattr(type(stage), "_alone", None)
+            if why is not None and not self.is_private(stage):
+                raise GraphError(f"{stage!r} {why}")
 
     def _hubs_apart(self) -> frozenset[int]:
         """The places of hubs that are not read in this session alone, nor in any other one alone.
@@ -133,7 +145,11 @@ class Session:
             sources = self._sources(stage)
             self._first[i] = min((self._first[self._index[id(above)]] for above in self._above(stage)), default=i)
             self._shards[id(stage)] = self._shard_of(stage, sources)
-            self.opened[id(stage)] = self._open(stage)
+            try:
+                self.opened[id(stage)] = self._open(stage)
+            except Exception as error:
+                note_opening(error, stage)
+                raise
         self._iterator = self.elements_of(self._end)
         self._allow_depth(self._depth[id(self._end)])
         places = [place for place in map(structure.place_of, self._order) if place in self.cells]
