@@ -36,8 +36,11 @@ Values: TypeAlias = dict[str, tuple[str, Any]]
 KEPT: Final = "_kept_values"
 """The attribute of a pipe that has what its class keeps."""
 
-HIDDEN: Final = frozenset({"_place", RUN, FRESH, PINNED, "_opened_as", KEPT})
-"""The library's own attributes of a copy."""
+HIDDEN: Final = frozenset(
+    {"_place", RUN, FRESH, PINNED, "_opened_as", KEPT}
+    | {"_valid_iterator_id", "_number_of_samples_yielded", "_snapshot_state", "_fast_forward_iterator"}
+)
+"""The library's own attributes of a copy, and torch's."""
 
 VALUE: Final = "value"
 
