@@ -20,11 +20,18 @@ FIRST_WORDS = "raised in stage "
 Progress = Callable[[structure.Pipe], "tuple[structure.Pipe, int] | None"]
 
 
-def add_note(error: BaseException, end: structure.Pipe, progress: Progress) -> None:
-    """Add the note, unless a session further in has done so."""
+def add_note(
+    error: BaseException, end: structure.Pipe, progress: Progress, of_user: structure.Pipe | None = None
+) -> None:
+    """Add the note, unless a session further in has done so.
+
+    ``of_user`` is the class of a user's whose iterator has raised it, perhaps in code that no frame tells of.
+    """
     if any(note.startswith(FIRST_WORDS) for note in getattr(error, "__notes__", ())):
         return
     found = _innermost_stage(error)
+    if of_user is not None and (found is None or any(stage is of_user for stage in structure.walk(found))):
+        found = of_user
     hub = None if found is None else structure.hub_of(found)
     stage = hub if hub is not None else found if found is not None else end
     lines = [f"{FIRST_WORDS}{printed(stage)}{' or above it' if found is None else ''}"]
@@ -39,6 +46,12 @@ def add_note(error: BaseException, end: structure.Pipe, progress: Progress) -> N
     elif counted is not None:
         lines.append(f"  on element {max(counted[1] - 1, 0)} of {printed(counted[0])} (counted from 0)")
     error.add_note("\n".join(lines))
+
+
+def note_opening(error: Exception, stage: structure.Pipe) -> None:
+    """Add a note about a stage that could not be opened, unless a session further in has done so."""
+    if not any(note.startswith(FIRST_WORDS) for note in getattr(error, "__notes__", ())):
+        error.add_note(f"{FIRST_WORDS}{printed(stage)}, when it was opened")
 
 
 _FUNCTIONS = ("fn", "filter_fn", "classifier_fn", "collate_fn", "key_fn", "group_key_fn", "len_fn", "joiner")

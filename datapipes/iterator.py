@@ -156,4 +156,7 @@ def iterate(pipe: IterDataPipe[T]) -> PipeIterator[T]:
     if bound is None:
         return PipeIterator.over(session_here(pipe))
     own_iter = type(pipe).__iter__ is not IterDataPipe.__iter__
-    return PipeIterator.over(Session(pipe, bound, native_end=own_iter))
+    iterator: PipeIterator[T] = PipeIterator.over(Session(pipe, bound, native_end=own_iter))
+    if bound.iterators is not None:
+        bound.iterators.add(iterator)
+    return iterator

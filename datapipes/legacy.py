@@ -18,12 +18,11 @@ import copy
 from collections import deque
 from collections.abc import Iterator
 from inspect import signature
-from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Any
 
-import torch
-
-from datapipes import structure
+from datapipes import kept, structure
+from datapipes.describe import stage as printed
+from datapipes.errors import StateError
 from datapipes.own_iter import FRESH, PINNED, RUN
 from datapipes.pipe import IterDataPipe
 from datapipes.replaying import Remembered, Replayed
@@ -32,9 +31,6 @@ from datapipes.sharding import SHARDING_PRIORITIES
 
 if TYPE_CHECKING:
     from datapipes.opening import Opening
-
-
-_LARGEST_BUFFER = 1000  # items; a longer list is data
 
 
 def has_method(pipe: structure.Pipe, name: str) -> bool:
@@ -88,9 +84,30 @@ def start(pipe: structure.Pipe, at: Opening) -> Iterator[Any]:
         cell = at.cell(Replayed)
         stages = structure.walk(pipe)
         shards = shards_above(stages, at.run)
+        cell.begin(stages)
         for stage in stages:
-            _bind(stage, at.run, at.run.stage_seed(structure.place_of(stage), shards[id(stage)]))
+            before = _bind(stage, at.run, at.run.stage_seed(structure.place_of(stage), shards[id(stage)]))
+            cell.found(stage, before)
+        if cell.failed:
+            must_start_anew(pipe)
+            hubs = at.run.hubs
+            read_by_it = structure.walk_by(
+                lambda stage: [above for above in structure.parents(stage) if structure.place_of(above) not in hubs],
+                pipe,
+            )
+            for hub in hubs.values():
+                hub.begins_anew(set(map(structure.place_of, read_by_it)))
     return cell.start(pipe)
+
+
+def must_start_anew(pipe: structure.Pipe) -> None:
+    """Refuse to run a graph a second time if there is a source that gives its elements once only."""
+    for stage in structure.walk(pipe):
+        if getattr(stage, "gives_once", False):
+            raise StateError(
+                f"{printed(pipe)} has to be run again, up to where it was, and {printed(stage)} above it reads an "
+                "iterator, whose elements come once only: wrap a list, or an object whose __iter__ starts anew"
+            )
 
 
 def shards_above(stages: list[structure.Pipe], run: Run) -> dict[int, object]:
@@ -103,31 +120,28 @@ def shards_above(stages: list[structure.Pipe], run: Run) -> dict[int, object]:
     return above
 
 
-def _bind(stage: structure.Pipe, run: Run, seed: int) -> None:
-    """Make the copy of a stage part of the session's run; ``seed`` is for a stage that nobody has given another."""
+def _bind(stage: structure.Pipe, run: Run, seed: int) -> dict[str, Any]:
+    """Make the copy of a stage part of the session's run; ``seed`` is for a stage that nobody has given another.
+
+    What it holds then is returned, as it is before the class does anything by itself.
+    """
     stage.__dict__[RUN] = run
     if structure.is_native(stage) or not structure.is_stream(stage):
-        return
+        return {}
     is_of_torch = type(stage).__module__.startswith("torch.")  # whose fork and demux change their buffers in place
+    kept.begin(stage, kept.kept_by(stage))
     for name, value in structure.attributes(stage).items():
-        if _draws(value):
-            structure.set_attribute(stage, name, copy.deepcopy(value))
-        elif type(value) in (list, deque) and is_of_torch and len(value) <= _LARGEST_BUFFER:
+        if type(value) in (list, deque) and is_of_torch and len(value) <= kept.LARGEST_BUFFER:
             structure.set_attribute(stage, name, copy.copy(value))
     if has_method(stage, "set_seed"):
         _set_seed(stage, run, seed)
     if run.shard is not None and is_sharding(stage):
         shard(stage, *run.shard, group=SHARDING_PRIORITIES.DEFAULT)
+    before = dict(structure.attributes(stage))
     if isinstance(stage, IterDataPipe):  # torch's own base class resets its pipes by itself
         stage.reset()
         stage.__dict__[FRESH] = True
-
-
-def _draws(value: object) -> bool:
-    """Whether a value is a generator of random numbers."""
-    if isinstance(value, Random):
-        return not isinstance(value, SystemRandom)  # which has no state
-    return isinstance(value, torch.Generator) or type(value).__module__.startswith("numpy.random")
+    return before
 
 
 def _set_seed(stage: structure.Pipe, run: Run, seed: int) -> None:
@@ -146,6 +160,7 @@ class _Opened(IterDataPipe[Any]):
     def __init__(self, pipe: structure.Pipe, elements: Iterator[Any], run: Run) -> None:
         self.opened_pipe = pipe
         self.opened_elements = elements
+        self.__dict__["_place"] = structure.NO_CELL
         self.__dict__[RUN] = run
 
     def __iter__(self) -> Iterator[Any]:

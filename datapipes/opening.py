@@ -49,6 +49,18 @@ class Opening:
         """What a shared parent (the container behind fork's children) opened to."""
         return self._session.opened[id(pipe)]
 
+    def is_apart(self) -> bool:
+        """Whether this stage, a hub, is read in more than one session, and has one of its own for its source."""
+        return self.place in self._session.apart
+
+    def joined(self, pipe: structure.Pipe) -> Any:
+        """What a shared parent opened to in an enclosing session, which reads it as well; None if none does."""
+        return self._session.joined.get(structure.place_of(pipe))
+
+    def readers(self) -> list[structure.Pipe]:
+        """The children of this stage, a hub, in whatever session they are read."""
+        return self._session.readers_of(self.pipe)
+
     def cell(self, make: Callable[[], C]) -> C:
         """This stage's cell: new, or as it was loaded, or as it was left by an exception."""
         session = self._session

@@ -48,6 +48,7 @@ class Named:
     _hub: ClassVar[bool] = False  # whether several consumers share one position of this stage
     _commutes: ClassVar[bool] = False  # whether it is one to one and in order, by means other than a step
     _hands_on: ClassVar[bool] = False  # whether it gives elements that it takes, as they are, and no others
+    _alone: ClassVar[str | None] = None  # why nobody else may read what is above it, and what to do, if that is so
     _runs_ahead: ClassVar[bool] = False  # whether it has a thread, which reading by position would do without
     _stream_key: ClassVar[tuple[type, ...] | None] = None  # if it opens streams: what it needs to open one again
     _out_of_streams: ClassVar[Literal["", "one of each", "several of each"]] = ""  # which are those of the stage above

@@ -8,15 +8,16 @@ its exceptions, when it raised them, so that an element which failed is passed o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise, repeat, starmap
+from itertools import chain, pairwise, repeat, starmap
 from types import GeneratorType
 from typing import Any
 
 from datapipes import structure
-from datapipes.cells import Cell, count, fields
+from datapipes.cells import Cell, count, fields, table
 from datapipes.counting import Counted, skip
 from datapipes.elements import pack, unpack
 from datapipes.errors import StateError
+from datapipes.kept import KEPT, Kept, Values, changes, generators, kept_by, packed, unpacked
 
 
 class Replayed(Cell):
@@ -28,27 +29,69 @@ class Replayed(Cell):
         self._counted: Counted[Any] | None = None
         self._inner: Iterator[Any] = iter(())
         self._is_behind = False  # whether the iterator is new, and has still to give what was given before
+        self._is_over = False  # whether it has given all
+        self._raised = False  # whether it has raised, and outlived that
+        self._began: dict[int, Values] | None = None  # what the class, and those above it, had when the epoch began
+        self._homes: dict[int, Kept] = {}  # where what they have kept belongs afterwards
+        self._stages: list[
+            tuple[structure.Pipe, dict[str, Any]]
+        ] = []  # the copies at work, and what they held at first
+        self._found: list[tuple[structure.Pipe, dict[str, Any]]] = []  # those of this start
+        self._packed: dict[int, bytes] | None = None
+
+    @property
+    def raised(self) -> bool:
+        """Whether the class has raised what ended the last step."""
+        return self.failed or self._raised
+
+    def begin(self, stages: list[structure.Pipe]) -> None:
+        """Have the copies of a class, and of those above it, begin with what they had when the epoch began."""
+        keeping = {structure.place_of(stage): stage for stage in stages if KEPT in vars(stage)}
+        if not self._homes:
+            self._homes = {place: vars(stage)[KEPT] for place, stage in keeping.items()}
+            if self._began is None:
+                at_first = {place: {**generators(stage), **kept_by(stage)} for place, stage in keeping.items()}
+                self._began = {place: values for place, values in at_first.items() if values}
+            for place, values in self._began.items():
+                if place in self._homes:
+                    self._homes[place].values = values
+        began = self._began or {}
+        for place, stage in keeping.items():
+            stage.__dict__[KEPT] = Kept(dict(began.get(place, {})))
+        self._found = []
+
+    def found(self, stage: structure.Pipe, before: dict[str, Any]) -> None:
+        """Note what a copy held before its class did anything."""
+        if KEPT in vars(stage):
+            self._found.append((stage, before))
+
+    @property
+    def failed(self) -> bool:
+        """Whether the class is a generator that an exception has ended, so that it has to be run again."""
+        return isinstance(self._inner, GeneratorType) and self._inner.gi_frame is None and not self._is_over
 
     def start(self, pipe: structure.Pipe) -> Iterator[Any]:
         """The elements of a pipe from this position on."""
-        if self._counted is None or _is_over(self._inner):
-            self._inner = iter(pipe)
-            self._is_behind = True
-        # Otherwise an exception, below this stage or its own, was outlived by its iterator, which goes on.
         self._behind = self.done()
-        if not isinstance(self._inner, GeneratorType):
-            elements = self._called(self._inner.__next__)
-        elif self._behind and self._is_behind:
-            elements = self._caught_up(self._inner)
-        else:
-            elements = self._inner
+        self._raised = False
+        if self._counted is None or self.failed:
+            self._inner, self._stages = iter(pipe), self._found
+            self._is_behind = self._behind > 0 or bool(self._faults)
+        # Otherwise an exception, below this stage or its own, was outlived by its iterator, which goes on.
+        elements = chain.from_iterable(self._to_the_end())
         self._counted = Counted(elements, start=self._behind)
         return self._counted.elements
 
-    def _caught_up(self, generator: Iterator[Any]) -> Iterator[Any]:
-        self._pass_over(generator, self._behind)
-        self._is_behind = False
-        yield from generator
+    def _to_the_end(self) -> Iterator[Iterator[Any]]:
+        # The iterator is yielded: `yield from` would close it when an exception below has this generator dropped.
+        if isinstance(self._inner, GeneratorType):
+            if self._is_behind:
+                self._pass_over(self._inner, self._behind)
+                self._is_behind = False
+            yield self._inner
+        else:
+            yield self._called(self._inner.__next__)
+        self._is_over = True
 
     def _called(self, step: Callable[[], Any]) -> Iterator[Any]:
         """Only ``__next__`` is called: ``__iter__`` of a class that is its own iterator may begin anew."""
@@ -62,6 +105,7 @@ class Replayed(Cell):
                 return
             except Exception:
                 self._faults.append(self.done())
+                self._raised = True
                 raise
             yield element
 
@@ -78,11 +122,21 @@ class Replayed(Cell):
             raise StateError(f"{self.label}: when it was replayed, it gave {number - there} elements less than before")
 
     def save(self) -> Any:
-        return {"given": self.done(), "faults": list(self._faults)} if self._faults else self.done()
+        if self._packed is None:
+            stages = {structure.place_of(stage): stage for stage, _ in self._stages}
+            began = {place: values for place, values in (self._began or {}).items() if place in stages}
+            self._packed = {place: packed(stages[place], values) for place, values in began.items()}
+        if not self._packed and not self._faults:
+            return self.done()
+        saved: dict[str, Any] = {"given": self.done(), "faults": list(self._faults)}
+        return {**saved, "began": dict(self._packed)} if self._packed else saved
 
     def load(self, saved: Any) -> None:
         if isinstance(saved, dict):
-            saved, faults = fields(saved, "given", "faults")
+            began = table(saved.get("began", {})) or {}
+            self._began = {place: unpacked(values, self.label) for place, values in began.items()}
+            names = [name for name in saved if name != "began"]
+            saved, faults = fields({name: saved[name] for name in names}, "given", "faults")
             if type(faults) is not list:
                 raise StateError(f"faults: expected a list of counts, found {type(faults).__name__}")
             self._faults = [count(fault, "faults", most=count(saved)) for fault in faults]
@@ -96,6 +150,9 @@ class Replayed(Cell):
     def close(self) -> None:
         if isinstance(self._inner, GeneratorType):
             self._inner.close()
+        for stage, before in self._stages:
+            self._homes[structure.place_of(stage)].values = {**kept_by(stage), **changes(stage, before)}
+        self._stages = []
 
 
 def _attempt(step: Callable[[], Any]) -> Exception | None:
@@ -105,10 +162,6 @@ def _attempt(step: Callable[[], Any]) -> Exception | None:
     except Exception as error:
         return error
     return None
-
-
-def _is_over(iterator: Iterator[Any]) -> bool:
-    return isinstance(iterator, GeneratorType) and iterator.gi_frame is None
 
 
 class Remembered(Cell):

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from typing import Any
+from weakref import WeakSet
 
 
 def derive(*parts: object) -> int:
@@ -37,10 +39,22 @@ class Run:
     """Whether the seed was drawn for this epoch alone, and nobody has given one for this epoch and those after it."""
     errors: Counter[str] = field(default_factory=Counter, compare=False, repr=False)
     """How many errors were tolerated, by stage: one count for all sessions of the run (``datapipes.on_error``)."""
+    hubs: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
+    """The hubs that more than one session of the run reads, by place (``datapipes.iter.hub_apart``)."""
+    iterators: WeakSet[Any] | None = field(default=None, compare=False, repr=False)
+    """The iterators that users' classes have opened within a session, which closes them; None in no session."""
+
+    def within(self) -> Run:
+        """The same run, for what one session opens."""
+        return replace(self, hubs=dict(self.hubs), iterators=WeakSet())
+
+    def alone(self) -> Run:
+        """The same run, for sessions that have nothing to do with those that are open."""
+        return replace(self, errors=Counter(), hubs={}, iterators=None)
 
     def next_lap(self, lap: int) -> Run:
         """The same run, in the given repetition of a cycle."""
-        return replace(self, lap=(*self.lap, lap))
+        return replace(self, lap=(*self.lap, lap), hubs={})
 
     @property
     def worker(self) -> tuple[int, int] | None:

@@ -15,14 +15,15 @@ from functools import partial
 from types import GeneratorType
 from typing import Any
 
-from datapipes import legacy, structure
-from datapipes.blame import add_note
+from datapipes import kept, legacy, structure
+from datapipes.blame import add_note, note_opening
 from datapipes.cells import Cell, Table, table_of, unsavable
 from datapipes.errors import GraphError, StateError
 from datapipes.identity import Sources
 from datapipes.on_error import StepFaults
 from datapipes.opening import Opening
 from datapipes.reopening import Reopening
+from datapipes.replaying import Replayed
 from datapipes.seeds import Run
 from datapipes.steps import LONGEST, Groups, Step, loop
 from datapipes.warned import warn
@@ -48,7 +49,9 @@ class Session:
 
     def __init__(self, pipe: structure.Pipe, run: Run, saved: Table | None = None, native_end: bool = False) -> None:
         self.description = pipe
-        self.run = run
+        self.joined = run.hubs
+        self.run = run.within()
+        kept.prepare(pipe)
         self.saved = saved
         self.cells: dict[int, Cell] = {}
         self.restarts = 0
@@ -73,7 +76,11 @@ class Session:
             self._close_generators()
             self._lay_out()
         if not self.started:
-            self._open_all()
+            try:
+                self._open_all()
+            except BaseException:
+                self.failed = True  # some stages were opened: the next attempt begins with new copies of all
+                raise
             self.started = True
         return self._iterator
 
@@ -86,14 +93,50 @@ class Session:
         self._end = self._whole = structure.unfold(self.description)
         self.reopening = Reopening(self._whole)
         self.sources = Sources(self._whole)
-        self._order = structure.walk_by(self._sources, self._end)  # what is above a user's class belongs to it
+        self._has_hubs = any(map(structure.is_hub, structure.walk(self._end)))
+        self.apart = self._hubs_apart() if self._has_hubs else frozenset()
+        self._order = structure.walk_by(self._above, self._end)  # what is above a user's class belongs to it
         self.stages = tuple(f"{structure.place_of(stage)} {type(stage).__name__}" for stage in self._order)
         self._end = gathering(push_down(self._whole, self._order, self.run))
         if self._end is not self._whole:
-            self._order = structure.walk_by(self._sources, self._end)
+            self._order = structure.walk_by(self._above, self._end)
+        self._refuse_readers_beside()
         self._readers = readers(self._order)
         self._index = {id(stage): i for i, stage in enumerate(self._order)}
-        self._has_hubs = any(structure.is_hub(stage) for stage in structure.walk(self._end))
+
+    def _refuse_readers_beside(self) -> None:
+        """Refuse a graph that can never be opened: what a stage has to have for itself is read by another one, too."""
+        for stage in structure.walk(self._end) if self._has_hubs else ():
+            why = getattr(type(stage), "_alone", None)
+            if why is not None and not self.is_private(stage):
+                raise GraphError(f"{stage!r} {why}")
+
+    def _hubs_apart(self) -> frozenset[int]:
+        """The places of hubs that are not read in this session alone, nor in any other one alone.
+
+        A plain class of a user's reads each of its sources in a session of its own, but for other plain classes, whose
+        code it runs; and a stage that goes over what is above it again does so in a session of its own.
+        """
+        apart: set[int] = set()
+        self.apart = frozenset()
+        stages = structure.walk(self._whole)
+        read_in: dict[int, set[object]] = {id(stage): set() for stage in stages}
+        read_in[id(self._end)].add(None)
+        users: set[int] = set()  # the plain classes whose code is run from here
+        for stage in reversed(stages):  # those who read come before what they read
+            where = read_in[id(stage)]
+            if structure.is_hub(stage) and len(where) > 1 and structure.place_of(stage) not in self.joined:
+                apart.add(structure.place_of(stage))
+                where = {id(stage)}
+            sources = [id(source) for source in self._sources(stage)]
+            if where == {None} and not sources and not self._is_native(stage):
+                users.add(id(stage))
+            for parent in structure.parents(stage):
+                if id(stage) in users and not structure.is_native(parent):
+                    users.add(id(parent))
+                is_apart = id(stage) in users or (where == {None} and id(parent) not in sources)
+                read_in[id(parent)] |= {(id(stage), id(parent))} if is_apart else where
+        return frozenset(apart)
 
     def _open_all(self) -> None:
         self.sources.begin()
@@ -107,9 +150,13 @@ class Session:
                     source.__dict__["_run"] = self.run
         for i, stage in enumerate(self._order):
             sources = self._sources(stage)
-            self._first[i] = min((self._first[self._index[id(source)]] for source in sources), default=i)
+            self._first[i] = min((self._first[self._index[id(above)]] for above in self._above(stage)), default=i)
             self._shards[id(stage)] = self._shard_of(stage, sources)
-            self.opened[id(stage)] = self._open(stage)
+            try:
+                self.opened[id(stage)] = self._open(stage)
+            except Exception as error:
+                note_opening(error, stage)
+                raise
         self._iterator = self.elements_of(self._end)
         self._allow_depth(self._depth[id(self._end)])
         places = [place for place in map(structure.place_of, self._order) if place in self.cells]
@@ -126,8 +173,10 @@ class Session:
         at = Opening(self, stage)
         sources = self._sources(stage)
         depth = max((self._depth[id(source)] for source in sources), default=0)
-        if not self._is_native(stage):
-            opened: Any = legacy.start(stage, at)
+        if structure.is_hub(stage) and structure.place_of(stage) in self.joined:
+            opened: Any = self.joined[structure.place_of(stage)].queues
+        elif not self._is_native(stage):
+            opened = legacy.start(stage, at)
         elif (step := stage._step()) is None:
             opened = stage._open(at)
         else:
@@ -165,7 +214,18 @@ class Session:
             self._generators[id(opened)] = opened
         return opened
 
+    def _above(self, stage: structure.Pipe) -> list[structure.Pipe]:
+        """What is opened before a stage: its sources, and the hubs that are read by what is not opened here."""
+        sources = self._sources(stage)
+        if not self.apart or len(sources) == sum(map(structure.is_stream, structure.parents(stage))):
+            return sources
+        return sources + [hub for hub in structure.walk(stage)[:-1] if structure.place_of(hub) in self.apart]
+
     def _sources(self, stage: structure.Pipe) -> list[structure.Pipe]:
+        """What is opened in this session for a stage, to be read by it."""
+        place = structure.place_of(stage)
+        if place in self.joined or place in self.apart:
+            return []
         if self._is_native(stage):
             read = stage._reads()
         else:
@@ -191,6 +251,10 @@ class Session:
         """Which shard a stage works on, or None if it is above all sharding."""
         return self._shards[id(stage)]
 
+    def readers_of(self, hub: structure.Pipe) -> list[structure.Pipe]:
+        """The children of a hub, in whatever session they are read."""
+        return [stage for stage in structure.walk(self._end) if structure.hub_of(stage) is hub]
+
     def cells_above(self, place: int) -> list[tuple[int, Cell]]:
         """The cells of all that is above the stage at a place, sources first."""
         i = next(i for i, stage in enumerate(self._order) if structure.place_of(stage) == place)
@@ -201,6 +265,8 @@ class Session:
         """Whether what is above a stage is read by that stage alone: only hubs have several readers."""
         if not self._has_hubs:
             return True
+        if any(structure.place_of(pipe) in self.joined for pipe in structure.walk(stage)):
+            return False
         whole = structure.walk(self._end)
         above = {id(pipe) for pipe in structure.walk(stage)}
         return not any(
@@ -242,6 +308,8 @@ class Session:
         """End everything that this session runs: the last stage first, then threads and files."""
         self.ended = True
         with ExitStack() as closing:
+            for iterator in list(self.run.iterators or ()):
+                closing.callback(iterator.close)  # after the threads that may be reading from it
             for cell in self.cells.values():
                 closing.callback(cell.close)
             closing.callback(self._close_generators)
@@ -261,7 +329,8 @@ class Session:
         """Note on an exception where it came from; the next element starts the stages again."""
         self.failed = True
         if isinstance(error, Exception):  # and not Ctrl-C, which comes from no stage
-            add_note(error, self._end, self.progress)
+            raised = (cell.stage for cell in self.cells.values() if isinstance(cell, Replayed) and cell.raised)
+            add_note(error, self._end, self.progress, next(raised, None))
 
     def progress(self, stage: structure.Pipe) -> tuple[structure.Pipe, int] | None:
         """The nearest stage, at or above the given one, that knows how many elements it has given, and that number."""

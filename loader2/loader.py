@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from contextlib import nullcontext, suppress
 from typing import Any, Generic, Self, TypeVar
 
-from datapipes import structure
+from datapipes import kept, structure
 from datapipes.cells import Table
 from datapipes.checks import length_of
 from datapipes.counting import Given
@@ -72,6 +72,8 @@ class DataLoader2(Generic[T_co]):
         self.reading_service = own_copy(reading_service)
         if isinstance(self.reading_service, ReadingServiceInterface):
             self.reading_service.check(self.datapipe)
+        if any(map(structure.is_hub, structure.walk(self.datapipe))):
+            Session(self.datapipe, Run(seed=0))  # what can never be opened is said now
         self._stages = stages_of(self.datapipe)
         self._sources = Sources(self.datapipe)
         self._epochs = Epochs()
@@ -250,7 +252,8 @@ class DataLoader2(Generic[T_co]):
         if isinstance(service, CheckpointableReadingServiceInterface) and for_service is None:
             for_service = service.checkpoint()
         sources = {} if cells is None else self._sources.now()
-        return LoaderState(self._epochs, self._stages, cells, for_service, self.step, sources).to_dict()
+        between = kept.table_of(self.datapipe) if cells is None and structure.is_pipe(self.datapipe) else {}
+        return LoaderState(self._epochs, self._stages, cells, for_service, self.step, sources, between).to_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
         """Go where another loader of the same graph was, before the first element is taken. Loading runs no code.
@@ -274,6 +277,7 @@ class DataLoader2(Generic[T_co]):
         self._service_state = state.service
         if state.service is not None and self._begun:
             self._begin_service_again(state.service)
+        kept.load(self.datapipe, state.kept)
         if state.cells is not None:
             self._session, self._loaded = self._begin(state.epochs, state.cells), state.cells
         self._epochs = state.epochs
@@ -363,7 +367,9 @@ def _numbered(datapipe: Any) -> Any:
             + ("a state holds no graph, so it is needed here" if datapipe is None else "wrap it in IterableWrapper")
         )
     stream = datapipe if structure.is_stream(datapipe) else MapDataPipe.to_iter_datapipe(datapipe)
-    return structure.unfold(stream)
+    graph = structure.unfold(stream)
+    kept.prepare(graph, anew=True)
+    return graph
 
 
 def _restored(pipe: Any, run: Run, cells: Table) -> Session:

@@ -15,7 +15,7 @@ begun, step  how many epochs there were before, and how many elements of this on
 pending      a seed given for the next epoch, or None
 stages       place and kind of each stage, to tell whether the state belongs to a graph
 sources      what identifies the elements that the graph was given, by place; none unless the epoch is under way
-cells        the position of each stage that has one, by place; none unless the epoch is under way
+cells        the position of each stage that has one, by place; between two epochs, what users' classes keep
 service      what a checkpointable reading service adds, or None
 ===========  =======================================================================================
 """
@@ -69,6 +69,8 @@ class LoaderState:
     service: bytes | None
     step: int = 0
     sources: dict[int, list[Any]] = field(default_factory=dict)
+    kept: Table = field(default_factory=dict)
+    """What users' classes keep between two epochs (``datapipes.kept``)."""
 
     @property
     def status(self) -> str:
@@ -88,7 +90,7 @@ class LoaderState:
             "pending": self.epochs.pending,
             "stages": self.stages,
             "sources": self.sources,
-            "cells": self.cells or {},
+            "cells": self.kept if self.cells is None else self.cells,
             "service": self.service,
         }
 
@@ -124,13 +126,16 @@ class LoaderState:
             "a dict of positions by place",
             cells,
         )
-        check(status == "running" or not cells, "cells", f"none in a state that is {status}", cells)
+        of_users = all(type(cell) is dict and set(cell) == {"kept"} for cell in cells.values())
+        check(status == "running" or of_users, "cells", f"none in a state that is {status}", cells)
         check_plain(cells, "cells")
         check(type(sources) is dict, "sources", "a dict by place", sources)
         check_plain(sources, "sources")
         check(service is None or type(service) is bytes, "service", "bytes or None", service)
         epochs = Epochs(seed, epoch, pending, drawn, begun)
-        return cls(epochs, tuple(stages), cells if status == "running" else None, service, step, sources)
+        if status == "running":
+            return cls(epochs, tuple(stages), cells, service, step, sources)
+        return cls(epochs, tuple(stages), None, service, step, sources, cells)
 
     def must_fit(self, stages: tuple[str, ...], service: ReadingServiceInterface | None) -> None:
         """Refuse a loader of other stages, or one without a service that takes what one has saved."""

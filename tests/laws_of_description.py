@@ -11,6 +11,7 @@ from typing import Any
 import cloudpickle
 
 from datapipes import structure
+from datapipes.kept import KEPT
 from datapipes.structure import Pipe
 from tests.laws_of_position import SEED, must, must_equal, taken
 from tests.specimen import Specimen
@@ -56,11 +57,21 @@ def innocence(specimen: Specimen) -> None:
 
 
 def _portrait(pipe: Pipe, memo: frozenset[str]) -> list[Any]:
-    """All that the stages of a graph hold, as plain data that shares nothing with it."""
+    """All that the stages of a graph hold, as plain data that shares nothing with it.
+
+    What a user's plain class keeps from one epoch to the next is out of sight, and not looked at.
+    """
     stages = structure.walk(pipe)
     numbers = {id(stage): i for i, stage in enumerate(stages)}
     return [
-        (repr(stage), [(name, _drawn(value, numbers)) for name, value in vars(stage).items() if name not in memo])
+        (
+            repr(stage),
+            [
+                (name, _drawn(value, numbers))
+                for name, value in vars(stage).items()
+                if name not in memo and name != KEPT
+            ],
+        )
         for stage in stages
     ]
 

@@ -6,7 +6,7 @@ stages that depend on the order, all but the length.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import chain
@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from datapipes.iter import IterableWrapper, SampleMultiplexer
 from datapipes.structure import Pipe
+from tests.datapipes.written_for_torchdata import Generator, ItsOwnIterator, OnlyNext, SeveralSources
 from tests.naive_functions import (
     backwards,
     batched,
@@ -142,6 +143,23 @@ def pushed_down(source: Pipe, of: int) -> Pipe:
     return sharded(source.map(tagged).enumerate().map(tagged), of).map(tagged)
 
 
+PLAIN = [Generator, ItsOwnIterator, OnlyNext]
+
+
+def plain_between(source: Pipe, which: int) -> Pipe:
+    """Two users' classes, with stages of the library between and around them."""
+    inner = PLAIN[which - 1](source.map(tagged))
+    return PLAIN[which % 3](inner.map(tagged).batch(2).unbatch())
+
+
+class OneByOne(SeveralSources):
+    """Reads its sources one behind the other."""
+
+    def __iter__(self) -> Iterator[Any]:
+        for source in self.sources:
+            yield from source
+
+
 UNARY: dict[str, Operator] = {
     "map": Operator(lambda s, n: s.map(tagged), lambda s, n: [tagged(x) for x in s], each),
     "filter": Operator(lambda s, n: s.filter(keeps), lambda s, n: [x for x in s if keeps(x)], each),
@@ -225,6 +243,8 @@ UNARY: dict[str, Operator] = {
     "passed on": Operator(
         lambda s, n: s.set_length(n).memory_cell(n).sharding_round_robin_dispatch(), lambda s, n: s, lambda known: known
     ),
+    "plain": Operator(lambda s, n: PLAIN[n - 1](s), lambda s, n: s, lambda known: known),
+    "plain and more": Operator(plain_between, lambda s, n: [tagged(tagged(x)) for x in s], each),
     "with itself": Operator(lambda s, n: s.zip(s), lambda s, n: list(zip(s, s, strict=True)), by_order),
     "cycle": Operator(lambda s, n: s.cycle(n), lambda s, n: s * n, each),
     "no end": Operator(lambda s, n: s.cycle().header(4 * n), lambda s, n: without_end(s, 4 * n), by_order),
@@ -238,6 +258,10 @@ JOINS: dict[str, Operator] = {
         lambda a, b: SampleMultiplexer({a: 1, b: 2}), lambda a, b: a + b, lambda known: shuffled(each(known))
     ),
     "concat": Operator(lambda a, b: a.concat(b), lambda a, b: a + b, each),
+    "plain": Operator(
+        lambda a, b: SeveralSources(a, b), lambda a, b: list(chain.from_iterable(zip(a, b, strict=False))), by_order
+    ),
+    "plain, one by one": Operator(lambda a, b: OneByOne(a, b), lambda a, b: a + b, each),
 }
 
 # Stages that raise on some elements; what is left of a stream then, nobody interprets.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
+import torch
 from torch.utils.data import IterDataPipe as TorchIterDataPipe
 
 from datapipes.iter import Batcher, IterableWrapper, IterDataPipe
@@ -32,6 +33,16 @@ class Doubled(IterDataPipe[Any]):
 
     def reset(self) -> None:
         self.started = 100
+
+
+class Passed(IterDataPipe[Any]):
+    """A generator that changes nothing."""
+
+    def __init__(self, source_datapipe: Pipe) -> None:
+        self.source_datapipe = source_datapipe
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.source_datapipe
 
 
 class Summed(IterDataPipe[Any]):
@@ -99,6 +110,21 @@ class Jittered(IterDataPipe[Any]):
             yield element + random.random()
 
 
+class Counting(IterDataPipe[Any]):
+    """A class with generators and a counter of its own, which go on from epoch to epoch."""
+
+    def __init__(self, source_datapipe: Pipe) -> None:
+        self.source_datapipe = source_datapipe
+        self.epoch = 0
+        self.random = Random(1)
+        self.generator = torch.Generator().manual_seed(1)
+
+    def __iter__(self) -> Iterator[Any]:
+        self.epoch += 1
+        for element in self.source_datapipe:
+            yield self.epoch, element, self.random.random(), int(torch.randint(100, (), generator=self.generator))
+
+
 class EveryNth(IterDataPipe[Any]):
     """A class that shards, as one has to be told."""
 
@@ -156,6 +182,32 @@ def counted(length: int) -> Pipe:
 def unzipped(tap: Tap) -> Pipe:
     first, second = SequenceWrapper([(1, "a"), (2, "b"), (3, "c")]).unzip(2)
     return second.concat(first)
+
+
+def counting_twice() -> Pipe:
+    a, b = Counting(numbers(3)).batch(2).fork(2)
+    return Counting(Counting(a).map(str).zip(b))
+
+
+def on_a_child(tap: Tap) -> Pipe:
+    a, b = tap(numbers(6)).fork(2)
+    add = tap.function(add_ten)
+    return Passed(a).map(add).concat(b.map(add))
+
+
+def on_columns(tap: Tap) -> Pipe:
+    letters, digits = tap(numbers(5)).map(as_pair).unzip(2)
+    return Doubled(letters).zip(Passed(digits.batch(1)))
+
+
+def on_odd_ones(tap: Tap) -> Pipe:
+    even, odd = tap(numbers(9)).demux(2, is_even)
+    return Summed(even.prefetch(2)).mux_longest(odd)
+
+
+def remembering_on_a_child(tap: Tap) -> Pipe:
+    a, b = tap(numbers(6)).fork(2)
+    return Resumable(Passed(a)).zip(Resumable(b))
 
 
 MAPSTYLE = [
@@ -248,6 +300,31 @@ USERS = [
         after_fault="otherwise",
         build=lambda tap: InPairs(tap(numbers(7))).shuffle(buffer_size=2).unbatch(0),
     ),
+    Specimen(
+        "users.generator",
+        "with generators and a counter of its own",
+        lambda tap: Counting(tap(numbers(5))),
+        random="pinned",
+        after_fault="otherwise",
+    ),
+    Specimen("users.generator", "with its own, above another", lambda tap: counting_twice(), random="pinned"),
+    Specimen("users.generator", "on a child of a fork", on_a_child),
+    shuffled(
+        "users.generator",
+        "on a child of a fork of a buffer",
+        lambda tap: Doubled(tap(numbers(7)).shuffle(buffer_size=3).fork(2)[0]).shuffle(buffer_size=2),
+        after_fault="otherwise",
+    ),
+    Specimen(
+        "users.generator",
+        "that reads both children of a demux",
+        lambda tap: Alternating(*tap(numbers(8)).demux(2, is_even)),
+        after_fault="otherwise",
+    ),
+    Specimen("users.generator", "on both columns of an unzip", on_columns),
+    Specimen("users.iterator", "on a child of a demux", on_odd_ones),
+    Specimen("users.stateful", "on a child of a fork", remembering_on_a_child, after_fault="otherwise"),
+    Specimen("users.iterator", "prefetched", lambda tap: Summed(tap(unseekable(5)).prefetch(2)).prefetch(2)),
     Specimen("users.iterator", "alone", lambda tap: Summed(tap(numbers(5)))),
     shuffled(
         "users.iterator",

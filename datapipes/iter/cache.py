@@ -25,7 +25,7 @@ from datapipes.checks import length_of, needs
 from datapipes.counting import Counted
 from datapipes.describe import stage
 from datapipes.elements.sizes import size_of
-from datapipes.errors import GraphError, StateError
+from datapipes.errors import StateError
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from datapipes.session import Session, segment
@@ -34,7 +34,7 @@ from datapipes.streams import holds_stream
 T_co = TypeVar("T_co", covariant=True)
 
 _MEGABYTE = 1024 * 1024
-_OF_AN_OPENING = frozenset({"_place", "_run", "_fresh", "_opened_as"})
+_OF_AN_OPENING = frozenset({"_place", "_run", "_fresh", "_opened_as", "_kept_values"})
 _PLAIN = (int, float, str, bytes, bool)
 _SMALL = 100
 
@@ -54,6 +54,10 @@ class InMemoryCacheHolder(IterDataPipe[T_co]):
     """
 
     _fluent: ClassVar[str | None] = "in_memory_cache"
+    _alone: ClassVar[str | None] = (
+        "caches one child of a fork, demux or unzip while another part of the graph reads its "
+        "sibling, which would be left alone in later passes: put in_memory_cache() above the fork"
+    )
 
     def __init__(self, source_dp: IterDataPipe[T_co], size: float | None = None) -> None:
         self.source_dp = source_dp
@@ -82,11 +86,6 @@ class InMemoryCacheHolder(IterDataPipe[T_co]):
         return ()
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        if not at.is_private():
-            raise GraphError(
-                f"{self!r} caches one child of a fork, demux or unzip while another part of the graph reads its "
-                "sibling, which would be left alone in later passes: put in_memory_cache() above the fork"
-            )
         reading = at.cell(_Reading)
         if reading.loaded is not None:
             self._session_of(at, reading).iterator()  # what does not fit is said when the state is loaded

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 from datapipes.cells import Cell, Table, count, fields, table
 from datapipes.checks import needs_count, source_length
 from datapipes.describe import stage
-from datapipes.errors import GraphError, StateError
+from datapipes.errors import StateError
 from datapipes.indexed import Indexed, indexed
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
@@ -31,6 +31,10 @@ class Cycler(IterDataPipe[T_co]):
 
     _fluent: ClassVar[str | None] = "cycle"
     _hands_on: ClassVar[bool] = True
+    _alone: ClassVar[str | None] = (
+        "goes over one child of a fork, demux or unzip again while another part of the graph reads "
+        "its sibling, which cannot go back with it: put cycle() above the fork"
+    )
 
     def __init__(self, source_datapipe: IterDataPipe[T_co], count: int | None = None) -> None:
         self.source_datapipe = source_datapipe
@@ -41,11 +45,6 @@ class Cycler(IterDataPipe[T_co]):
         return ()
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        if not at.is_private():
-            raise GraphError(
-                f"{self!r} goes over one child of a fork, demux or unzip again while another part of the graph reads "
-                "its sibling, which cannot go back with it: put cycle() above the fork"
-            )
         lap = at.cell(_Lap)
         if lap.loaded is not None:
             self._session_of(at, lap).iterator()  # what does not fit is said when the state is loaded

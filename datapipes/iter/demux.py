@@ -14,7 +14,6 @@ from datapipes.cells import count, fields
 from datapipes.checks import needs_callable, source_length
 from datapipes.describe import stage
 from datapipes.iter.hub import SPENT, Child, Folder, Hub, Queue, Queues
-from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
 from datapipes.warned import warn
 
@@ -181,8 +180,8 @@ class _RoundRobin(_Dealer):
     def dealing(self, queues: Queues) -> Callable[[Any], int | None]:
         return cast("_Turns", queues).next_child
 
-    def _open(self, at: Opening) -> Any:
-        return at.cell(lambda: _Turns(self)).reading(at.source(self.datapipe))
+    def _queues(self) -> Queues:
+        return _Turns(self)
 
 
 class _RoundRobinChild(_Dealt[T_co]):

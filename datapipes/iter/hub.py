@@ -24,6 +24,7 @@ from datapipes.checks import needs, needs_count
 from datapipes.describe import stage
 from datapipes.elements.sizes import size_of
 from datapipes.errors import GraphError, StateError
+from datapipes.iter.hub_apart import Apart, Reading
 from datapipes.iter.spill import Room, Waiting
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
@@ -79,7 +80,12 @@ class Hub(IterDataPipe[Any]):
         return Room(self.most_elements, self.buffer_bytes, folder, stage(self))
 
     def _open(self, at: Opening) -> Any:
-        return at.cell(lambda: Queues(self)).reading(at.source(self.datapipe))
+        if at.is_apart():
+            return at.cell(lambda: Apart(self._queues())).opened(self, at)
+        return at.cell(self._queues).reading(at.source(self.datapipe))
+
+    def _queues(self) -> Queues:
+        return Queues(self)
 
 
 class Child(IterDataPipe[T_co]):
@@ -94,7 +100,11 @@ class Child(IterDataPipe[T_co]):
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         queues: Queues = at.hub(self.main_datapipe)
-        return self._elements(queues, queues.of_reader(at.place, self.instance_id))
+        elements = self._elements(queues, queues.of_reader(at.place, self.instance_id))
+        apart: Apart | None = at.joined(self.main_datapipe)
+        if apart is None:
+            return elements
+        return at.cell(Reading).along(self, at, apart.told_to(at.place, elements))
 
     def _elements(self, queues: Queues, mine: Queue) -> Iterator[T_co]:
         """What waits, and then what is taken from the source."""

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from operator import length_hint
+from types import GeneratorType
 from typing import Any, ClassVar, TypeVar, cast
 from weakref import WeakSet
 
@@ -49,6 +50,11 @@ class IterableWrapper(IterDataPipe[T_co]):
     def _open(self, at: Opening) -> Iterator[T_co]:
         cell = at.cell(lambda: _Index(self._is_sequence()))
         return cast("Iterator[T_co]", cell.start(self))
+
+    @property
+    def gives_once(self) -> bool:
+        """Whether a second opening goes on where the first one is, because this is an iterator that is not copied."""
+        return isinstance(self.iterable, Iterator) and (not self.deepcopy or isinstance(self.iterable, GeneratorType))
 
     def _is_sequence(self) -> bool:
         return type(self.iterable) in (list, tuple, range)

@@ -13,10 +13,9 @@ have had. It begins when all who take part have asked, or have said that they wi
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
@@ -172,7 +171,7 @@ class Dispatcher:
             return
         first = min(shares, key=lambda share: share.dealt)
         try:
-            run = replace(first.run, errors=Counter())
+            run = first.run.alone()
             self._session = opened(self._open_graph(first), run, first.above, self._generators)
         except BaseException as error:
             for number in self._taking_part():

@@ -155,7 +155,7 @@ class Turns(Cell):
         """What to have a worker open; None if it has nothing more to give. What was laid out is forgotten."""
         share = self._shares[number]
         share.frame, share.left = None, iter(())
-        order = Order(replace(run, errors=Counter()), share.above, share.since, start)
+        order = Order(run.alone(), share.above, share.since, start)
         return order if number in self.waiting else None
 
     def lacking(self, in_order: bool) -> list[int]:

@@ -15,7 +15,7 @@ from itertools import islice
 from time import perf_counter
 from typing import Any, Protocol
 
-from datapipes import structure
+from datapipes import kept, structure
 from datapipes.cells import Table
 from datapipes.errors import UnsavableElement
 from datapipes.legacy import is_sharding, shard
@@ -73,6 +73,7 @@ def part_of(graph: Pipe, info: WorkerInfo, init_fn: Callable[[Any, WorkerInfo], 
     What is dealt out to the workers is not sharded once more.
     """
     graph = structure.unfold(graph)
+    kept.prepare(graph, anew=True)
     stages = structure.walk(graph)
     dealt = {id(stage) for stage in stages if getattr(type(stage), "is_dealt", False)}
     for stage in stages:

@@ -136,6 +136,34 @@ def test_an_error_of_a_generator_ends_it_and_names_the_stage() -> None:
         next(iterator)
 
 
+def test_an_error_names_the_class_also_where_no_frame_of_it_is_left() -> None:
+    class Handing(Generator):
+        """Returns what knows nothing of it."""
+
+        def __iter__(self) -> Iterator[Any]:
+            return (but_for_two(element) for element in range(4))
+
+    class Stopping(Generator):
+        def __iter__(self) -> Iterator[Any]:
+            return (next(iter(())) if element == 2 else element for element in range(4))
+
+    class Mapping(Generator):
+        def __iter__(self) -> Iterator[Any]:
+            return map(but_for_two, range(4))
+
+    belows: list[Callable[[Any], Pipe]] = [abs_of, lambda pipe: pipe.map(abs).batch(1), lambda pipe: pipe.shuffle()]
+    for cls in (Handing, Stopping, Mapping):
+        for below in belows:
+            with pytest.raises((ValueError, RuntimeError)) as error:
+                list(below(cls(numbers())))
+            (note,) = error.value.__notes__
+            assert f".{cls.__name__}(" in note.splitlines()[0]
+
+
+def abs_of(pipe: Pipe) -> Pipe:
+    return pipe.map(abs)
+
+
 @pytest.mark.parametrize("shape", [Generator, ItsOwnIterator])
 def test_a_class_that_gives_less_than_before_is_an_error(shape: Callable[[Pipe], Pipe]) -> None:
     loader: DataLoader2[Any] = DataLoader2(shape(numbers()))

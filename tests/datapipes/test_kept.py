@@ -1,0 +1,220 @@
+"""What a plain class keeps on ``self`` goes on from epoch to epoch, and is part of its position."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable, Iterator
+from itertools import islice
+from random import Random, SystemRandom
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from datapipes.errors import StateError
+from datapipes.iter import IterableWrapper, IterDataPipe
+from datapipes.structure import Pipe
+from loader2 import DataLoader2
+from tests.datapipes.written_for_torchdata import Generator, OfTorch
+from tests.reading_services.in_turn import processes, threads
+
+
+class Seeded(Random):
+    """A generator whose constructor needs an argument."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+class Drawing(Generator):
+    """Draws from one generator, which its constructor makes."""
+
+    def __init__(self, source_datapipe: Pipe, generator: Any, draw: Callable[[Any], int]) -> None:
+        super().__init__(source_datapipe)
+        self.generator, self.draw = generator, draw
+
+    def __iter__(self) -> Iterator[Any]:
+        for element in self.source_datapipe:
+            yield element, self.draw(self.generator)
+
+
+class Counting(Generator):
+    """Counts its epochs, and what it has given in all of them."""
+
+    def __init__(self, source_datapipe: Pipe) -> None:
+        super().__init__(source_datapipe)
+        self.epoch = 0
+        self.last: list[int] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        self.epoch += 1
+        before, self.last = self.last, []
+        for element in self.source_datapipe:
+            self.last.append(element)
+            yield self.epoch, element, len(before)
+
+
+def below(million: int) -> Callable[[Any], int]:
+    return lambda generator: int(generator.integers(million))
+
+
+def of_torch(generator: torch.Generator) -> int:
+    return int(torch.randint(10**6, (), generator=generator))
+
+
+GENERATORS: dict[str, Callable[[Pipe], Pipe]] = {
+    "random": lambda s: Drawing(s, Random(), lambda r: r.randrange(10**6)),
+    "a subclass of random's": lambda s: Drawing(s, Seeded("x"), lambda r: r.randrange(10**6)),
+    "torch": lambda s: Drawing(s, torch.Generator(), of_torch),
+    "numpy": lambda s: Drawing(s, np.random.default_rng(), below(10**6)),
+    "numpy, of another kind": lambda s: Drawing(s, np.random.Generator(np.random.MT19937()), below(10**6)),
+    "numpy, the old one": lambda s: Drawing(s, np.random.RandomState(), lambda r: int(r.randint(10**6))),
+}
+
+
+def numbers(length: int = 6) -> IterDataPipe[int]:
+    return IterableWrapper(range(length))
+
+
+def resumed(build: Callable[[], Pipe], state: Any) -> DataLoader2[Any]:
+    loader: DataLoader2[Any] = DataLoader2(build())
+    loader.load_state_dict(pickle.loads(pickle.dumps(state)))
+    return loader
+
+
+@pytest.mark.parametrize("build", GENERATORS.values(), ids=GENERATORS)
+def test_generators_go_on_and_are_resumed(build: Callable[[Pipe], Pipe]) -> None:
+    pipe = build(numbers())
+    assert list(pipe) != list(pipe)
+    loader: DataLoader2[Any] = DataLoader2(build(numbers()))
+    epochs: list[list[Any]] = []
+    states: list[tuple[int, int, Any]] = []
+    for epoch in range(3):
+        epochs.append([])
+        for done, element in enumerate(loader, 1):
+            epochs[epoch].append(element)
+            states.append((epoch, done, loader.state_dict()))
+        states.append((epoch + 1, 0, loader.state_dict()))
+    assert epochs[0] != epochs[1] != epochs[2]
+    for epoch, done, state in states:
+        again = resumed(lambda: build(numbers()), state)
+        for expected in [*epochs, []][epoch : epoch + 2][: 3 - epoch]:
+            assert list(again) == expected[done:]
+            done = 0
+
+
+def test_plain_values_go_on_for_a_pipe_by_itself_and_out_of_sight() -> None:
+    pipe = Counting(numbers(2))
+    assert list(pipe) == [(1, 0, 0), (1, 1, 0)]
+    assert list(pipe.map(tuple)) == [(2, 0, 2), (2, 1, 2)]
+    assert (pipe.epoch, pipe.last) == (0, [])
+    loader: DataLoader2[Any] = DataLoader2(pipe)
+    assert [next(iter(loader)) for _ in range(2)] == [(3, 0, 2), (4, 0, 1)]
+    assert next(iter(pipe)) == (3, 0, 2), "a loader has a pipe of its own"
+    assert next(iter(pipe)) == (4, 0, 1), "an epoch that was left counts"
+    for twin in (pickle.loads(pickle.dumps(pipe)), copy.deepcopy(pipe)):
+        assert next(iter(twin)) == (5, 0, 1)
+    assert next(iter(pipe)) == (5, 0, 1), "a pickled pipe is another one"
+
+
+def test_two_openings_at_once_begin_alike_and_the_last_to_close_has_the_say() -> None:
+    pipe = Counting(numbers(3))
+    first, second = iter(pipe), iter(pipe)
+    assert [*zip(first, second, strict=True)] == [((1, i, 0), (1, i, 0)) for i in range(3)]
+    assert next(iter(pipe)) == (2, 0, 3)
+
+
+def test_each_lap_of_a_cycle_goes_on() -> None:
+    assert [row[0] for row in Counting(numbers(2)).cycle(3)] == [1, 1, 2, 2, 3, 3]
+
+
+def test_what_failed_is_run_again_from_what_it_was_when_the_epoch_began() -> None:
+    def but_for_two(row: Any) -> Any:
+        if row[1] == 2:
+            raise ValueError("no 2")
+        return row
+
+    pipe = Counting(Counting(numbers(4)).map(but_for_two).map(lambda row: row[1]))
+    iterator = iter(pipe)
+    assert [next(iterator), next(iterator)] == [(1, 0, 0), (1, 1, 0)]
+    for _ in range(3):
+        with pytest.raises(ValueError, match="no 2"):
+            next(iterator)
+    del iterator
+    assert next(iter(pipe)) == (2, 0, 2)
+
+
+@pytest.mark.parametrize("service", [processes, threads])
+def test_in_workers_values_go_on_and_are_resumed(service: Any) -> None:
+    def build() -> Pipe:
+        return Counting(GENERATORS["a subclass of random's"](numbers(8)).sharding_filter())
+
+    with DataLoader2(build(), reading_service=service(2)) as loader:
+        first = list(loader)
+        iterator = iter(loader)
+        before = list(islice(iterator, 3))
+        state = pickle.dumps(loader.state_dict())
+        rest, third = list(iterator), list(loader)
+    assert [row[0] for row in first + before + rest + third] == [1] * 8 + [2] * 8 + [3] * 8
+    with DataLoader2(build(), reading_service=service(2)) as again:
+        again.load_state_dict(pickle.loads(state))
+        assert [list(again), list(again)] == [rest, third]
+
+
+def test_what_cannot_be_saved_is_named_and_goes_on_all_the_same() -> None:
+    class Opens(Generator):
+        handle: Any = None
+
+        def __iter__(self) -> Iterator[Any]:
+            self.handle = self.handle or object()
+            for _ in self.source_datapipe:
+                yield id(self.handle)
+
+    loader: DataLoader2[Any] = DataLoader2(Opens(numbers(2)))
+    (first,) = set(loader)
+    iterator = iter(loader)
+    assert next(iterator) == first
+    with pytest.warns(UserWarning, match=r"Opens\(.*keeps in .handle.*cannot be saved"):
+        state = loader.state_dict()
+    resumed(lambda: Opens(numbers(2)), state)
+
+
+def test_torchs_own_base_and_what_has_no_state() -> None:
+    class Counted(OfTorch):
+        epoch = 0
+
+        def __init__(self, source: Pipe) -> None:
+            super().__init__(source)
+            self.system = SystemRandom()
+
+        def __iter__(self) -> Iterator[Any]:
+            self.epoch += 1
+            for element in self.source_datapipe:
+                yield self.epoch, element
+
+    pipe: Any = Counted(numbers(1))
+    loader: DataLoader2[Any] = DataLoader2(pipe)
+    assert [list(loader), list(loader)] == [[(1, 0)], [(2, 0)]]
+
+
+HOSTILE: list[Any] = [3, b"no pickle", {"epoch": 3}]
+
+
+@pytest.mark.parametrize("value", HOSTILE, ids=repr)
+def test_a_state_that_is_none_is_refused(value: Any) -> None:
+    loader: DataLoader2[Any] = DataLoader2(Counting(numbers(2)))
+    list(loader)
+    between = loader.state_dict()
+    next(iter(loader))
+    within = loader.state_dict()
+    (place,) = between["cells"]
+    with pytest.raises(StateError):
+        resumed(lambda: Counting(numbers(2)), {**between, "cells": {place: {"kept": value}}})
+    cell = {**within["cells"][place], "began": {place: value}}
+    with pytest.raises(StateError):
+        resumed(lambda: Counting(numbers(2)), {**within, "cells": {**within["cells"], place: cell}})
+    with pytest.raises(StateError, match="keeps nothing"):
+        resumed(lambda: Counting(numbers(2)), {**between, "cells": {0: between["cells"][place]}})

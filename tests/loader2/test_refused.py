@@ -1,0 +1,47 @@
+"""What can never be opened is refused when the loader is made; an opening that fails says where, however often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from datapipes.errors import GraphError
+from datapipes.iter import IterableWrapper, IterDataPipe
+from datapipes.structure import Pipe
+from loader2 import DataLoader2
+from tests.datapipes.written_for_torchdata import Generator, SaysWhereItIs
+
+
+def numbers() -> IterDataPipe[int]:
+    return IterableWrapper(range(4))
+
+
+class Refuses(SaysWhereItIs):
+    """Cannot be started."""
+
+    def reset(self) -> None:
+        raise ValueError("no start")
+
+
+@pytest.mark.parametrize("again", [lambda pipe: pipe.cycle(2), lambda pipe: pipe.in_memory_cache()])
+@pytest.mark.parametrize("reads", [lambda pipe: pipe, Generator])
+def test_what_goes_back_beside_a_sibling_is_refused(again: Callable[[Any], Pipe], reads: Callable[[Any], Any]) -> None:
+    a, b = numbers().fork(2)
+    pipe = reads(again(a)).zip(b)
+    with pytest.raises(GraphError, match="one child of a fork"):
+        DataLoader2(pipe)
+    with pytest.raises(GraphError, match="one child of a fork"):
+        iter(pipe)
+
+
+def test_an_opening_that_fails_fails_alike_again_and_names_the_stage() -> None:
+    loader: DataLoader2[Any] = DataLoader2(Refuses(SaysWhereItIs(numbers()).shuffle()).map(str))
+    iterator = iter(loader)
+    attempts: list[Callable[[], Any]] = [lambda: next(iterator), lambda: next(iterator), loader.state_dict]
+    for attempt in attempts:
+        with pytest.raises(ValueError, match="no start") as error:
+            attempt()
+        (note,) = error.value.__notes__
+        assert note.startswith("raised in stage Refuses(")
