@@ -43,7 +43,6 @@ class Ahead(Cell):
     """The elements that are ahead, and the thread that takes them."""
 
     carries = True
-    is_quiet = False
 
     def __init__(self, size: int) -> None:
         self._size = size

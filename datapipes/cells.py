@@ -12,7 +12,7 @@ which take the place of the live ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -35,7 +35,7 @@ class Cell:
     """The position of one stage."""
 
     carries: ClassVar[bool] = False
-    is_quiet: ClassVar[bool] = True  # whether saving waits for nobody, and calls nothing of a user's
+    is_quiet: ClassVar[bool] = True  # whether saving calls nothing of a user's, and waits for no such call
     stage: object = None  # the stage that this is the position of
     faults: Faults | None = None  # the errors that the stage has tolerated, if it may
     reopening: Reopening | None = None  # the stages that open streams, of the graph that this is a position in
@@ -103,13 +103,11 @@ def without_streams() -> Iterator[None]:
 _only_trying: ContextVar[bool] = ContextVar("only_trying", default=False)
 
 
-def unsavable(cells: Iterable[Cell]) -> str | None:
+def unsavable(cells: Sequence[tuple[int, Cell]]) -> str | None:
     """Why these positions cannot be saved, as far as a look at a few of the elements that wait tells."""
     token = _only_trying.set(True)
     try:
-        for cell in cells:
-            if cell.is_quiet:
-                cell.save()
+        table_of(cells)
     except UnsavableElement as error:
         return str(error)  # the error itself would keep the elements alive
     finally:
@@ -137,7 +135,7 @@ def table_of(cells: Sequence[tuple[int, Cell]]) -> Table:
                 if cell.carries:
                     still.enter_context(cell.hold_still())
                     table.update(cell.carried() or {})
-                table[place] = cell.save()
+                table[place] = cell.save() if cell.is_quiet or not _only_trying.get() else None
     return table
 
 

@@ -289,7 +289,7 @@ class Session:
     def tell(self) -> None:
         """Warn if what waits in buffers cannot be saved."""
         self.tells = False
-        if (problem := unsavable(cell for _, cell in self._saving)) is not None:
+        if (problem := unsavable(self._saving)) is not None:
             warn(f"{problem}; until then state_dict() raises this, and nothing can be resumed")
 
     def go_to(self, run: Run, saved: Table | None) -> None:

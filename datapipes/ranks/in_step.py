@@ -49,8 +49,6 @@ class InStep(Cell):
 
     carries = True
 
-    is_quiet = False
-
     def __init__(self, uneven: Uneven, timeout: float, tree: Tree | None, length: int | None) -> None:
         self._progress = Progress(uneven)
         self._timeout = timeout

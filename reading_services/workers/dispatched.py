@@ -219,8 +219,6 @@ def _gone() -> WorkerDied:
 class Dealt(Cell):
     """How many elements this worker has taken, and what it was told of the dispatcher's position."""
 
-    is_quiet = False
-
     def __init__(self, stop: Callable[[], None]) -> None:
         self._stop = stop
         self._behind = 0

@@ -140,8 +140,6 @@ class _Share:
 class Turns(Cell):
     """Whose turn it is, and where each worker is."""
 
-    is_quiet = False
-
     def __init__(self, makers: Makers, errors: Counter[str]) -> None:
         self._makers = makers
         self._errors = errors

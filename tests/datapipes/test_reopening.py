@@ -320,3 +320,11 @@ def test_what_cannot_be_saved_is_said_at_the_first_element(make: Service, tmp_pa
             next(iterator)
         assert len(list(iterator)) == 3
         assert len(list(loader)) == 4
+
+
+def test_it_is_said_of_a_buffer_above_a_thread_too(tmp_path: Path) -> None:
+    opened = IterableWrapper(Countable(*shards(tmp_path))).map(Opened()).shuffle(buffer_size=2)
+    iterator = iter(DataLoader2(opened.map(read).prefetch(1)))
+    with pytest.warns(UserWarning, match=r"buffered by \.shuffle"):
+        next(iterator)
+    assert len(list(iterator)) == 2
