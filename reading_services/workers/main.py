@@ -28,6 +28,7 @@ from reading_services.workers.dispatcher import Dispatcher
 from reading_services.workers.failures import Failure
 from reading_services.workers.generators import Generators
 from reading_services.workers.links.process import Awaited, ConsumerEnd, ProducerEnd, ProducerEnds, SharedFd
+from reading_services.workers.members import leave_inherited_server
 from reading_services.workers.packing import pack
 from reading_services.workers.protocol import START, Failed, Window
 from reading_services.workers.worker import Epochs, Order, Server, part_of
@@ -117,6 +118,7 @@ def settle(parent: int, stacks: SharedFd, on_interrupt: Any = signal.SIG_IGN) ->
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     faulthandler.register(signal.SIGUSR1, file=stacks.fd, all_threads=True)
     _leave_with(parent)
+    leave_inherited_server()
     torch.set_num_threads(1)
 
 
