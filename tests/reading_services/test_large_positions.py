@@ -38,7 +38,7 @@ def same(x: Any) -> Any:
 
 def given(graph: Pipe, service: ReadingServiceInterface) -> list[int]:
     """The numbers of all elements, by somebody who goes on after each exception, in two epochs."""
-    found = []
+    found: list[int] = []
     with DataLoader2(graph, reading_service=service) as loader:
         loader.seed(SEED)
         for _ in range(2):
