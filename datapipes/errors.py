@@ -14,6 +14,7 @@ Loader2Error
 ├── StateError (ValueError)              a saved state that does not fit, or that is not safe to load
 │   └── UnsafeState                      bytes in a state that would need more than plain data to load
 ├── UnsavableElement (TypeError)         a buffered element that cannot be put into a state
+├── ForkedIteration (RuntimeError)       an iteration that another process began, used in a fork of that process
 ├── HashMismatch (RuntimeError)          data whose hash is not the expected one, or is not known
 ├── LockTimeout (TimeoutError)           a file that another process or thread keeps locked for too long
 ├── CorruptData (ValueError)             input that is cut short or damaged; names the file, the member, the position
@@ -105,6 +106,10 @@ class UnsafeState(StateError):
 
 class UnsavableElement(Loader2Error, TypeError):
     """A buffered element that cannot be put into a state as plain data."""
+
+
+class ForkedIteration(Loader2Error, RuntimeError):
+    """An iteration that another process began, and that a fork of that process cannot go on with."""
 
 
 class HashMismatch(Loader2Error, RuntimeError):

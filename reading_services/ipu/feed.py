@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import select
 import threading
 from contextlib import suppress
 from multiprocessing import forkserver
 from typing import Any
 
+from datapipes.origin import Origin
 from reading_services.ipu.custom_types import registered
 from reading_services.ipu.enums import SharingStrategy
 from reading_services.ipu.feeding import Job, feed
@@ -21,6 +21,7 @@ from reading_services.ipu.parcels import Parcel
 from reading_services.ipu.sources import Source
 from reading_services.workers.failures import WorkerDied
 from reading_services.workers.links import process
+from reading_services.workers.links.pipes import Poller
 from reading_services.workers.members import (
     STARTS_WORKERS,
     UNGUARDED,
@@ -72,10 +73,8 @@ class Feed:
         if parcel is not None:
             parcel.close()
         self._death = _death_of(begun)
-        self._events = select.poll()
-        for fd in (self._link.fileno(), self._death):
-            self._events.register(fd, select.POLLIN)
-        self._owner = os.getpid()
+        self._poller = Poller([self._link.elements.fileno(), self._death], [self._link.control])
+        self._origin = Origin()
         self._lock = threading.Lock()
         self.closed = False
 
@@ -90,21 +89,27 @@ class Feed:
 
     def send(self, frame: ToProducer) -> None:
         """Send a frame; that nobody gets it is noticed when the next one is waited for."""
+        self._origin.must_be_here("the accessor's process and elements")
         with suppress(OSError):
             self._link.send(frame)
 
     def receive(self, wait: bool = True) -> ToConsumer | None:
         """The next frame; None if there is none yet and nobody wants to wait. WorkerDied if there will be none."""
+        self._origin.must_be_here("the accessor's process and elements")
         while True:
-            found = [fd for fd, _ in self._events.poll(None if wait else 0)]
+            found = self._poller.wait(None if wait else 0)
             if not found:
                 return None
+            gone = self._death in found
             try:
-                frame = self._link.receive(wait=self._link.fileno() in found)
+                if (frame := self._link.receive()) is not None:
+                    return frame
             except (EOFError, OSError):
-                frame = None
-            if frame is not None:
-                return frame
+                gone = True
+            if not gone:
+                continue
+            if self.closed:
+                raise WorkerDied(f"{self._member} was ended, by another thread")
             how = how_it_ended(self._member.process)
             if self._member.process.exitcode == STARTS_WORKERS:
                 raise WorkerDied(UNGUARDED)
@@ -113,7 +118,7 @@ class Feed:
     def close(self, farewell: ToProducer) -> None:
         """End the process; calling it again does nothing."""
         with self._lock:
-            if self.closed or os.getpid() != self._owner:
+            if self.closed or not self._origin.is_here:
                 return
             self.closed = True
         self.send(farewell)

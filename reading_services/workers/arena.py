@@ -23,6 +23,7 @@ from functools import partial
 from typing import Any
 
 from datapipes.leases import lend
+from datapipes.origin import Origin
 
 _FLAGS = 4096
 """At most so many slots are taken at a time. Their flags come first, a byte each."""
@@ -137,7 +138,12 @@ class Reader:
 
 
 def _leased(memory: mmap.mmap, flag: int, offset: int, size: int) -> tuple[Any, memoryview]:
-    return lend(memory, offset, size, partial(memory.__setitem__, flag, _FREE))
+    return lend(memory, offset, size, partial(_give_back, memory, flag, Origin()))
+
+
+def _give_back(memory: mmap.mmap, flag: int, origin: Origin) -> None:
+    if origin.is_here:  # what a fork has inherited is still in use where it was lent
+        memory[flag] = _FREE
 
 
 def aligned(size: int) -> int:

@@ -1,29 +1,31 @@
 """The workers of one service, as the process at home sees them: started together, watched, and ended by one owner.
 
-Nothing here waits without an end. Whoever waits for a frame is woken by the death of any process of the crew. What any
-worker has sent is taken out of its pipe while waiting for another, so that no worker waits to write while others wait
-for it. Ending escalates: the workers are told to leave, then sent SIGTERM, then SIGKILL.
+Nothing here waits without an end. Whoever waits for a frame is woken by the death of any process of the crew, and when
+another thread leaves the opening or ends the crew. What any worker has sent is taken out of its pipe while waiting for
+another, and what a worker is told is written as its pipe has room, so that no worker waits to write while others, or
+this process, wait for it. Ending escalates: the workers are told to leave, then sent SIGTERM, then SIGKILL.
 """
 
 from __future__ import annotations
 
 import os
-import select
 import threading
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 
 import cloudpickle
 
+from datapipes.origin import Origin
 from datapipes.structure import Pipe
 from datapipes.warned import warn
 from reading_services.worker_info import WorkerInfo
-from reading_services.workers.failures import WorkerDied, WorkerTimeout
+from reading_services.workers.failures import WorkerDied, WorkersLeft, WorkerTimeout
 from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.links import process
+from reading_services.workers.links.pipes import Poller
 from reading_services.workers.main import DispatcherJob, Job, dispatch, work
 from reading_services.workers.members import (
     STARTS_WORKERS,
@@ -70,10 +72,12 @@ class Crew:
         self._workers: list[Worker | None] = [None] * plan.workers
         self._dispatcher: Member | None = None
         self._opening = 0
-        self._events = select.poll()
+        self._poller = Poller((), ())
         self._watched: dict[int, Member] = {}  # who a descriptor belongs to: a link, or what tells of a death
-        self._owner = os.getpid()
-        self._lock = threading.Lock()
+        self._origin = Origin()
+        self._lock = threading.RLock()  # the collector may end a crew in the thread that waits for it
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._left = self._closed = False
         self._said_it_is_full = False
 
     def __repr__(self) -> str:
@@ -138,35 +142,56 @@ class Crew:
         return Worker(f"worker {number}", begun, stacks, number, link.consumer)
 
     def _watch(self) -> None:
-        self._events, self._watched = select.poll(), {}
-        for member in self._members():
-            self._watched[member.process.sentinel] = member
-        for worker in self._running():
-            self._watched[worker.link.fileno()] = worker
-        for fd in self._watched:
-            self._events.register(fd, select.POLLIN)
+        workers = self._running()
+        self._watched = {member.process.sentinel: member for member in self._members()}
+        self._watched |= {worker.link.elements.fileno(): worker for worker in workers}
+        self._poller = Poller([self._wake, *self._watched], [worker.link.control for worker in workers])
 
     # -- talking -------------------------------------------------------------------------------------------------------
 
     def open(self, orders: Sequence[Order | None]) -> None:
         """Begin an opening on the workers that are given an order."""
-        with CtrlCWaits():
-            self.start()
-        self._opening += 1
-        crowd = tuple(number for number, order in enumerate(orders) if order is not None)
-        for worker, order in zip(self._running(), orders, strict=True):
-            worker.frames.clear()
-            if order is not None:
-                self._tell(worker, worker.consumer.open(replace(order, key=self._opening, crowd=crowd)))
+        with self._talking():
+            self._left = False
+            with CtrlCWaits():
+                self.start()
+            self._opening += 1
+            crowd = tuple(number for number, order in enumerate(orders) if order is not None)
+            for worker, order in zip(self._running(), orders, strict=True):
+                worker.frames.clear()
+                if order is not None:
+                    self._tell(worker, worker.consumer.open(replace(order, key=self._opening, crowd=crowd)))
 
     def stop(self) -> None:
-        """Say that nobody wants the rest of the opening."""
-        for worker in self._running():
-            worker.frames.clear()
-            frame = worker.consumer.stop()
-            if frame is not None:
-                with suppress(OSError):
-                    worker.link.send(frame)
+        """Say that nobody wants the rest of the opening; whoever waits for it in another thread is told as well."""
+        if not self._origin.is_here or self._closed:
+            return
+        with self._alone():
+            for worker in self._running():
+                worker.frames.clear()
+                frame = worker.consumer.stop()
+                if frame is not None:
+                    with suppress(OSError):
+                        worker.link.send(frame)
+
+    @contextmanager
+    def _talking(self) -> Iterator[None]:
+        """A block in which this thread speaks for this process; an error where nobody may."""
+        self._origin.must_be_here("the workers")
+        with self._lock:
+            if self._closed:
+                raise WorkersLeft("the workers were ended, with their reading service")
+            yield
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """A block in which no thread waits for an element, nor will until the next opening."""
+        self._left = True
+        os.eventfd_write(self._wake, 1)
+        with self._lock:
+            with suppress(BlockingIOError):  # another thread has done so
+                os.eventfd_read(self._wake)
+            yield
 
     def _running(self) -> list[Worker]:
         return [worker for worker in self._workers if worker is not None]
@@ -182,36 +207,41 @@ class Crew:
 
     def used_up(self, number: int, frame: Any) -> None:
         """Give a worker credit for a frame."""
-        worker = self._workers[number]
-        if worker is not None and (credit := worker.consumer.used_up(frame)) is not None:
-            self._tell(worker, credit)
+        with self._talking():
+            worker = self._workers[number]
+            if worker is not None and (credit := worker.consumer.used_up(frame)) is not None:
+                self._tell(worker, credit)
 
     def next_frame(self, numbers: Iterable[int]) -> tuple[int, ToConsumer]:
         """The next frame of one of these workers, whichever comes first."""
-        asked = [worker for worker in self._running() if worker.number in set(numbers)]
-        started = monotonic()
-        while True:
-            for worker in asked:
-                if worker.frames:
-                    return worker.number, worker.frames.popleft()
-            found = [fd for fd, _ in self._events.poll(self._patience(asked, started))]
-            if not found:
-                raise self._too_slow(asked[0])
-            ended = [self._take(fd) for fd in found]
-            if not any(worker.frames for worker in asked) and (dead := next(filter(None, ended), None)) is not None:
-                raise self._died(dead)
+        with self._talking():
+            asked = [worker for worker in self._running() if worker.number in set(numbers)]
+            started = monotonic()
+            while not self._left:
+                for worker in asked:
+                    if worker.frames:
+                        return worker.number, worker.frames.popleft()
+                found = self._poller.wait(self._patience(asked, started))
+                if not found:
+                    raise self._too_slow(asked[0])
+                ended = [self._take(fd) for fd in found if fd != self._wake and not self._left]
+                if self._left or any(worker.frames for worker in asked):
+                    continue
+                if (dead := next(filter(None, ended), None)) is not None:
+                    raise self._died(dead)
+            raise WorkersLeft("this iteration was left, or its workers were ended, while an element was waited for")
 
     def _patience(self, asked: list[Worker], since: float) -> float | None:
-        """How many milliseconds to wait; a worker that is only starting has to import first."""
+        """How many seconds to wait; a worker that is only starting has to import first."""
         if self._plan.timeout is None:
             return None
         seconds = self._plan.timeout + (0 if all(worker.has_spoken for worker in asked) else _TO_START)
-        return max(0.0, 1000 * (since + seconds - monotonic()))
+        return max(0.0, since + seconds - monotonic())
 
     def _take(self, fd: int) -> Member | None:
         """Take the frame that has come over a link; the member whose end this is, if it is one."""
         member = self._watched[fd]
-        if not isinstance(member, Worker) or fd != member.link.fileno():
+        if not isinstance(member, Worker) or fd != member.link.elements.fileno():
             return member
         try:
             frame = member.link.receive()
@@ -233,7 +263,7 @@ class Crew:
     def _failure_at_start(self, worker: Worker) -> BaseException | None:
         """What kept a worker from starting, if that is why it has gone."""
         with suppress(EOFError, OSError):
-            while (frame := worker.link.receive(wait=False)) is not None:
+            while (frame := worker.link.receive()) is not None:
                 worker.frames.append(frame)
         for frame in worker.frames:
             if isinstance(frame, Failed) and frame.opening == START:
@@ -261,14 +291,19 @@ class Crew:
     # -- ending --------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End all processes; calling it again does nothing."""
-        if os.getpid() == self._owner:  # a copy in a forked process has nothing to end
-            self._end()
+        """End all processes; calling it again does nothing, and so does calling it in a fork of this process."""
+        if not self._origin.is_here or self._closed:
+            return
+        with self._alone():
+            if not self._closed:
+                self._closed = True
+                self._end()
+                os.close(self._wake)
 
     def _end(self) -> None:
-        with self._lock:
-            workers, self._workers = self._running(), [None] * self.count
-            dispatcher, self._dispatcher = self._dispatcher, None
+        workers, self._workers = self._running(), [None] * self.count
+        dispatcher, self._dispatcher = self._dispatcher, None
+        self._poller, self._watched = Poller((), ()), {}
         members: list[Member] = [*workers, *([] if dispatcher is None else [dispatcher])]
         with CtrlCWaits(hurry=lambda: kill(members)):
             if dispatcher is not None:

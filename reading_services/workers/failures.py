@@ -31,6 +31,10 @@ class WorkerTimeout(Loader2Error, TimeoutError):
     """A worker has sent nothing for longer than it may take; the message shows where it stands."""
 
 
+class WorkersLeft(Loader2Error, RuntimeError):
+    """The iteration was left, or its workers were ended, while another thread waited for an element of it."""
+
+
 class RemoteTraceback(Exception):
     """The traceback that an exception had where it was raised."""
 

@@ -27,7 +27,8 @@ from reading_services.workers.dispatched import Share, asking_of
 from reading_services.workers.dispatcher import Dispatcher
 from reading_services.workers.failures import Failure
 from reading_services.workers.generators import Generators
-from reading_services.workers.links.process import ConsumerEnd, Drained, ProducerEnd, ProducerEnds, SharedFd
+from reading_services.workers.links.process import Awaited, ConsumerEnd, ProducerEnd, ProducerEnds, SharedFd
+from reading_services.workers.members import leave_inherited_server
 from reading_services.workers.packing import pack
 from reading_services.workers.protocol import START, Failed, Window
 from reading_services.workers.worker import Epochs, Order, Server, part_of
@@ -58,7 +59,7 @@ def work(job: Job) -> None:
         graph, init_fn, reset_fn = job.graph if isinstance(job.graph, tuple) else pickle.loads(job.graph)
         graph = part_of(graph, job.info, init_fn)
         asking = asking_of(graph)
-        asking.link = None if job.dispatch is None else Drained(job.dispatch)
+        asking.link = None if job.dispatch is None else Awaited(job.dispatch)
     except BaseException as error:
         job.link.send(Failed(START, Failure.of(error, f"{where}, while it was starting")))
         return
@@ -90,12 +91,15 @@ class DispatcherJob:
 def dispatch(job: DispatcherJob) -> None:
     """The main function of the dispatcher's process."""
     settle(job.parent, job.stacks)
+    links = ProducerEnds(job.links)
     where = f"the dispatcher (process {os.getpid()})"
     try:
         graph, reset_fn = job.graph if isinstance(job.graph, tuple) else pickle.loads(job.graph)
     except BaseException as error:
-        for link in job.links:
-            link.send(Failed(START, Failure.of(error, f"{where}, while it was starting")))
+        failed = Failed(START, Failure.of(error, f"{where}, while it was starting"))
+        for number in range(len(job.links)):
+            links.send(number, failed)
+        links.finish()
         return
     epochs = Epochs(graph, reset_fn, WorkerInfo(len(job.links), 0))
     generators = Generators()
@@ -104,7 +108,6 @@ def dispatch(job: DispatcherJob) -> None:
         generators.seed(derive("dispatcher", *share.run.key))
         return epochs.graph_of(share.start)
 
-    links = ProducerEnds(job.links)
     failure = partial(Failure.of, where=where)
     Dispatcher(links, len(job.links), of_epoch, job.window, packed, failure, generators).run()
 
@@ -115,6 +118,7 @@ def settle(parent: int, stacks: SharedFd, on_interrupt: Any = signal.SIG_IGN) ->
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     faulthandler.register(signal.SIGUSR1, file=stacks.fd, all_threads=True)
     _leave_with(parent)
+    leave_inherited_server()
     torch.set_num_threads(1)
 
 

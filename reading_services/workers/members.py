@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing.process
 import os
 import signal
 import threading
@@ -10,9 +11,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing import current_process, resource_tracker
+from multiprocessing import current_process, forkserver, resource_tracker
 from time import monotonic
 from typing import Any, Final
+from weakref import WeakSet
 
 from reading_services.workers.links import process
 from reading_services.workers.protocol import Consumer, ToConsumer
@@ -74,6 +76,7 @@ def begin(context: Any, main: Any, job: Any, name: str, daemon: bool = True) -> 
             os._exit(STARTS_WORKERS)
         raise RuntimeError(UNGUARDED)
     if context.get_start_method() != "fork":
+        leave_inherited_server()
         resource_tracker.ensure_running()
     heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -81,7 +84,36 @@ def begin(context: Any, main: Any, job: Any, name: str, daemon: bool = True) -> 
         begun.start()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+    _begun.add(begun)
     return begun
+
+
+_begun: WeakSet[Any] = WeakSet()
+
+
+def _disown() -> None:
+    """In a fork of this process, by ``os.fork``: multiprocessing would end our processes when the fork leaves."""
+    vars(multiprocessing.process)["_children"].difference_update(_begun)
+
+
+os.register_at_fork(after_in_child=_disown)
+
+
+def leave_inherited_server() -> None:
+    """Forget a fork server that is no child of this process: multiprocessing cannot ask whether it runs, and fails.
+
+    The next process that is started by forkserver starts a server for this process.
+    """
+    server = vars(forkserver)["_forkserver"]
+    if server._forkserver_pid is None:
+        return
+    try:
+        os.waitid(os.P_PID, server._forkserver_pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        os.close(server._forkserver_alive_fd)
+        preload = server._preload_modules
+        server.__init__()
+        server._preload_modules = preload
 
 
 def end(members: Sequence[Member]) -> None:

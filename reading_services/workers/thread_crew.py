@@ -1,7 +1,8 @@
 """Workers that are threads of this process: nothing is pickled and nothing is copied.
 
 They speak the same protocol as worker processes, over the link within a process. A thread cannot be killed: one that is
-stuck in a function of the user's is left behind, as a daemon, and told to leave when it comes back.
+stuck in a function of the user's is left behind, as a daemon, and told to leave when it comes back. Whoever waits for a
+frame is woken when another thread leaves the opening or ends the crew. In a fork of the process there are no threads.
 """
 
 from __future__ import annotations
@@ -16,16 +17,18 @@ from time import monotonic
 from typing import Any
 
 from datapipes import structure
+from datapipes.origin import Origin
 from datapipes.structure import Pipe
 from reading_services.worker_info import WorkerInfo, set_worker_info
 from reading_services.workers.dispatched import Asking, Share, asking_of
 from reading_services.workers.dispatcher import Dispatcher
-from reading_services.workers.failures import WorkerTimeout
-from reading_services.workers.links.inline import ConsumerEnd, DealtEnd, DispatcherEnds, pair
+from reading_services.workers.failures import WorkersLeft, WorkerTimeout
+from reading_services.workers.links.inline import Arrivals, ConsumerEnd, DealtEnd, DispatcherEnds, pair
 from reading_services.workers.protocol import Consumer, ToConsumer, Window
 from reading_services.workers.worker import Epochs, Order, Server, part_of
 
 _PATIENCE = 2.0  # seconds for all threads to leave
+_WAKE = -1, None  # arrives from no worker, and has whoever waits look around
 
 
 @dataclass
@@ -53,7 +56,9 @@ class ThreadCrew:
         self.count = count
         self._timeout = timeout
         self._opening = 0
-        self._arrived: SimpleQueue[tuple[int, ToConsumer]] = SimpleQueue()
+        self._arrived: Arrivals = SimpleQueue()
+        self._origin = Origin()
+        self._left = self._closed = False
         self._workers: list[_Worker] = []
         self._dispatcher: threading.Thread | None = None
         self._ends = DispatcherEnds(count)
@@ -78,6 +83,8 @@ class ThreadCrew:
 
     def open(self, orders: Sequence[Order | None]) -> None:
         """Begin an opening on the workers that are given an order."""
+        self._must_run()
+        self._left = False
         self._opening += 1
         crowd = tuple(number for number, order in enumerate(orders) if order is not None)
         for worker, order in zip(self._workers, orders, strict=True):
@@ -86,22 +93,31 @@ class ThreadCrew:
                 worker.link.send(worker.consumer.open(replace(order, key=self._opening, crowd=crowd)))
 
     def stop(self) -> None:
-        """Say that nobody wants the rest of the opening."""
+        """Say that nobody wants the rest of the opening; whoever waits for it in another thread is told as well."""
+        self._left = True
+        self._arrived.put(_WAKE)
         for worker in self._workers:
             worker.frames.clear()
             if (frame := worker.consumer.stop()) is not None:
                 worker.link.send(frame)
 
+    def _must_run(self) -> None:
+        self._origin.must_be_here("the worker threads")
+        if self._closed:
+            raise WorkersLeft("the workers were ended, with their reading service")
+
     def used_up(self, number: int, frame: Any) -> None:
         """Give a worker credit for a frame."""
+        self._must_run()
         worker = self._workers[number]
         if (credit := worker.consumer.used_up(frame)) is not None:
             worker.link.send(credit)
 
     def next_frame(self, numbers: Iterable[int]) -> tuple[int, ToConsumer]:
         """The next frame of one of these workers, whichever comes first."""
+        self._must_run()
         asked = [self._workers[number] for number in numbers]
-        while True:
+        while not self._left:
             for worker in asked:
                 while worker.frames:
                     frame = worker.consumer.receive(worker.frames.popleft())
@@ -113,17 +129,22 @@ class ThreadCrew:
                 raise WorkerTimeout(
                     f"{asked[0].thread.name} (a thread) has sent nothing for {self._timeout} seconds (timeout=...)"
                 ) from None
-            self._workers[number].frames.append(arrived)
+            if arrived is not None:
+                self._workers[number].frames.append(arrived)
+        raise WorkersLeft("this iteration was left, or its workers were ended, while an element was waited for")
 
     def close(self) -> None:
         """Have all threads leave; calling it again does nothing."""
-        workers, self._workers = self._workers, []
-        dispatcher, self._dispatcher = self._dispatcher, None
-        for worker in workers:
+        if self._closed:
+            return
+        self._left = self._closed = True
+        self._arrived.put(_WAKE)
+        for worker in self._workers:
             worker.link.send(worker.consumer.close())
         self._ends.close()
         until = monotonic() + _PATIENCE
-        for thread in [*(worker.thread for worker in workers), *([] if dispatcher is None else [dispatcher])]:
+        threads = [worker.thread for worker in self._workers]
+        for thread in threads if self._dispatcher is None else [*threads, self._dispatcher]:
             if thread is not threading.current_thread():
                 thread.join(max(0.0, until - monotonic()))
 

@@ -11,7 +11,8 @@ from typing import TypeAlias
 
 from reading_services.workers.protocol import Close, ToConsumer, ToProducer
 
-Arrivals: TypeAlias = SimpleQueue[tuple[int, ToConsumer]]
+Arrivals: TypeAlias = SimpleQueue[tuple[int, ToConsumer | None]]
+"""Frames, and in place of one None for whoever waits to look around."""
 
 
 class ProducerEnd:

@@ -2,6 +2,9 @@
 
 A frame of elements is a pickle and the memory of its arrays (``workers.packing``). What is large goes into the arena
 and is read there in place; what is small, and what finds no room there, goes through the pipe.
+
+One side of every link never waits for room in a pipe (``links.pipes``): the process at home, and the dispatcher, which
+have others to listen to meanwhile. So a worker, which does wait for room, is sure to be read in the end.
 """
 
 from __future__ import annotations
@@ -10,15 +13,13 @@ import os
 import pickle
 import select
 import struct
-import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from multiprocessing.connection import Connection
 from multiprocessing.reduction import DupFd
-from queue import SimpleQueue
 from typing import Any
 
 from reading_services.workers import arena
+from reading_services.workers.links.pipes import Inbox, Outbox, Poller, pipe, until_ready
 from reading_services.workers.packing import unpack
 from reading_services.workers.protocol import Close, Items, ToConsumer, ToProducer
 
@@ -44,18 +45,17 @@ def _received(duplicate: Any) -> SharedFd:
 class ProducerEnd:
     """The end in the process that makes elements."""
 
-    def __init__(self, control: Connection, elements: Connection, memory: SharedFd) -> None:
-        self._control = control
-        self._elements = elements
+    def __init__(self, control: Inbox, elements: Outbox, memory: SharedFd) -> None:
+        self.control = control
+        self.elements = elements
         self._memory = memory
         self._writer: arena.Writer | None = None
-        self._ready: select.poll | None = None
 
-    def send(self, frame: ToConsumer) -> None:
-        if isinstance(frame, Items):
-            self._elements.send_bytes(self._packed(frame))
-        else:
-            self._elements.send_bytes(_HEAD.pack(0) + pickle.dumps(frame, 5))
+    def send(self, frame: ToConsumer, wait: bool = True) -> None:
+        """Send a frame. Without a wait ``elements`` keeps what the pipe has no room for."""
+        message = self._packed(frame) if isinstance(frame, Items) else _HEAD.pack(0) + pickle.dumps(frame, 5)
+        self.elements.put(message)
+        self.elements.flush(wait)
 
     def _packed(self, frame: Items) -> bytes:
         """A frame as a message; its elements must be nobody's but the frame's by now."""
@@ -83,76 +83,71 @@ class ProducerEnd:
             self._writer = arena.Writer(self._memory.fd)
         return self._writer
 
-    def fileno(self) -> int:
-        """What becomes readable when a frame has come, or when there will be none."""
-        return self._control.fileno()
-
     def receive(self, wait: bool = True) -> ToProducer | None:
-        if self._ready is None:
-            self._ready = select.poll()
-            self._ready.register(self._control.fileno(), select.POLLIN)
-        if not wait and not self._ready.poll(0):
-            return None
-        frame: ToProducer = pickle.loads(self._control.recv_bytes())
+        message = self.control.get(wait)
+        frame: ToProducer | None = None if message is None else pickle.loads(message)
         return frame
 
     def close(self) -> None:
-        self._control.close()
-        self._elements.close()
+        self.control.close()
+        self.elements.close()
 
 
 class ProducerEnds:
-    """The ends of one producer with several consumers, by number."""
+    """The ends of one producer with several consumers, by number: it never waits for one of them alone."""
 
     def __init__(self, ends: list[ProducerEnd]) -> None:
-        self._ends = ends
-        self._ready = select.poll()
-        self._numbers = {end.fileno(): number for number, end in enumerate(ends)}
-        for fd in self._numbers:
-            self._ready.register(fd, select.POLLIN)
+        self._ends = {end.control.fileno(): (number, end) for number, end in enumerate(ends)}
+        self._all = ends
+        self._poller = Poller(self._ends, [end.elements for end in ends])
 
     def send(self, number: int, frame: ToConsumer) -> None:
-        self._ends[number].send(frame)
+        self._all[number].send(frame, wait=False)
 
     def receive(self, wait: bool) -> tuple[int, ToProducer] | None:
         """The next frame of anybody; a consumer that has gone without a word counts as one that closes."""
-        if not self._numbers:
-            raise EOFError("all consumers have gone")
-        for fd, _ in self._ready.poll(None if wait else 0):
-            number = self._numbers[fd]
-            try:
-                frame = self._ends[number].receive()
-            except (EOFError, OSError):
-                frame = Close()
-            if isinstance(frame, Close):
-                self._ready.unregister(fd)
-                del self._numbers[fd]
-            return None if frame is None else (number, frame)
-        return None
+        while self._ends:
+            for fd in self._poller.wait(None if wait else 0):
+                number, end = self._ends[fd]
+                try:
+                    frame = end.receive(wait=False)
+                except (EOFError, OSError):
+                    frame = Close()
+                if isinstance(frame, Close):
+                    self._poller.forget(fd, end.elements)
+                    del self._ends[fd]
+                if frame is not None:
+                    return number, frame
+            if not wait:
+                return None
+        raise EOFError("all consumers have gone")
+
+    def finish(self) -> None:
+        """Wait until all has been written, or nobody is there to read it."""
+        self._poller.flush()
 
 
 class ConsumerEnd:
     """The end in the process that uses the elements."""
 
-    def __init__(self, control: Connection, elements: Connection, memory: SharedFd) -> None:
-        self._control = control
-        self._elements = elements
+    def __init__(self, control: Outbox, elements: Inbox, memory: SharedFd) -> None:
+        self.control = control
+        self.elements = elements
         self._memory = memory
         self._reader: arena.Reader | None = None
         self.overflows = False
         """Whether elements have come through the pipe because the memory was full."""
 
-    def fileno(self) -> int:
-        """What becomes readable when a frame has come, or when there will be none."""
-        return self._elements.fileno()
-
     def send(self, frame: ToProducer) -> None:
-        self._control.send_bytes(pickle.dumps(frame, 5))
+        """Send a frame; ``control`` keeps what the pipe has no room for."""
+        self.control.put(pickle.dumps(frame, 5))
+        self.control.flush()
 
-    def receive(self, wait: bool = True) -> ToConsumer | None:
-        if not wait and not self._elements.poll(0):
+    def receive(self) -> ToConsumer | None:
+        """The next frame; None if none has come to its end yet. EOFError if there will be none."""
+        message = self.elements.get()
+        if message is None:
             return None
-        message = memoryview(self._elements.recv_bytes())
         (size,) = _HEAD.unpack_from(message)
         if not size:
             frame: ToConsumer = pickle.loads(message[_HEAD.size :])
@@ -174,35 +169,25 @@ class ConsumerEnd:
         return self._reader
 
     def close(self) -> None:
-        self._control.close()
-        self._elements.close()
+        self.control.close()
+        self.elements.close()
 
 
-class Drained:
-    """The consumer's end, read by a thread: who sends never waits because its frames are not looked at."""
+class Awaited:
+    """The consumer's end for somebody who talks to nobody else meanwhile, and so may wait."""
 
     def __init__(self, end: ConsumerEnd) -> None:
         self._end = end
-        self._frames: SimpleQueue[ToConsumer | None] = SimpleQueue()
-        threading.Thread(target=self._drain, name="dispatched elements", daemon=True).start()
 
     def send(self, frame: ToProducer) -> None:
         self._end.send(frame)
+        self._end.control.flush(wait=True)
 
     def receive(self) -> ToConsumer:
         """The next frame; EOFError if there will be none."""
-        frame = self._frames.get()
-        if frame is None:
-            self._frames.put(None)
-            raise EOFError
+        while (frame := self._end.receive()) is None:
+            until_ready(self._end.elements.fileno(), select.POLLIN)
         return frame
-
-    def _drain(self) -> None:
-        try:
-            while (frame := self._end.receive()) is not None:
-                self._frames.put(frame)
-        except (EOFError, OSError):
-            self._frames.put(None)
 
 
 class _Body:
@@ -234,8 +219,8 @@ class Pair:
     """Both ends of a new link, made to be given to the processes at its ends."""
 
     def __init__(self, context: Any, arena_bytes: int) -> None:
-        control_there, control_here = context.Pipe(duplex=False)
-        elements_here, elements_there = context.Pipe(duplex=False)
+        control_there, control_here = pipe(context)
+        elements_here, elements_there = pipe(context)
         self._memory = arena.create(arena_bytes)
         self.consumer = ConsumerEnd(control_here, elements_here, SharedFd(self._memory))
         self.producer = ProducerEnd(control_there, elements_there, SharedFd(self._memory))

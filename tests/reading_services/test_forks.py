@@ -1,0 +1,178 @@
+"""A fork of the process that iterates is refused, and disturbs nothing, whatever it does and however it ends.
+
+Each test runs a program of its own, because a fork of a process with threads is no place for a test runner.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from datapipes.iter import IterableWrapper
+from loader2 import DataLoader2
+from reading_services import ThreadingReadingService
+from reading_services.workers.failures import WorkersLeft
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PROGRAM = """
+import gc, os, sys
+import torch
+from datapipes.errors import ForkedIteration
+from datapipes.iter import IterableWrapper
+from loader2 import DataLoader2
+from reading_services import MultiProcessingReadingService, ThreadingReadingService
+from reading_services.ipu import AsynchronousDataAccessor, SharingStrategy
+
+
+def full(x):
+    return torch.full((20_000,), x)
+
+
+def refused(begin):
+    try:
+        stream = begin()
+        for _ in range(200):
+            next(stream)
+    except ForkedIteration:
+        return
+    raise AssertionError("nothing was refused")
+
+
+def goes_on():
+    refused(lambda: it)
+
+
+def begins_anew():
+    refused(lambda: iter(loaded))
+
+
+def saves_and_closes():
+    if kind == "accessor":
+        loaded.terminate()
+    else:
+        loaded.state_dict()
+        loaded.shutdown()
+
+
+def drops():
+    global it, loaded, kept
+    del it, loaded, kept
+    gc.collect()
+
+
+def only_leaves():
+    pass
+
+
+graph = IterableWrapper(range(100)).sharding_filter().map(full)
+kind, what = sys.argv[1:]
+if kind == "accessor":
+    loaded = AsynchronousDataAccessor([full(x) for x in range(100)], sharing_strategy=SharingStrategy.Fork)
+else:
+    service = ThreadingReadingService(2) if kind == "threads" else MultiProcessingReadingService(2, "fork")
+    loaded = DataLoader2(graph, reading_service=service)
+it = iter(loaded)
+kept = [next(it)]
+if (child := os.fork()) == 0:
+    globals()[what]()
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+while (element := next(it, None)) is not None:  # `for` would begin an accessor anew
+    kept.append(element)
+assert [int(x[0]) for x in kept] == list(range(100)) == [int(x[-1]) for x in kept]
+"""
+
+
+@pytest.mark.parametrize("what", ["goes_on", "begins_anew", "saves_and_closes", "drops", "only_leaves"])
+@pytest.mark.parametrize("kind", ["processes", "threads", "accessor"])
+def test_a_fork_disturbs_nothing(kind: str, what: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM, kind, what], capture_output=True, text=True, timeout=50, check=False, cwd=ROOT
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+SERVER = """
+import multiprocessing
+from datapipes.iter import IterableWrapper
+from loader2 import DataLoader2
+from reading_services import MultiProcessingReadingService
+from reading_services.ipu import AsynchronousDataAccessor, SharingStrategy
+from torch import tensor
+
+
+def nothing():
+    pass
+
+
+class Loaded:
+    def __len__(self):
+        return 4
+
+    def __iter__(self):
+        graph = IterableWrapper(range(4)).sharding_filter().map(tensor)
+        with DataLoader2(graph, reading_service=MultiProcessingReadingService(2)) as loader:
+            yield from loader
+
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method("forkserver")
+    process = multiprocessing.Process(target=nothing)
+    process.start()
+    process.join()
+    accessor = AsynchronousDataAccessor(Loaded(), sharing_strategy=SharingStrategy.Fork, load_indefinitely=False)
+    assert [int(x) for x in accessor] == [0, 1, 2, 3]
+    accessor.terminate()
+"""
+
+
+def test_a_fork_with_workers_has_a_fork_server_of_its_own(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(SERVER)
+    ran = subprocess.run(
+        [sys.executable, str(program)],
+        capture_output=True,
+        text=True,
+        timeout=55,
+        check=False,
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT)},
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_whoever_waits_for_a_thread_is_told_when_the_loader_is_shut_down() -> None:
+    reached, release = threading.Event(), threading.Event()
+    found: list[BaseException] = []
+
+    def stuck(x: int) -> int:
+        reached.set()
+        release.wait(30)
+        return x
+
+    loader = DataLoader2(
+        IterableWrapper(range(4)).sharding_filter().map(stuck), reading_service=ThreadingReadingService(2)
+    )
+    crew_of = loader.reading_service
+    iterator = iter(loader)
+
+    def take() -> None:
+        try:
+            next(iterator)
+        except BaseException as error:
+            found.append(error)
+
+    taker = threading.Thread(target=take)
+    taker.start()
+    reached.wait(30)
+    vars(crew_of)["_crew"].close()
+    taker.join(10)
+    release.set()
+    assert not taker.is_alive()
+    assert [type(error) for error in found] == [WorkersLeft]
+    loader.shutdown()
