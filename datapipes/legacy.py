@@ -1,13 +1,14 @@
 """Users' own classes, and torch's: stages that have an ``__iter__`` and know nothing of sessions.
 
 Such a class works unchanged. It is iterated on a shallow copy, so that the attributes it sets are its own for this one
-opening, and so are its generators of random numbers; whatever else its attributes refer to is shared, be it data, a
-cache or somebody's list. The pipes above it are copies too, bound to the run of the session, so that ``for x in
-self.source_datapipe`` draws the same random numbers and the same shard as the rest of the graph. ``set_seed``,
-``apply_sharding`` and ``reset`` are called on the copies as torchdata called them. A seed that the user has set is left
-as it is in the first epoch, and goes into the seeds of the epochs after it.
+opening, and so are its generators of random numbers; both go on with the next opening (``datapipes.kept``). Whatever
+else its attributes refer to is shared, be it data, a cache or somebody's list. The pipes above it are copies too, bound
+to the run of the session, so that ``for x in self.source_datapipe`` draws the same random numbers and the same shard as
+the rest of the graph. ``set_seed``, ``apply_sharding`` and ``reset`` are called on the copies as torchdata called them.
+A seed that the user has set is left as it is in the first epoch, and goes into the seeds of the epochs after it.
 
-Its position is a count, and resuming makes it give that many again, which runs everything above it once more. A class
+Its position is a count, and resuming makes it give that many again, which runs everything above it once more; the hub
+behind a child of fork does not go back for that (``datapipes.iter.hub_apart``). A class
 that has ``state_dict`` and ``load_state_dict`` is not replayed: it says what it remembers, complete at each ``yield``,
 and the pipes above it go on from where they were.
 """
