@@ -20,6 +20,7 @@ from datapipes.blame import add_note, note_opening
 from datapipes.cells import Cell, Table, table_of, unsavable
 from datapipes.errors import GraphError, StateError
 from datapipes.identity import Sources
+from datapipes.interrupted import ShortInterrupts, cut
 from datapipes.on_error import StepFaults
 from datapipes.opening import Opening
 from datapipes.reopening import Reopening
@@ -351,7 +352,8 @@ class Session:
 def segment(session: Session) -> Iterator[Any]:
     """The elements up to the end of the stream or to an exception, whichever comes first."""
     session.asked = True
-    elements = session.iterator()
+    with ShortInterrupts():
+        elements = session.iterator()
     try:
         if session.tells:
             for element in elements:
@@ -364,5 +366,7 @@ def segment(session: Session) -> Iterator[Any]:
         raise
     except BaseException as error:
         session.fail(error)
+        if isinstance(error, KeyboardInterrupt):
+            cut(error)
         raise
     session.ended = True

@@ -12,7 +12,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Iterable
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, suppress
 from typing import Any, Generic, Self, TypeVar
 
 from datapipes import kept, structure
@@ -22,6 +22,7 @@ from datapipes.counting import Given
 from datapipes.describe import chain as printed
 from datapipes.errors import BadArgumentType, LengthUnknown
 from datapipes.identity import Sources
+from datapipes.interrupted import ShortInterrupts
 from datapipes.iter import IterableWrapper
 from datapipes.pipe import IterDataPipe, MapDataPipe
 from datapipes.seeds import Run
@@ -98,7 +99,8 @@ class DataLoader2(Generic[T_co]):
         self._invalidate()
         if session is None or session.asked or (self._epochs.pending is not None and self._loaded is None):
             self._abandon()
-            session = self._begin(epochs := self._epochs.following())
+            with ShortInterrupts():
+                session = self._begin(epochs := self._epochs.following())
             self._epochs, self._given = epochs.agreed(session.run), Given()
         elif self._loaded is not None:  # nobody has taken an element of the epoch: the new iterator goes on with it
             self._epochs = self._epochs.resumed()
@@ -279,7 +281,8 @@ class DataLoader2(Generic[T_co]):
             self._begin_service_again(state.service)
         kept.load(self.datapipe, state.kept)
         if state.cells is not None:
-            self._session, self._loaded = self._begin(state.epochs, state.cells), state.cells
+            with ShortInterrupts():
+                self._session, self._loaded = self._begin(state.epochs, state.cells), state.cells
         self._epochs = state.epochs
         self._given = Given()
         self._given.load(state.step)
@@ -322,17 +325,14 @@ class DataLoader2(Generic[T_co]):
         self._unfinished = session is not None and not session.ended
         if self._unfinished and (iterator := self._current()) is not None:
             iterator.shut_down()
-        try:
-            if session is not None:
-                session.close()
-        finally:
+        with ShortInterrupts(), ExitStack() as closing:
             if service is not None and self._begun:
-                # A service that could not be initialized may lack what its finalize() asks for.
-                with nullcontext() if self._initialized else suppress(AttributeError):
-                    try:
-                        service.finalize_iteration()
-                    finally:
-                        service.finalize()
+                if not self._initialized:  # it may lack what its finalize() asks for
+                    closing.enter_context(suppress(AttributeError))
+                closing.callback(service.finalize)
+                closing.callback(service.finalize_iteration)
+            if session is not None:
+                closing.callback(session.close)
 
     def __enter__(self) -> Self:
         return self

@@ -12,6 +12,7 @@ from reading_services.service import ResetFn
 from reading_services.worker_info import EpochFn, InitFn
 from reading_services.workers.cut import replicable_end, with_end_replaced
 from reading_services.workers.dispatched import without_dispatched
+from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.portable import needs_many_readers
 from reading_services.workers.protocol import Window
 from reading_services.workers.thread_crew import ThreadCrew
@@ -71,6 +72,8 @@ class ThreadingReadingService(OnWorkers):
             worker_end, self.num_workers, window, self.worker_init_fn, self.worker_reset_fn, self.timeout, dispatched
         )
         gathered = self._employ(crew, end)
+        with CtrlCWaits():
+            crew.start()
         return with_end_replaced(datapipe, end, lambda _: gathered)
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:

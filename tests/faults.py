@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -102,7 +103,7 @@ def _watched(name: str, program: subprocess.Popen[str]) -> str:
 def _left(mark: str, memory: set[str]) -> tuple[str, ...]:
     until = monotonic() + _LEAVING
     while True:
-        found = [*_processes(mark), *(f"/dev/shm/{name}" for name in set(_shared_memory()) - memory)]
+        found = [*_processes(mark), *_forgotten(set(_shared_memory()) - memory)]
         if not found or monotonic() > until:
             break
         Event().wait(0.05)
@@ -114,6 +115,15 @@ def _left(mark: str, memory: set[str]) -> tuple[str, ...]:
 def _shared_memory() -> list[str]:
     """What torch and multiprocessing keep in the folder of shared memory."""
     return [name for name in os.listdir("/dev/shm") if name.startswith(("torch_", "psm_", "sem.", "pym-"))]
+
+
+def _forgotten(names: set[str]) -> list[str]:
+    """Those of these files that no living process has mapped: others on this machine have theirs in the same folder."""
+    for maps in Path("/proc").glob("[0-9]*/maps") if names else ():
+        with suppress(OSError):  # it has ended, or is somebody else's
+            lines = maps.read_text(errors="replace").splitlines()
+            names = names - {line.rpartition("/dev/shm/")[2] for line in lines if "/dev/shm/" in line}
+    return [f"/dev/shm/{name}" for name in sorted(names)]
 
 
 def _processes(mark: str) -> list[str]:

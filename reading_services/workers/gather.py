@@ -81,13 +81,7 @@ class Gathered(MadeElsewhere[T_co]):
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         turns = at.cell(lambda: Turns(self.makers, at.run.errors))
-        return self._interruptible(turns, at.run)
-
-    def _interruptible(self, turns: Turns, run: Run) -> Iterator[T_co]:
-        try:
-            yield from self._elements(turns, run)
-        except KeyboardInterrupt as interrupt:
-            raise interrupt.with_traceback(None)  # noqa: B904 - where it found us waiting tells nobody anything
+        return self._elements(turns, at.run)
 
     def _elements(self, turns: Turns, run: Run) -> Iterator[T_co]:
         makers = self.makers

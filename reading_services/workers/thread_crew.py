@@ -71,12 +71,22 @@ class ThreadCrew:
             info = WorkerInfo(count, number)
             of_epoch = partial(_of_epoch, Epochs(part, reset_fn, info), asking)
             server = Server(there, of_epoch, window, _as_they_are, _Raised, asking.leave)
-            self._workers.append(_Worker(number, here, _begun(server, info, f"worker {number}")))
+            self._workers.append(_Worker(number, here, _thread_of(server, info, f"worker {number}")))
         if dispatched is not None:
             info = WorkerInfo(count, 0)
             of_share = partial(_of_share, Epochs(structure.unfold(dispatched), reset_fn, info))
             dispatcher = Dispatcher(self._ends, count, of_share, window, _as_they_are, _Raised)
-            self._dispatcher = _begun(dispatcher, info, "dispatcher")
+            self._dispatcher = _thread_of(dispatcher, info, "dispatcher")
+
+    @property
+    def _threads(self) -> list[threading.Thread]:
+        dispatchers = [] if self._dispatcher is None else [self._dispatcher]
+        return [*(worker.thread for worker in self._workers), *dispatchers]
+
+    def start(self) -> None:
+        """Begin all threads."""
+        for thread in self._threads:
+            thread.start()
 
     def __repr__(self) -> str:
         return f"{self.count} worker threads"
@@ -143,9 +153,8 @@ class ThreadCrew:
             worker.link.send(worker.consumer.close())
         self._ends.close()
         until = monotonic() + _PATIENCE
-        threads = [worker.thread for worker in self._workers]
-        for thread in threads if self._dispatcher is None else [*threads, self._dispatcher]:
-            if thread is not threading.current_thread():
+        for thread in self._threads:
+            if thread.is_alive() and thread is not threading.current_thread():
                 thread.join(max(0.0, until - monotonic()))
 
 
@@ -182,13 +191,11 @@ def _of_share(epochs: Epochs, share: Share) -> Pipe:
     return epochs.graph_of(share.start)
 
 
-def _begun(loop: Server | Dispatcher, info: WorkerInfo, name: str) -> threading.Thread:
+def _thread_of(loop: Server | Dispatcher, info: WorkerInfo, name: str) -> threading.Thread:
     """A thread that runs a loop."""
 
     def run() -> None:
         set_worker_info(info)
         loop.run()
 
-    thread = threading.Thread(target=run, name=f"loader2 {name}", daemon=True)
-    thread.start()
-    return thread
+    return threading.Thread(target=run, name=f"loader2 {name}", daemon=True)
