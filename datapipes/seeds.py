@@ -44,6 +44,9 @@ class Run:
     iterators: WeakSet[Any] | None = field(default=None, compare=False, repr=False)
     """The iterators that users' classes have opened within a session, which closes them; None in no session."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Run, (self.seed, self.epoch, self.shard, self.lap)  # the sessions of another process are its own
+
     def within(self) -> Run:
         """The same run, for what one session opens."""
         return replace(self, hubs=dict(self.hubs), iterators=WeakSet())
