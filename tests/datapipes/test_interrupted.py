@@ -55,7 +55,9 @@ def opened(make_service: Callable[[], Any], call: int) -> list[traceback.FrameSu
 
 
 @pytest.mark.parametrize(
-    "make_service", [lambda: None, InProcessReadingService, lambda: ThreadingReadingService(2)], ids=str
+    "make_service",
+    [lambda: None, InProcessReadingService, lambda: ThreadingReadingService(2)],
+    ids=["none", "in process", "threads"],
 )
 def test_at_any_call_of_the_start(make_service: Callable[[], Any]) -> None:
     looked = 0
