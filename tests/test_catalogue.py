@@ -26,7 +26,7 @@ OPERATORS = [
 ]
 # Files that hold no operator, but what several of them have in common.
 HELPING = {
-    *(f"datapipes.iter.{name}" for name in ("frames.tape", "hub", "inputs", "spill")),
+    *(f"datapipes.iter.{name}" for name in ("frames.tape", "hub", "hub_apart", "inputs", "spill")),
     *(f"datapipes.iter.caching.{name}" for name in ("budget", "listfile", "making", "production")),
     *(f"datapipes.iter.files.{name}" for name in ("atomic", "hashed", "locks", "pairs", "pieces")),
     *(f"datapipes.iter.files.{name}" for name in ("tables", "text_lines", "tf_examples")),
