@@ -24,9 +24,7 @@ class Keeping:
         self._stages: dict[int, Pipe] = {}
         self._epoch: object = None
         self._began: dict[int, kept.Values] = {}  # what the classes had when the epoch began
-        self._after: Table | None = (
-            None  # what they keep since an opening has ended; nobody may have read its last frame
-        )
+        self._after: Table | None = None  # what the last frame of the opening before said, which home may have dropped
         self._news: Table = {}  # what home was not told
 
     def begin(self, graph: Pipe, number: int, run: Run, known: Table | None) -> None:
@@ -36,8 +34,7 @@ class Keeping:
         self._stages = kept.keeping(structure.unfold(graph)) if any(map(kept.keeps, structure.walk(graph))) else {}
         epoch, known = (number, run.key, run.lap), known or {}
         if self._epoch is None:
-            there = {place: known[place] for place in known if place in self._stages}
-            kept.fill(self._stages, there)
+            kept.fill(self._stages, {place: known[place] for place in known if place in self._stages})
         elif epoch == self._epoch:
             for place, values in self._began.items():
                 if place in self._stages:
