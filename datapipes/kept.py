@@ -16,9 +16,8 @@ from __future__ import annotations
 
 import copy
 import sys
-import warnings
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random, SystemRandom
 from typing import Any, Final, TypeAlias
 
@@ -29,6 +28,7 @@ from datapipes.describe import stage as printed
 from datapipes.elements import pack, unpack
 from datapipes.errors import StateError, UnsavableElement
 from datapipes.own_iter import FRESH, PINNED, RUN
+from datapipes.warned import warn
 
 Values: TypeAlias = dict[str, tuple[str, Any]]
 """By name of an attribute: ``VALUE`` and the value, or the kind of a generator and where it is."""
@@ -81,6 +81,11 @@ def kept_by(stage: structure.Pipe) -> Values:
     return kept.values if isinstance(kept, Kept) else {}
 
 
+def keep(stage: structure.Pipe, values: Values) -> None:
+    """Have a stage begin with these values."""
+    stage.__dict__[KEPT].values = values
+
+
 def begin(stage: structure.Pipe, values: Values) -> None:
     """Give a copy what its class had kept, and generators of its own."""
     for name, value in list(structure.attributes(stage).items()):
@@ -99,6 +104,8 @@ def begin(stage: structure.Pipe, values: Values) -> None:
 
 def changes(stage: structure.Pipe, before: dict[str, Any]) -> Values:
     """What a copy has on ``self`` that it did not have before, and where its generators are."""
+    if not keeps(stage):
+        return {}  # one of ours says by itself what it keeps
     found = generators(stage)
     for name, value in structure.attributes(stage).items():
         is_new = value is not before.get(name, before) and name not in found
@@ -120,7 +127,7 @@ def _is_savable(kind: str, value: object) -> bool:
         return False
 
 
-def packed(stage: structure.Pipe, values: Values) -> bytes:
+def packed(stage: structure.Pipe, values: Values, tell: Callable[[str], None] = warn) -> bytes:
     """What a stage has kept, as bytes; what cannot be saved is left out with a warning."""
     saved: Values = {}
     for name, (kind, value) in values.items():
@@ -130,10 +137,7 @@ def packed(stage: structure.Pipe, values: Values) -> bytes:
             if is_large or len(pack([value], what=what)) > _LARGEST:
                 raise UnsavableElement(f"{what} is too large")
         except UnsavableElement as error:
-            warnings.warn(
-                f"{error}; it is no part of the state, and a resume begins with what the constructor sets",
-                stacklevel=2,
-            )
+            tell(f"{error}; it is no part of the state, and a resume begins with what the constructor sets")
         else:
             saved[name] = kind, value
     return pack(saved, what=f"what {printed(stage)} keeps")
@@ -152,17 +156,27 @@ def unpacked(data: object, label: str) -> Values:
 
 def table_of(graph: structure.Pipe) -> dict[int, Any]:
     """What the stages of a graph keep between two epochs, by place, as a state holds it."""
-    keeping = [stage for stage in structure.walk(graph) if kept_by(stage)]
-    return {structure.place_of(stage): {"kept": packed(stage, kept_by(stage))} for stage in keeping}
+    stages = [stage for stage in structure.walk(graph) if keeps(stage) and kept_by(stage)]
+    return {structure.place_of(stage): {"kept": packed(stage, kept_by(stage))} for stage in stages}
 
 
 def load(graph: structure.Pipe, saved: dict[int, Any]) -> None:
     """Have the stages of a graph keep what a state says."""
-    stages = {structure.place_of(stage): stage for stage in structure.walk(graph) if keeps(stage)}
-    for place, entry in saved.items():
+    prepare(graph)
+    fill(keeping(graph), {place: entry["kept"] for place, entry in saved.items()})
+
+
+def keeping(graph: structure.Pipe) -> dict[int, structure.Pipe]:
+    """The stages of a graph that keep something, by place."""
+    return {structure.place_of(stage): stage for stage in structure.walk(graph) if keeps(stage)}
+
+
+def fill(stages: dict[int, structure.Pipe], saved: dict[int, Any]) -> None:
+    """Have stages keep what was packed, by place."""
+    for place, data in saved.items():
         if place not in stages:
             raise StateError(f"cells: stage {place} keeps nothing in this graph")
-        stages[place].__dict__[KEPT] = Kept(unpacked(entry["kept"], printed(stages[place])))
+        keep(stages[place], unpacked(data, printed(stages[place])))
 
 
 def _may_be_kept(value: object) -> bool:

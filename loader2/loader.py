@@ -34,7 +34,7 @@ from loader2.random import SeedGenerator, checked_seed
 from loader2.state import LoaderState, stages_of
 from reading_services import CheckpointableReadingServiceInterface, ReadingServiceInterface
 from reading_services.service import own_copy, warn_without_ranks
-from reading_services.workers.gather import refuse_other_workers
+from reading_services.workers.gather import is_kept_by_workers, keep, kept_in, refuse_other_workers
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -254,7 +254,7 @@ class DataLoader2(Generic[T_co]):
         if isinstance(service, CheckpointableReadingServiceInterface) and for_service is None:
             for_service = service.checkpoint()
         sources = {} if cells is None else self._sources.now()
-        between = kept.table_of(self.datapipe) if cells is None and structure.is_pipe(self.datapipe) else {}
+        between = kept_in(self.datapipe) if cells is None and structure.is_pipe(self.datapipe) else {}
         return LoaderState(self._epochs, self._stages, cells, for_service, self.step, sources, between).to_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
@@ -279,7 +279,10 @@ class DataLoader2(Generic[T_co]):
         self._service_state = state.service
         if state.service is not None and self._begun:
             self._begin_service_again(state.service)
-        kept.load(self.datapipe, state.kept)
+        if is_kept_by_workers(state.kept) and not self._initialized:
+            self._initialize()
+        if structure.is_pipe(self.datapipe):
+            keep(self.datapipe, state.kept)
         if state.cells is not None:
             with ShortInterrupts():
                 self._session, self._loaded = self._begin(state.epochs, state.cells), state.cells

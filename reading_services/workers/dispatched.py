@@ -24,6 +24,7 @@ from datapipes.structure import Pipe
 from reading_services.worker_info import WorkerInfo
 from reading_services.workers.cut import dispatched_end, with_end_replaced
 from reading_services.workers.failures import WorkerDied
+from reading_services.workers.keeping import Keeping
 from reading_services.workers.protocol import Consumer, Failed, Items, ToConsumer, ToProducer
 from reading_services.workers.worker import EpochStart, Order, part_of
 
@@ -50,6 +51,8 @@ class Share:
     taken: int
     """and how many this worker has taken in all."""
     start: EpochStart | None = None
+    kept: Table | None = None
+    """What users' classes keep, as far as home knows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ class Dispatched(IterDataPipe[T_co]):
         dealt = at.cell(lambda: Dealt(asking.stop))
         if not dealt.asked:  # at once, because the others wait for it; after an exception it goes on with what came
             dealt.asked = True
-            asking.ask(Share(asking.key, asking.crowd, at.run, dealt.above, dealt.before, dealt.taken, asking.start))
+            asking.ask(asking.share(at.run, dealt))
         return self._elements(dealt, at.run.errors)
 
     def _elements(self, dealt: Dealt, errors: Counter[str]) -> Iterator[T_co]:
@@ -102,6 +105,8 @@ class Dispatched(IterDataPipe[T_co]):
             if (used_up := dealt.used_up()) is not None:
                 self.asking.used_up(used_up)
             frame, error = self.asking.receive(), None
+            if frame is not None:
+                self.asking.keeping.add(frame.kept)
             if frame is not None and frame.errors:
                 errors.update({DEALT + stage: n - errors[DEALT + stage] for stage, n in frame.errors.items()})
             if isinstance(frame, Items):
@@ -129,13 +134,20 @@ class Asking:
         self.key = 0
         self.crowd: tuple[int, ...] = (0,)
         self.start: EpochStart | None = None
+        self.kept: Table | None = None
+        self.keeping = Keeping()  # where what the dispatcher's classes keep is told further
         self._consumer = Consumer()
         self._asked = 0  # the key of the last share that was asked for
 
     def ordered(self, order: Order) -> None:
         """The worker has been given an order; what it asks for from now on is for that."""
-        self.key, self.crowd = order.key, order.crowd
+        self.key, self.crowd, self.kept = order.key, order.crowd, order.kept
         self.start = None if order.start is None else order.start.to_deal()
+
+    def share(self, run: Run, dealt: Dealt) -> Share:
+        """What to ask for, from where a worker is."""
+        taken = dealt.above, dealt.before, dealt.taken
+        return Share(self.key, self.crowd, run, *taken, self.start, self.kept)
 
     def ask(self, share: Share | Absent) -> None:
         """Begin an opening."""

@@ -27,6 +27,7 @@ from datapipes.structure import Pipe
 from datapipes.warned import warn
 from reading_services.workers.dispatched import Absent, Mishap, Share
 from reading_services.workers.generators import Generators, opened
+from reading_services.workers.keeping import Keeping
 from reading_services.workers.portable import note_unsendable
 from reading_services.workers.protocol import START, Open, Producer, ToConsumer, ToProducer, Window
 from reading_services.workers.worker import Pace, Packing, pull
@@ -53,6 +54,8 @@ class _Worker:
         self.kept: deque[Callable[[], ToConsumer]] = deque()
         """The frames that were dealt to it and not yet sent; the one of the end may be sent at any time."""
         self.ends = False
+        self.news: Table | None = None
+        """What users' classes had when the opening began, to be told with its first frame."""
 
     def forget(self) -> None:
         """Drop what was kept."""
@@ -84,6 +87,7 @@ class Dispatcher:
         links: Links,
         workers: int,
         open_graph: Callable[[Share], Pipe],
+        keeping: Keeping,
         window: Window,
         pack: Packing,
         failure: Callable[[BaseException], Any],
@@ -92,6 +96,7 @@ class Dispatcher:
         self._links = links
         self._workers = [_Worker(window) for _ in range(workers)]
         self._open_graph = open_graph
+        self._keeping = keeping
         self._pack = pack
         self._failure = failure
         self._generators = generators
@@ -176,6 +181,9 @@ class Dispatcher:
         except BaseException as error:
             for number in self._taking_part():
                 self._refuse(number, error)
+        news = self._keeping.news()
+        for worker in self._workers:
+            worker.news = news
         self._dealt = first.dealt
         self._pace = Pace()
         self._making = self._looking = 0.0
@@ -216,12 +224,14 @@ class Dispatcher:
             self._deal_error(error)
             error = None  # it keeps the frames that it went through, and with them this one
         elif made < room:
+            errors = self._errors()
+            self._leave_session()  # what users' classes keep is complete then
+            kept = self._keeping.after()
             for number in self._taking_part():
                 worker = self._workers[number]
-                worker.kept.append(partial(worker.producer.end, self._errors()))
+                worker.kept.append(partial(worker.producer.end, errors, kept))
                 worker.ends = True
                 self._send_kept(number)
-            self._leave_session()
 
     def _deal_error(self, error: BaseException) -> None:
         self._dealt += 1
@@ -252,7 +262,8 @@ class Dispatcher:
             return
         self._average = max(size // len(part), 1)
         worker = self._workers[number]
-        worker.kept.append(partial(worker.producer.items, len(part), size, body, position, self._errors()))
+        told, worker.news = (position, self._errors(), worker.news), None
+        worker.kept.append(partial(worker.producer.items, len(part), size, body, *told))
 
     def _send_kept(self, number: int) -> None:
         worker = self._workers[number]

@@ -18,9 +18,10 @@ from operator import length_hint
 from typing import Any, ClassVar, Protocol, TypeVar
 from weakref import WeakSet
 
-from datapipes import structure
+from datapipes import kept, structure
 from datapipes.cells import Cell, Table, count, fields, table
 from datapipes.errors import StateError
+from datapipes.kept import KEPT, VALUE, Kept
 from datapipes.made_elsewhere import MadeElsewhere
 from datapipes.opening import Opening
 from datapipes.pipe import IterDataPipe
@@ -72,6 +73,12 @@ class Gathered(MadeElsewhere[T_co]):
         self.in_order = in_order
         self.starts: list[EpochStart] | None = None
         self._epochs = 0
+        self.__dict__[KEPT] = Kept()  # by worker, as far as it was told (``workers.keeping``)
+
+    @property
+    def kept(self) -> KeptByWorkers:
+        """What users' classes keep in the workers."""
+        return KeptByWorkers(vars(self)[KEPT])
 
     def begin_epoch(self, seed_generator: Any, reset: Any) -> None:
         """Say what the workers are to do before the next epoch; ``reset`` is a function, or the pickle of one."""
@@ -80,7 +87,7 @@ class Gathered(MadeElsewhere[T_co]):
         self.starts = [EpochStart(self._epochs, spawn(i), spawn(0), reset) for i in range(self.makers.count)]
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        turns = at.cell(lambda: Turns(self.makers, at.run.errors))
+        turns = at.cell(lambda: Turns(self.makers, at.run.errors, self.kept))
         return self._elements(turns, at.run)
 
     def _elements(self, turns: Turns, run: Run) -> Iterator[T_co]:
@@ -92,6 +99,7 @@ class Gathered(MadeElsewhere[T_co]):
             if wanted:
                 number, frame = makers.next_frame(wanted)
                 turns.count_errors(number, frame.errors)
+                turns.kept.add(number, frame.kept)
                 if isinstance(frame, Failed):
                     turns.failed(number, frame)
                     error = frame.error.error()
@@ -118,6 +126,27 @@ class Gathered(MadeElsewhere[T_co]):
         return Gathered(graph, self.makers, self.in_order, self._length_fn)
 
 
+class KeptByWorkers:
+    """What users' classes keep in each worker, as that of one stage at home: a class below it may be replayed."""
+
+    def __init__(self, kept: Kept) -> None:
+        self._kept = kept
+
+    def of(self, number: int) -> Table:
+        """What one worker keeps, packed, by place."""
+        _, known = self._kept.values.get(str(number), (VALUE, {}))
+        return table(known) or {}
+
+    def add(self, number: int, told: Table | None) -> None:
+        """A worker has said what its classes had when it began, or keep for the next epoch."""
+        if told is not None:
+            self._kept.values = {**self._kept.values, str(number): (VALUE, {**self.of(number), **told})}
+
+    def fill(self, known: dict[int, Table]) -> None:
+        """Know this and nothing else."""
+        self._kept.values = {str(number): (VALUE, told) for number, told in known.items()}
+
+
 class _Share:
     """What is known of one worker."""
 
@@ -134,9 +163,10 @@ class _Share:
 class Turns(Cell):
     """Whose turn it is, and where each worker is."""
 
-    def __init__(self, makers: Makers, errors: Counter[str]) -> None:
+    def __init__(self, makers: Makers, errors: Counter[str], kept: KeptByWorkers) -> None:
         self._makers = makers
         self._errors = errors
+        self.kept = kept
         self.waiting = deque(range(makers.count))  # those who have more, the next one first
         self._shares = [_Share() for _ in range(makers.count)]
         self._members: list[int] = []  # who has a part in the block, in order
@@ -147,7 +177,7 @@ class Turns(Cell):
         """What to have a worker open; None if it has nothing more to give. What was laid out is forgotten."""
         share = self._shares[number]
         share.frame, share.left = None, iter(())
-        order = Order(run.alone(), share.above, share.since, start)
+        order = Order(run.alone(), share.above, share.since, start, kept=self.kept.of(number) or None)
         return order if number in self.waiting else None
 
     def lacking(self, in_order: bool) -> list[int]:
@@ -247,6 +277,8 @@ class Turns(Cell):
         for i, number in enumerate(self._members):
             rounds, more = divmod(handed_on, len(self._members))
             workers[number][1] += rounds + (i < more)
+        for number, entry in enumerate(workers):
+            entry += [known] if (known := self.kept.of(number)) else []
         return {"turn": list(turn), "workers": workers}
 
     def load(self, saved: Any) -> None:
@@ -259,9 +291,10 @@ class Turns(Cell):
             raise StateError(f"turn: expected the numbers of workers, found {turn!r:.80}")
         self.waiting = deque(turn)
         for share, entry in zip(self._shares, workers, strict=True):
-            if type(entry) is not list or len(entry) != 3:
-                raise StateError(f"workers: expected [position, count, errors], found {entry!r:.80}")
+            if type(entry) is not list or len(entry) not in (3, 4):
+                raise StateError(f"workers: expected [position, count, errors, what is kept], found {entry!r:.80}")
             share.above, share.since, share.errors = table(entry[0]), count(entry[1], "workers"), _errors(entry[2])
+        self.kept.fill({i: table(entry[3]) or {} for i, entry in enumerate(workers) if len(entry) == 4})
         self._errors.update(self._tolerated())
 
     def close(self) -> None:
@@ -280,6 +313,51 @@ def refuse_other_workers(error: BaseException, graph: Pipe, saved: Table) -> Non
             f"workers: the state was saved {_with(by)}, and this loader runs {_with(here)}; use as many as before, or "
             "start the epoch anew, with dl.seed(...)"
         ) from error
+
+
+def kept_in(graph: Pipe) -> Table:
+    """What users' classes keep between two epochs, at home and in workers, by place, as a state holds it."""
+    saved = kept.table_of(graph)
+    for stage in structure.walk(graph):
+        if isinstance(stage, Gathered):
+            saved |= kept.table_of(stage.graph)  # what the workers began with
+            known = [stage.kept.of(number) for number in range(stage.makers.count)]
+            for place in sorted({place for table in known for place in table}):
+                at_first = saved.get(place, {}).get("kept")
+                saved[place] = {"kept": [table.get(place, at_first) for table in known]}
+    return saved
+
+
+def is_kept_by_workers(saved: Table) -> bool:
+    """Whether it is by worker, so that it needs these to be kept."""
+    return any(type(entry["kept"]) is list for entry in saved.values())
+
+
+def keep(graph: Pipe, saved: Table) -> None:
+    """Have the stages at home, and in workers, keep what a state says."""
+    gathered = next((stage for stage in structure.walk(graph) if isinstance(stage, Gathered)), None)
+    here = 0 if gathered is None else gathered.makers.count
+    inside = {} if gathered is None else kept.keeping(gathered.graph)
+    known: dict[int, Table] = {}
+    at_home: Table = {}
+    for place, entry in saved.items():
+        values = entry["kept"]
+        if type(values) is not list and place not in inside:
+            at_home[place] = entry
+            continue
+        by_worker = values if type(values) is list else [values] * here
+        if len(by_worker) != here:
+            raise StateError(
+                f"cells: what is kept at stage {place} was saved {_with(len(by_worker))}, and this loader runs "
+                f"{_with(here)}: each has kept its own; use as many as before"
+            )
+        for number, data in enumerate(by_worker):
+            if data is not None:
+                kept.unpacked(data, f"stage {place} in worker {number}")  # what does not fit is said now
+                known.setdefault(number, {})[place] = data
+    kept.load(graph, at_home)
+    if gathered is not None:
+        gathered.kept.fill(known)
 
 
 def _is_of_workers(cell: object) -> bool:

@@ -64,16 +64,17 @@ def work(job: Job) -> None:
         job.link.send(Failed(START, Failure.of(error, f"{where}, while it was starting")))
         return
     epochs = Epochs(graph, reset_fn, job.info)
+    asking.keeping = epochs.keeping
     generators = Generators()
     batches_from(job.link.allocate)
 
     def of_epoch(order: Order) -> Pipe:
         generators.seed(_own_seed(order, job.info.worker_id))
         asking.ordered(order)
-        return epochs.graph_of(order.start)
+        return epochs.graph_of(order)
 
     failure = partial(Failure.of, where=where)
-    Server(job.link, of_epoch, job.window, packed, failure, asking.leave, generators).run()
+    Server(job.link, of_epoch, epochs.keeping, job.window, packed, failure, asking.leave, generators).run()
 
 
 @dataclass
@@ -106,10 +107,10 @@ def dispatch(job: DispatcherJob) -> None:
 
     def of_epoch(share: Share) -> Pipe:
         generators.seed(derive("dispatcher", *share.run.key))
-        return epochs.graph_of(share.start)
+        return epochs.graph_of(share)
 
     failure = partial(Failure.of, where=where)
-    Dispatcher(links, len(job.links), of_epoch, job.window, packed, failure, generators).run()
+    Dispatcher(links, len(job.links), of_epoch, epochs.keeping, job.window, packed, failure, generators).run()
 
 
 def settle(parent: int, stacks: SharedFd, on_interrupt: Any = signal.SIG_IGN) -> None:

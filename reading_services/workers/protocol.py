@@ -87,6 +87,8 @@ class Items:
     above: Any = None
     errors: Any = None
     """How many errors the stages have tolerated up to here, if any: in the whole stream, not in the frame."""
+    kept: Any = None
+    """What users' classes had when the opening began, in its first frame, if the consumer does not know that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +99,16 @@ class Failed:
     error: Any
     above: Any = None
     errors: Any = None
+    kept: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """There are no more elements."""
+    """There are no more elements. ``kept`` is what users' classes keep for the next opening, if they do."""
 
     opening: int
     errors: Any = None
+    kept: Any = None
 
 
 ToProducer: TypeAlias = Open | Credit | Widen | Stop | Close
@@ -183,26 +187,26 @@ class Producer:
         small = (self.window.small - self._bytes) // max(size, 1)
         return min(max(self.window.items - self._items, small), max(fits, 1))
 
-    def items(self, count: int, size: int, body: Any, above: Any = None, errors: Any = None) -> Items:
+    def items(self, count: int, size: int, body: Any, above: Any = None, errors: Any = None, kept: Any = None) -> Items:
         """The frame for some elements."""
-        frame = Items(self._open_one(), count, size, body, above, errors)
+        frame = Items(self._open_one(), count, size, body, above, errors, kept)
         self._under_way.append((count, size))
         self._items += count
         self._bytes += size
         return frame
 
-    def failed(self, error: Any, above: Any = None, errors: Any = None) -> Failed:
+    def failed(self, error: Any, above: Any = None, errors: Any = None, kept: Any = None) -> Failed:
         """The frame for an error; before the first opening, one that keeps the producer from starting."""
         if self._latest == START:
             self.gone = True
             return Failed(START, error)
-        frame = Failed(self._open_one(), error, above, errors)
+        frame = Failed(self._open_one(), error, above, errors, kept)
         self.opening = None
         return frame
 
-    def end(self, errors: Any = None) -> End:
+    def end(self, errors: Any = None, kept: Any = None) -> End:
         """The frame for the end of the stream."""
-        frame = End(self._open_one(), errors)
+        frame = End(self._open_one(), errors, kept)
         self.opening = None
         return frame
 

@@ -20,7 +20,7 @@ from datapipes import structure
 from datapipes.origin import Origin
 from datapipes.structure import Pipe
 from reading_services.worker_info import WorkerInfo, set_worker_info
-from reading_services.workers.dispatched import Asking, Share, asking_of
+from reading_services.workers.dispatched import Asking, asking_of
 from reading_services.workers.dispatcher import Dispatcher
 from reading_services.workers.failures import WorkersLeft, WorkerTimeout
 from reading_services.workers.links.inline import Arrivals, ConsumerEnd, DealtEnd, DispatcherEnds, pair
@@ -69,13 +69,15 @@ class ThreadCrew:
             if dispatched is not None:
                 asking.link = DealtEnd(self._ends, number)
             info = WorkerInfo(count, number)
-            of_epoch = partial(_of_epoch, Epochs(part, reset_fn, info), asking)
-            server = Server(there, of_epoch, window, _as_they_are, _Raised, asking.leave)
+            epochs = Epochs(part, reset_fn, info)
+            asking.keeping = epochs.keeping
+            of_epoch = partial(_of_epoch, epochs, asking)
+            server = Server(there, of_epoch, epochs.keeping, window, _as_they_are, _Raised, asking.leave)
             self._workers.append(_Worker(number, here, _thread_of(server, info, f"worker {number}")))
         if dispatched is not None:
             info = WorkerInfo(count, 0)
-            of_share = partial(_of_share, Epochs(structure.unfold(dispatched), reset_fn, info))
-            dispatcher = Dispatcher(self._ends, count, of_share, window, _as_they_are, _Raised)
+            epochs = Epochs(structure.unfold(dispatched), reset_fn, info)
+            dispatcher = Dispatcher(self._ends, count, epochs.graph_of, epochs.keeping, window, _as_they_are, _Raised)
             self._dispatcher = _thread_of(dispatcher, info, "dispatcher")
 
     @property
@@ -184,11 +186,7 @@ def _as_they_are(elements: list[Any]) -> tuple[Any, int]:
 
 def _of_epoch(epochs: Epochs, asking: Asking, order: Order) -> Pipe:
     asking.ordered(order)
-    return epochs.graph_of(order.start)
-
-
-def _of_share(epochs: Epochs, share: Share) -> Pipe:
-    return epochs.graph_of(share.start)
+    return epochs.graph_of(order)
 
 
 def _thread_of(loop: Server | Dispatcher, info: WorkerInfo, name: str) -> threading.Thread:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import islice
 from time import perf_counter
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from datapipes import kept, structure
 from datapipes.cells import Table
@@ -26,9 +26,13 @@ from datapipes.structure import Pipe
 from reading_services.service import graph_from
 from reading_services.worker_info import WorkerInfo
 from reading_services.workers.generators import Generators, opened
+from reading_services.workers.keeping import Keeping
 from reading_services.workers.links import ProducerLink
 from reading_services.workers.portable import note_unsendable
 from reading_services.workers.protocol import Open, Producer, ProtocolError, ToProducer, Window
+
+if TYPE_CHECKING:
+    from reading_services.workers.dispatched import Share
 
 _SHORT, _LONG = 0.0005, 0.002  # seconds that a chunk should take
 _LARGEST = 4096  # elements in a chunk
@@ -65,6 +69,8 @@ class Order:
     """The number of the opening, the same for all workers,"""
     crowd: tuple[int, ...] = ()
     """and which of them take part in it."""
+    kept: Table | None = None
+    """What users' classes keep, as far as home knows it (``workers.keeping``)."""
 
 
 def part_of(graph: Pipe, info: WorkerInfo, init_fn: Callable[[Any, WorkerInfo], Any] | None) -> Pipe:
@@ -73,7 +79,6 @@ def part_of(graph: Pipe, info: WorkerInfo, init_fn: Callable[[Any, WorkerInfo], 
     What is dealt out to the workers is not sharded once more.
     """
     graph = structure.unfold(graph)
-    kept.prepare(graph, anew=True)
     stages = structure.walk(graph)
     dealt = {id(stage) for stage in stages if getattr(type(stage), "is_dealt", False)}
     for stage in stages:
@@ -85,7 +90,7 @@ def part_of(graph: Pipe, info: WorkerInfo, init_fn: Callable[[Any, WorkerInfo], 
 
 
 class Epochs:
-    """A worker's graph, which functions of its users' may replace at the start of each epoch.
+    """A worker's graph, which functions of its users' may replace at the start of each epoch, and what it keeps.
 
     First comes what the services in front have to do to it, then the worker's own function. What they return is kept.
     """
@@ -95,9 +100,12 @@ class Epochs:
         self._reset_fn = reset_fn
         self._info = info
         self._number = 0
+        self.keeping = Keeping()
+        kept.prepare(graph, anew=True)
 
-    def graph_of(self, start: EpochStart | None) -> Pipe:
+    def graph_of(self, order: Order | Share) -> Pipe:
         """The graph for an epoch."""
+        start = order.start
         if start is not None and start.number != self._number:
             graph, reset = self._graph, start.reset
             if reset is not None:
@@ -106,6 +114,7 @@ class Epochs:
             if self._reset_fn is not None:
                 graph = graph_from(self._reset_fn, self._reset_fn(graph, self._info, start.seeds))
             self._graph, self._number = graph, start.number
+        self.keeping.begin(self._graph, self._number, order.run, order.kept)
         return self._graph
 
 
@@ -153,6 +162,7 @@ class Server:
         self,
         link: ProducerLink,
         open_graph: Callable[[Order], Pipe],
+        keeping: Keeping,
         window: Window,
         pack: Packing,
         failure: Callable[[BaseException], Any],
@@ -162,6 +172,7 @@ class Server:
         self._link = link
         self._left = left
         self._open_graph = open_graph
+        self._keeping = keeping
         self._producer = Producer(window)
         self._pack = pack
         self._failure = failure
@@ -223,8 +234,9 @@ class Server:
             self._fail(error)
             error = None  # it keeps the frames that it went through, and with them this one
         elif made < wanted:
-            self._link.send(self._producer.end(self._errors()))
-            self._leave_session()
+            errors = self._errors()
+            self._leave_session()  # what users' classes keep is complete then
+            self._link.send(self._producer.end(errors, self._keeping.after()))
 
     def _send(self, chunk: list[Any], look: bool) -> bool:
         """Send elements, and let go of them; False if one could not be sent, which ends the opening."""
@@ -240,7 +252,7 @@ class Server:
         chunk.clear()
         self._average = max(size // count, 1)
         position = self._position() if look else None
-        self._link.send(self._producer.items(count, size, body, position, self._errors()))
+        self._link.send(self._producer.items(count, size, body, position, self._errors(), self._keeping.news()))
         return True
 
     def _opened(self) -> Session:
@@ -271,7 +283,8 @@ class Server:
                 above = self._position(in_any_case=True)
             except Exception as another:
                 error.add_note(f"  and its position could not be saved: {another!r}")
-        self._link.send(self._producer.failed(self._failure(error), above, self._errors()))
+        failed = self._producer.failed(self._failure(error), above, self._errors(), self._keeping.news())
+        self._link.send(failed)
         self._leave_session()  # whoever deals out elements must not wait for this worker any more
 
     def _leave_session(self) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
-from collections.abc import Callable, Iterator
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
+from pathlib import Path
 from random import Random, SystemRandom
 from typing import Any
 
@@ -17,6 +21,7 @@ from datapipes.errors import StateError
 from datapipes.iter import IterableWrapper, IterDataPipe
 from datapipes.structure import Pipe
 from loader2 import DataLoader2
+from reading_services import WorkerDied
 from tests.datapipes.written_for_torchdata import Generator, OfTorch
 from tests.reading_services.in_turn import processes, threads
 
@@ -164,6 +169,161 @@ def test_in_workers_values_go_on_and_are_resumed(service: Any) -> None:
         assert [list(again), list(again)] == [rest, third]
 
 
+class Both(Generator):
+    """Draws from its constructor's generator, and counts its epochs when they end."""
+
+    def __init__(self, source_datapipe: Pipe) -> None:
+        super().__init__(source_datapipe)
+        self.generator = torch.Generator()
+        self.epoch = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for element in self.source_datapipe:
+            yield self.epoch, element, of_torch(self.generator)
+        self.epoch += 1
+
+
+WITH_WORKERS: dict[str, Callable[[], Pipe]] = {
+    "below the sharding": lambda: Both(numbers(9).sharding_filter()),
+    "above it": lambda: Both(numbers(9)).sharding_filter(),
+    "and at home": lambda: Both(Both(numbers(9).sharding_filter()).map(str).fullsync()),
+    "in turns": lambda: Both(numbers(9).sharding_filter()).cycle(2),
+    "in the dispatcher": lambda: Both(numbers(9)).sharding_round_robin_dispatch(),
+    "in both": lambda: Both(Both(numbers(9)).sharding_round_robin_dispatch()),
+}
+
+
+@pytest.mark.parametrize(
+    ("service", "graph"),
+    [*((threads, graph) for graph in WITH_WORKERS), (processes, "below the sharding"), (processes, "in both")],
+)
+def test_any_state_of_workers_goes_on_as_they_do(service: Any, graph: str) -> None:
+    build = WITH_WORKERS[graph]
+    epochs: list[list[Any]] = []
+    states: list[tuple[int, int, bytes]] = []
+    with DataLoader2(build(), reading_service=service(2)) as loader:
+        for epoch in range(3):
+            states.append((epoch, 0, pickle.dumps(loader.state_dict())))
+            iterator, rows = iter(loader), []
+            states.append((epoch, 0, pickle.dumps(loader.state_dict())))
+            for row in iterator:
+                rows.append(row)
+                if len(rows) in (1, 8):
+                    states.append((epoch, len(rows), pickle.dumps(loader.state_dict())))
+            epochs.append(rows)
+    for epoch, done, state in states:
+        with DataLoader2(build(), reading_service=service(2)) as again:
+            again.load_state_dict(pickle.loads(state))
+            if not done:
+                assert again.state_dict() == pickle.loads(state)
+            assert list(again) == epochs[epoch][done:]
+            assert epoch == 2 or list(again) == epochs[epoch + 1]
+
+
+@pytest.mark.parametrize("service", [processes, threads])
+def test_in_no_order_each_worker_goes_on(service: Any) -> None:
+    def build() -> Pipe:
+        return Both(numbers(9).sharding_filter())
+
+    with DataLoader2(build(), reading_service=service(2, in_order=False)) as loader:
+        list(loader)
+        state, expected = loader.state_dict(), sorted(loader)
+    with DataLoader2(build(), reading_service=service(2, in_order=False)) as again:
+        again.load_state_dict(state)
+        assert sorted(again) == expected
+
+
+def test_a_worker_that_replaces_another_begins_with_what_that_one_had(tmp_path: Path) -> None:
+    def killed(epoch: int, row: Any) -> Any:
+        if row[0] == epoch and not (tmp_path / str(epoch)).exists():
+            (tmp_path / str(epoch)).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return row
+
+    def epochs(die_in: Sequence[int]) -> list[list[Any]]:
+        graph: Pipe = Both(numbers(8).sharding_filter())
+        for epoch in die_in:
+            graph = graph.map(partial(killed, epoch))
+        with DataLoader2(graph, reading_service=processes(2)) as loader:
+            return [rows_of(iter(loader)) for _ in range(4)]
+
+    def rows_of(iterator: Iterator[Any]) -> list[Any]:
+        rows: list[Any] = []
+        while True:
+            try:
+                rows.append(next(iterator))
+            except StopIteration:
+                return rows
+            except WorkerDied:
+                died.append(len(rows))
+
+    died: list[int] = []
+    expected = epochs(())
+    assert not died
+    assert epochs((1, 2)) == expected
+    assert len(died) == 2
+
+
+@pytest.mark.parametrize("service", [processes, threads])
+def test_an_exception_in_a_worker_does_not_begin_the_epoch_twice(service: Any) -> None:
+    def odd(row: Any) -> Any:
+        if row[1] == 2:
+            raise ValueError("no 2")
+        return row
+
+    with DataLoader2(Counting(numbers(6).sharding_filter()).map(odd), reading_service=service(2)) as loader:
+        for epoch in (1, 2):
+            iterator = iter(loader)
+            rows = list(islice(iterator, 2))
+            with pytest.raises(ValueError, match="no 2"):
+                next(iterator)
+            assert [row[:2] for row in (*rows, *iterator)] == [(epoch, i) for i in (0, 1, 3, 4, 5)]
+
+
+@pytest.mark.parametrize("service", [processes, threads])
+def test_behind_an_epoch_that_was_left_a_state_has_what_its_first_elements_tell(service: Any) -> None:
+    def build() -> Pipe:
+        return Both(numbers(40).sharding_filter())
+
+    with DataLoader2(build(), reading_service=service(2)) as loader:
+        list(loader)
+        next(iter(loader))
+        iterator = iter(loader)
+        unknown = loader.state_dict()
+        assert next(iterator)
+        assert next(iterator)
+        state, expected = loader.state_dict(), [list(iterator), list(loader)]
+    with DataLoader2(build(), reading_service=service(2)) as again:
+        again.load_state_dict(state)
+        assert [list(again), list(again)] == expected
+    with DataLoader2(build(), reading_service=service(2)) as again:
+        again.load_state_dict(unknown)
+        assert [row[:2] for row in again] == [(1, i) for i in range(40)], "as before the epoch that was left"
+
+
+def test_what_workers_keep_is_for_as_many_and_what_home_kept_is_for_any() -> None:
+    def build() -> Pipe:
+        return Counting(numbers(4).sharding_filter())
+
+    def after_one(service: Any) -> Any:
+        with DataLoader2(build(), reading_service=service) as loader:
+            list(loader)
+            return loader.state_dict()
+
+    for service, here in (None, "without workers"), (threads(3), "with 3 workers"):
+        with (
+            DataLoader2(build(), reading_service=service) as loader,
+            pytest.raises(StateError, match=f"was saved with 2 workers, and this loader runs {here}"),
+        ):
+            loader.load_state_dict(after_one(threads(2)))
+    for begin_first in (False, True):
+        with DataLoader2(build(), reading_service=threads(2)) as loader:
+            if begin_first:
+                iter(loader)
+            loader.load_state_dict(after_one(None))
+            assert [row[0] for row in loader] == [2] * 4
+
+
 def test_what_cannot_be_saved_is_named_and_goes_on_all_the_same() -> None:
     class Opens(Generator):
         handle: Any = None
@@ -218,3 +378,39 @@ def test_a_state_that_is_none_is_refused(value: Any) -> None:
         resumed(lambda: Counting(numbers(2)), {**within, "cells": {**within["cells"], place: cell}})
     with pytest.raises(StateError, match="keeps nothing"):
         resumed(lambda: Counting(numbers(2)), {**between, "cells": {0: between["cells"][place]}})
+
+
+@pytest.mark.parametrize("value", HOSTILE, ids=repr)
+def test_a_state_of_workers_that_is_none_is_refused(value: Any) -> None:
+    def load(state: Any) -> None:
+        with DataLoader2(Counting(numbers(4).sharding_filter()), reading_service=threads(2)) as loader:
+            loader.load_state_dict(state)
+            list(loader)
+
+    with DataLoader2(Counting(numbers(4).sharding_filter()), reading_service=threads(2)) as loader:
+        list(loader)
+        between = loader.state_dict()
+        next(iter(loader))
+        within = loader.state_dict()
+    load(between)
+    load(within)
+    ((place, entry),) = between["cells"].items()
+    for by_worker in [value, None], [*entry["kept"], None], value:
+        with pytest.raises(StateError):
+            load({**between, "cells": {place: {"kept": by_worker}}})
+    ((gathered, cell),) = within["cells"].items()
+    for kept in {place: value}, value:
+        workers = [[*worker[:3], kept] for worker in cell["workers"]]
+        with pytest.raises(StateError):
+            load({**within, "cells": {gathered: {**cell, "workers": workers}}})
+
+
+def test_workers_have_nothing_to_tell_of_classes_that_keep_nothing() -> None:
+    with DataLoader2(Generator(numbers(4).sharding_filter()), reading_service=threads(2)) as loader:
+        for _ in range(2):
+            assert loader.state_dict()["cells"] == {}
+            iterator = iter(loader)
+            next(iterator)
+            (cell,) = loader.state_dict()["cells"].values()
+            assert [len(worker) for worker in cell["workers"]] == [3, 3]
+            assert len(list(iterator)) == 3
