@@ -8,6 +8,8 @@ Where it is: the elements taken but not yet handed on are ahead of the consumer.
 cheap beside making an element, or the elements hold streams that cannot be saved, the thread does so after each one and
 sends the positions along; saving then reads those of the last element handed on, and waits for nobody. Otherwise
 elements are quick to make: saving waits for the one under way, and saves those in the buffer.
+
+In a fork of the process there is no such thread, and the elements ahead are the parent's: the next one is an error.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from typing import Any, NamedTuple
 
 from datapipes.cells import Cell, Table
 from datapipes.errors import GraphError, StateError, UnsavableElement
+from datapipes.origin import Origin, tell_of_forks
 from datapipes.streams import StreamWrapper, is_lost
 
 _PATIENCE = 2.0  # seconds to wait for a thread that is stuck in its source when it is told to stop
@@ -36,6 +39,7 @@ class _Taken(NamedTuple):
     above: Table | None
 
 
+_AHEAD = "the elements ahead"
 _END: Any = object()
 
 
@@ -51,11 +55,14 @@ class Ahead(Cell):
         self._credit: SimpleQueue[bool] = SimpleQueue()
         self._guard = threading.Lock()  # held while the source moves
         self._thread: threading.Thread | None = None
+        self._origin = Origin()
+        tell_of_forks(self)
         self._above: Table | None = None  # the positions after the last element handed on
         self._mark: Callable[[], Table] | None = None
 
     def elements(self, source: Iterator[Any], mark: Callable[[], Table] | None) -> Iterator[Any]:
         """The elements of ``source``; ``mark`` looks at the positions above, if nobody else reads there."""
+        self._origin.must_be_here(_AHEAD)
         self._mark = mark
         self._arrived, self._credit = SimpleQueue(), SimpleQueue()
         if self._buffer and self._buffer[-1].element is _END:
@@ -117,10 +124,17 @@ class Ahead(Cell):
             if thread is not threading.current_thread():  # in which the collector may find an abandoned iterator
                 thread.join(_PATIENCE)
 
+    def forked(self) -> None:
+        self._thread = None
+        self._buffer = deque([_Taken(None, self._origin.refusal(_AHEAD), self._above)])
+        self._arrived = SimpleQueue()
+        self._arrived.put(None)
+
     def hold_still(self) -> AbstractContextManager[object]:
-        if self._above is not None or self._thread is None:
+        if self._above is not None:
             return nullcontext()
-        return self._guard
+        self._origin.must_be_here(_AHEAD)
+        return nullcontext() if self._thread is None else self._guard
 
     def carried(self) -> Table | None:
         return self._above

@@ -3,8 +3,40 @@
 from __future__ import annotations
 
 import os
+from threading import Lock
+from typing import Protocol
+from weakref import WeakSet
 
 from datapipes.errors import ForkedIteration
+
+
+class Inherited(Protocol):
+    """What a fork must not use as it is."""
+
+    def forked(self) -> None:
+        """Called in each fork: wait for nothing that is not there, and leave alone what is the parent's."""
+
+
+_inherited: WeakSet[Inherited] = WeakSet()
+
+
+def tell_of_forks(thing: Inherited) -> None:
+    """Have ``thing.forked()`` called in each fork of this process, so that it need not ask at every element."""
+    _inherited.add(thing)
+
+
+def give_back(lock: Lock) -> None:
+    """Release a lock that a thread held when this process was forked, so that nobody waits for what is not there."""
+    if lock.locked():
+        lock.release()
+
+
+def _tell() -> None:
+    for thing in list(_inherited):
+        thing.forked()
+
+
+os.register_at_fork(after_in_child=_tell)
 
 
 class Origin:
@@ -27,8 +59,12 @@ class Origin:
     def must_be_here(self, what: str) -> None:
         """ForkedIteration in any other process; ``what`` belongs to the first one."""
         if os.getpid() != self._pid:
-            raise ForkedIteration(
-                f"{what} of this iteration belong to process {self._pid}, and this is process {os.getpid()}, a fork of "
-                "it, which would take elements from it; make a new DataLoader2 here, with state_dict() of the old one "
-                "if it is to go on from there"
-            )
+            raise self.refusal(what)
+
+    def refusal(self, what: str) -> ForkedIteration:
+        """The error for using ``what`` in this process, a fork of the one that it belongs to."""
+        return ForkedIteration(
+            f"{what} of this iteration belong to process {self._pid}, and this is process {os.getpid()}, a fork of it, "
+            "which would take elements from it; make a new DataLoader2 or iterator here, with what state_dict() of the "
+            "old one gave before the fork if it is to go on from there"
+        )

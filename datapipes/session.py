@@ -18,7 +18,7 @@ from typing import Any
 from datapipes import kept, legacy, structure
 from datapipes.blame import add_note, note_opening
 from datapipes.cells import Cell, Table, table_of, unsavable
-from datapipes.errors import GraphError, StateError
+from datapipes.errors import ForkedIteration, GraphError, StateError
 from datapipes.identity import Sources
 from datapipes.interrupted import ShortInterrupts, cut
 from datapipes.on_error import StepFaults
@@ -61,6 +61,7 @@ class Session:
         self.started = False
         self.ended = False
         self.failed = False
+        self._refused: tuple[Any, ...] | None = None  # why nothing is opened again, in a fork
         self._native_end = native_end  # a subclass of an operator that calls the operator's own __iter__
         self._generators: dict[int, GeneratorType[Any, Any, Any]] = {}
         self.opened: dict[int, Any] = {}
@@ -71,6 +72,8 @@ class Session:
 
     def iterator(self) -> Iterator[Any]:
         """The stream from where it is: opened at the first call, opened again after an exception."""
+        if self._refused is not None:
+            raise ForkedIteration(*self._refused)
         if self.failed:
             self.failed = self.started = False
             self.restarts += 1
@@ -329,6 +332,8 @@ class Session:
     def fail(self, error: BaseException) -> None:
         """Note on an exception where it came from; the next element starts the stages again."""
         self.failed = True
+        if isinstance(error, ForkedIteration):
+            self._refused = error.args
         if isinstance(error, Exception):  # and not Ctrl-C, which comes from no stage
             raised = (cell.stage for cell in self.cells.values() if isinstance(cell, Replayed) and cell.raised)
             add_note(error, self._end, self.progress, next(raised, None))

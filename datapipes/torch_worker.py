@@ -16,6 +16,7 @@ Persistent workers keep their seed over epochs, so the epochs are counted here, 
 from __future__ import annotations
 
 import inspect
+import multiprocessing
 import sys
 from collections.abc import Iterator
 from types import CodeType
@@ -29,6 +30,7 @@ from torch.utils.data._utils.fetch import _IterableDatasetFetcher
 from datapipes import structure
 from datapipes.describe import on_any_machine
 from datapipes.legacy import is_sharding
+from datapipes.orphans import leaving_with
 from datapipes.pipe import IterDataPipe
 from datapipes.ranks.group import Ranks, ranks
 from datapipes.seeds import Run
@@ -92,7 +94,12 @@ def _next_epoch(pipe: structure.Pipe, info: Any, here: Ranks) -> tuple[int, int]
     if id(pipe) not in _begun:
         finalize(pipe, _begun.pop, id(pipe), None)
         asker = f"worker {info.id} of {info.num_workers}"
-        _begun[id(pipe)] = here.shared(on_any_machine(pipe), asker, (info.seed - info.id) % 2**64), 0
+        seed = (info.seed - info.id) % 2**64
+        if here.world > 1:
+            rank: Any = multiprocessing.parent_process()
+            with leaving_with(rank.pid):  # torch's workers look for it between two elements only
+                seed = here.shared(on_any_machine(pipe), asker, seed)
+        _begun[id(pipe)] = seed, 0
     else:
         seed, epoch = _begun[id(pipe)]
         if id(pipe) in _sessions:  # which may have been sent to an epoch that was saved elsewhere

@@ -23,6 +23,7 @@ from datapipes.errors import BadArgument, StateError
 from datapipes.iter.batch import Batcher
 from datapipes.on_error import SKIP, Faults, OnError, check_policy, may_leave_out
 from datapipes.opening import Opening
+from datapipes.origin import Origin
 from datapipes.pipe import IterDataPipe
 
 _PATIENCE = 2.0  # seconds to wait for a loop that a coroutine blocks
@@ -110,6 +111,7 @@ class _AsyncMapper(IterDataPipe[list[Any]]):
             return place(element, await call(element))
 
         for batch in source:
+            loop.must_be_here()
             yield self._mapped(batch, made, loop)
         loop.finish()
 
@@ -172,6 +174,11 @@ class _Loop(Cell):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._stop = asyncio.Event()
+        self._origin = Origin()
+
+    def must_be_here(self) -> None:
+        """ForkedIteration in a fork of the process: there is no such thread, and the loop is still the parent's."""
+        self._origin.must_be_here("the coroutines")
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """What a coroutine returns."""
@@ -209,7 +216,7 @@ class _Loop(Cell):
 
     def close(self) -> None:
         loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
-        if loop is not None and thread is not None:
+        if loop is not None and thread is not None and self._origin.is_here:
             with suppress(RuntimeError):  # it is closed already
                 loop.call_soon_threadsafe(self._stop.set)
             if thread is not threading.current_thread():  # in which the collector may find an abandoned iterator

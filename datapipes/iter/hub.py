@@ -27,6 +27,7 @@ from datapipes.errors import GraphError, StateError
 from datapipes.iter.hub_apart import Apart, Reading
 from datapipes.iter.spill import Room, Waiting
 from datapipes.opening import Opening
+from datapipes.origin import give_back, tell_of_forks
 from datapipes.pipe import IterDataPipe
 from datapipes.twins import parts_of, put_together
 from datapipes.warned import warn
@@ -132,6 +133,10 @@ class Queues(Cell):
         self.marks: deque[None] = deque()  # one for each element that is dealt to a reader and waits: they count it
         self.source: Iterator[Any] = iter(())
         self.lock = threading.Lock()
+        tell_of_forks(self)
+
+    def forked(self) -> None:
+        give_back(self.lock)
 
     def reading(self, source: Iterator[Any]) -> Queues:
         """Take elements from this iterator."""

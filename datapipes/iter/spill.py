@@ -22,6 +22,7 @@ from typing import IO, Any, cast
 
 from datapipes.elements import UnsavableElement, pack, unpack
 from datapipes.elements.sizes import size_of
+from datapipes.origin import give_back, tell_of_forks
 
 _LENGTH = 8  # bytes that say how long a record is
 
@@ -39,6 +40,10 @@ class Room:
         self.bytes = 0
         self.lock = threading.Lock()
         self.refusals: dict[Waiting, Callable[[], Exception]] = {}  # of the queues that have one
+        tell_of_forks(self)
+
+    def forked(self) -> None:
+        give_back(self.lock)
 
     def refusal(self) -> Callable[[], Exception] | None:
         """The error of an element that could not be put on disk, and that has not been taken."""

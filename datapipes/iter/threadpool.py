@@ -8,6 +8,8 @@ Where it is: the elements taken but not yet handed on are ahead. As long as look
 itself or beside all the rest, or the elements are open streams, it is done after each element; saving then reads the
 positions after the one handed on last, and waits for nobody. Otherwise saving takes back the calls that have not begun,
 waits for those that have, and saves elements for the former and results for the latter.
+
+In a fork of the process there are no such threads, and the elements ahead are the parent's: going on is an error.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from datapipes.errors import GraphError, StateError, UnsavableElement
 from datapipes.indexed import Indexed, indexed
 from datapipes.on_error import SKIP, Faults, OnError, check_policy
 from datapipes.opening import Opening
+from datapipes.origin import Origin
 from datapipes.pipe import IterDataPipe
 from datapipes.streams import holds_stream, is_lost
 
@@ -34,6 +37,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 _CHEAP = 20e-6  # seconds; looking at positions that takes no more is always done, since a call in a pool takes as much
 _SHARE = 0.05  # of the time, which may go into looking at positions where it takes more
+_AHEAD = "the elements ahead"
 _END: Any = object()
 
 
@@ -142,6 +146,7 @@ class _Tasks(Cell):
         self._pipe = pipe
         self._fn = pipe.call()
         self._pool: ThreadPoolExecutor | None = None
+        self._origin = Origin()
         self._tasks: deque[_Task] = deque()
         self._given = 0
         self._above: Table | None = None  # the positions after the last element handed on
@@ -161,6 +166,7 @@ class _Tasks(Cell):
 
     def start(self) -> None:
         """Begin the calls that a loaded position, or saving, has left to be made."""
+        self._origin.must_be_here(_AHEAD)
         for task in self._tasks:
             if task.call is None:
                 task.call = self._submit(task.element)
@@ -172,6 +178,7 @@ class _Tasks(Cell):
 
     def take(self, source: Iterator[Any]) -> bool:
         """Take an element and have the function called; False if there is none, or the source has raised."""
+        self._origin.must_be_here(_AHEAD)
         try:
             element = next(source, _END)
             if element is _END:
@@ -207,6 +214,7 @@ class _Tasks(Cell):
 
     def first(self) -> Any:
         """The result of the first call, as soon as it is there; or what the call has raised, or ``SKIP``."""
+        self._origin.must_be_here(_AHEAD)
         try:
             error = self._tasks[0].call.exception()  # waits; who is interrupted here has taken nothing
         except BaseException:
@@ -237,7 +245,7 @@ class _Tasks(Cell):
 
     def _end_pool(self) -> None:
         pool, self._pool = self._pool, None
-        if pool is not None:
+        if pool is not None and self._origin.is_here:
             with suppress(RuntimeError):  # in one of these threads the collector may find an abandoned iterator
                 pool.shutdown(wait=True, cancel_futures=True)
 
@@ -254,6 +262,7 @@ class _Tasks(Cell):
 
     def _ahead_as_data(self) -> bytes | None:
         """Results of the calls that have begun, elements of the others, and the texts of what the source has raised."""
+        self._origin.must_be_here(_AHEAD)
         self._call_off()
         saved: list[list[Any]] = []
         for task in self._tasks:

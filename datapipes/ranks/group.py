@@ -18,9 +18,12 @@ from typing import Any, TypeAlias
 
 import torch.distributed as dist
 
-from datapipes.errors import GraphError, RanksDiffer
+from datapipes.errors import GraphError, RankDied, RanksDiffer
 
 _dist: Any = dist  # which does not say that it exports its stores
+
+_REACHED = 60.0
+"""Seconds within which a store that ranks have met in must answer a new client."""
 
 Address: TypeAlias = tuple[str, int] | str
 """Of a store: host and port, or the path of a file."""
@@ -44,15 +47,22 @@ class Ranks:
         """
         if self.world == 1:
             return value
-        store = self._connected()
         key = f"{blake2b(subject.encode(), digest_size=8).hexdigest()}/{asker}"
-        number = store.add(f"{key}/asked by rank {self.rank}", 1)
-        entry = f"{key}/{number}"
-        if self.rank == 0:
-            store.set(entry, str(value))
-            return value
         try:
+            store = self._connected()
+            number = store.add(f"{key}/asked by rank {self.rank}", 1)
+            entry = f"{key}/{number}"
+            if self.rank == 0:
+                store.set(entry, str(value))
+                return value
             return int(store.get(entry))
+        except GraphError:
+            raise
+        except dist.DistNetworkError as error:
+            raise RankDied(
+                f"rank {self.rank} cannot reach the store of its process group at {self.store}: rank 0 or whoever "
+                f"started the ranks, which keeps it, has ended ({error})"
+            ) from error
         except RuntimeError as error:  # of several kinds: which one depends on the store
             raise RanksDiffer(
                 f"rank {self.rank} has waited {self.timeout:.0f} s for the seed of rank 0, which has not begun its "
@@ -63,14 +73,15 @@ class Ranks:
         timeout = timedelta(seconds=self.timeout)
         if isinstance(self.store, str):
             store = _dist.FileStore(self.store)
-            store.set_timeout(timeout)
         elif self.store is not None:
-            store = _dist.TCPStore(*self.store, timeout=timeout, wait_for_workers=False)
+            reached = min(timeout, timedelta(seconds=_REACHED))
+            store = _dist.TCPStore(*self.store, timeout=reached, wait_for_workers=False)
         else:
             raise GraphError(
                 "the ranks of this process group have met in a store that no other process reaches, and have no way to "
                 "agree on a seed; make the group with init_method='env://', 'tcp://...' or 'file://...'"
             )
+        store.set_timeout(timeout)
         return _apart(store)
 
 

@@ -17,13 +17,13 @@ import selectors
 import socket
 import threading
 import traceback
-import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 from typing import Any, Final
 
 from datapipes.errors import PrefetchTimeoutError
+from datapipes.origin import Origin, tell_of_forks
 from datapipes.ranks.group import here, store
 from datapipes.ranks.meeting import meet, parent_of
 from datapipes.ranks.news import Key, News, concerns, error_of, first
@@ -35,8 +35,6 @@ _BEATS: Final = 4
 """How often a rank is heard of, at the least, within the timeout."""
 _LONGEST: Final = 3600.0
 """Seconds that the thread waits at most, whatever the timeout; systems bound it."""
-
-_trees: weakref.WeakSet[Tree] = weakref.WeakSet()
 
 
 class Tree:
@@ -66,7 +64,8 @@ class Tree:
         self._closed = False
         self._wake, self._woken = socket.socketpair()
         self._thread = threading.Thread(target=self._listen, name=f"ranks ({rank})", daemon=True)
-        _trees.add(self)
+        self._origin = Origin()
+        tell_of_forks(self)
         self._thread.start()
 
     # -- what a rank says ----------------------------------------------------------------------------------------------
@@ -113,6 +112,17 @@ class Tree:
         self._wake.close()
         self._woken.close()
 
+    def forked(self) -> None:
+        # The connections are the parent's, whose end the others have to notice; what is handed on is cut short.
+        for link in (*self._links.values(), self._wake, self._woken):
+            if link.fileno() >= 0:  # and not that of a tree that was closed
+                os.close(link.detach())
+        self._links = {}
+        self._changed = threading.Condition()  # which the thread may have held
+        self.alarmed = True
+        if self._interrupt is not None:
+            self._interrupt()
+
     # -- what a rank is told -------------------------------------------------------------------------------------------
 
     def wait(self, ready: Callable[[Report], bool], given: int, timeout: float) -> Report:
@@ -123,6 +133,7 @@ class Tree:
                 self._news, self._key, given, waits=True
             ) is not None
 
+        self._origin.must_be_here("the connections to other ranks")
         with self._changed:
             in_time = self._changed.wait_for(come, timeout)
             if self.verdict is not None and ready(self.verdict):
@@ -305,15 +316,3 @@ def _received(link: Any) -> tuple[bytes, str]:
     except OSError as error:
         return b"", f"its connection broke ({error})"
     return received, "its connection was closed without a word, as when a process is killed; see its own output"
-
-
-def _forget() -> None:
-    """In a forked child: let go of the connections, which are the parent's, so that its end is noticed."""
-    for tree in list(_trees):
-        for link in (*tree._links.values(), tree._wake, tree._woken):
-            if link.fileno() >= 0:  # and not that of a tree that was closed
-                os.close(link.detach())
-    _trees.clear()
-
-
-os.register_at_fork(after_in_child=_forget)

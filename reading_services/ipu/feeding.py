@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from datapipes.memory import batches_from
+from datapipes.orphans import leave_at_once
 from datapipes.seeds import derive
 from reading_services.ipu.custom_types import registerCustomArgParser
 from reading_services.ipu.messages import logger
@@ -29,7 +30,7 @@ from reading_services.ipu.uniform import Uniform, element_of
 from reading_services.workers.failures import Failure
 from reading_services.workers.generators import seed_all
 from reading_services.workers.links.process import ProducerEnd, SharedFd
-from reading_services.workers.main import leave_at_once, packed, settle
+from reading_services.workers.main import packed, settle
 from reading_services.workers.protocol import START, Failed, Open, Producer, ToProducer, Window
 
 _NO_MORE: Final = object()

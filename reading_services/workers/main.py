@@ -7,12 +7,9 @@ waits for. Ctrl-C at a terminal reaches all processes; what it means is decided 
 from __future__ import annotations
 
 import faulthandler
-import multiprocessing
 import os
 import pickle
-import select
 import signal
-import threading
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,6 +17,7 @@ from typing import Any
 import torch
 
 from datapipes.memory import batches_from
+from datapipes.orphans import leave_with
 from datapipes.seeds import derive
 from datapipes.structure import Pipe
 from reading_services.worker_info import WorkerInfo, set_worker_info
@@ -118,7 +116,7 @@ def settle(parent: int, stacks: SharedFd, on_interrupt: Any = signal.SIG_IGN) ->
     signal.signal(signal.SIGINT, on_interrupt)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     faulthandler.register(signal.SIGUSR1, file=stacks.fd, all_threads=True)
-    _leave_with(parent)
+    leave_with(parent)
     leave_inherited_server()
     torch.set_num_threads(1)
 
@@ -130,30 +128,7 @@ def _own_seed(order: Order, number: int) -> int:
     return seed
 
 
-def leave_at_once(status: int) -> None:
-    """End this process and all that it has started, without a word to anybody."""
-    for child in multiprocessing.active_children():
-        child.kill()
-    os._exit(status)
-
-
 def packed(elements: list[Any]) -> tuple[Any, int]:
     """A chunk of elements as the body of a frame, and its size in bytes."""
     data, buffers = pack(elements)
     return (data, buffers), len(data) + sum(buffer.nbytes for buffer in buffers)
-
-
-def _leave_with(parent: int) -> None:
-    """End this process when the one that started it has ended."""
-    try:
-        pidfd = os.pidfd_open(parent)
-    except ProcessLookupError:
-        os._exit(1)
-
-    def wait() -> None:
-        gone = select.poll()
-        gone.register(pidfd, select.POLLIN)
-        gone.poll()
-        leave_at_once(1)
-
-    threading.Thread(target=wait, name="parent watch", daemon=True).start()

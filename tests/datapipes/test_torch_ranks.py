@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import select
+import signal
 import sys
 import warnings
 from collections.abc import Callable
 from datetime import timedelta
+from hashlib import blake2b
 from itertools import chain
 from typing import Any
 
@@ -16,10 +20,11 @@ from torch.utils.data import DataLoader
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-from datapipes.errors import RanksDiffer
+from datapipes.describe import on_any_machine
+from datapipes.errors import GraphError, RankDied, RanksDiffer
 from datapipes.graph import apply_sharding
 from datapipes.iter import IterableWrapper, IterDataPipe
-from datapipes.ranks.group import ranks
+from datapipes.ranks.group import Ranks, ranks
 from datapipes.sharding import SHARDING_PRIORITIES
 from tests.datapipes.written_for_torchdata import Generator, OfTorch, TakesAPart
 from tests.many_ranks import on_ranks
@@ -33,7 +38,6 @@ pytestmark = [
 LENGTH = 23
 WORLD = 2
 
-loaders = pytest.mark.parametrize("loader", [DataLoader, StatefulDataLoader])
 workers = pytest.mark.parametrize("num_workers", [0, 2])
 
 
@@ -51,18 +55,25 @@ GRAPHS: dict[str, Callable[[], Any]] = {
 }
 
 
+CASES = {**{name: (DataLoader, build) for name, build in GRAPHS.items()}, "stateful": (StatefulDataLoader, numbered)}
+
+
 @workers
-@loaders
-@pytest.mark.parametrize("build", GRAPHS.values(), ids=GRAPHS.keys())
+@pytest.mark.parametrize(("loader", "build"), CASES.values(), ids=CASES.keys())
 def test_each_element_comes_once_in_the_order_of_rank_0(
-    build: Callable[[], Any], loader: Callable[..., Any], num_workers: int
+    loader: Callable[..., Any], build: Callable[[], Any], num_workers: int
 ) -> None:
     def epochs(rank: int, others: int = 0) -> list[list[Any]]:
         torch.manual_seed(1 if rank == 0 else others)
         mine = loader(build(), batch_size=None, num_workers=num_workers)
         return [[tuple(map(int, pair)) for pair in mine] for _ in range(2)]
 
-    parts = on_ranks(WORLD, epochs)
+    def twice(rank: int) -> list[Any]:
+        again = [5] if build is GRAPHS["operators"] else []
+        return [epochs(rank, others) for others in (0, *again)]
+
+    parts, *again = zip(*on_ranks(WORLD, twice), strict=True)
+    assert all(other == parts for other in again)
     orders = []
     for of_epoch in zip(*parts, strict=True):
         together = sorted(chain(*of_epoch))
@@ -70,8 +81,6 @@ def test_each_element_comes_once_in_the_order_of_rank_0(
         orders.append([element for _, element in together])
     assert sorted(orders[0]) == sorted(orders[1]) == list(range(LENGTH))
     assert orders[0] != orders[1] != list(range(LENGTH))
-    if build is GRAPHS["operators"]:
-        assert on_ranks(WORLD, lambda rank: epochs(rank, others=5)) == parts
 
 
 def test_workers_that_are_spawned_are_told_their_rank() -> None:
@@ -85,7 +94,7 @@ def test_workers_that_are_spawned_are_told_their_rank() -> None:
     assert sorted(element for _, element in together) == list(range(LENGTH))
 
 
-@pytest.mark.parametrize("num_workers", [0, 1, 3])
+@pytest.mark.parametrize("num_workers", [0, 3])
 def test_the_parts_are_those_of_torchs_own_pipes(num_workers: int) -> None:
     def part(rank: int) -> tuple[list[int], list[int]]:
         pipes: list[Any] = [IterableWrapper(range(LENGTH)), TorchIterableWrapper(range(LENGTH))]
@@ -168,3 +177,60 @@ def test_a_rank_that_waits_for_an_epoch_of_rank_0_has_an_end() -> None:
         return str(caught.value)
 
     assert "has not begun its epoch number 1 of IterableWrapper .shuffle()" in on_ranks(WORLD, part)[1]
+
+
+def test_ranks_without_a_store_that_others_reach_are_told_how_to_meet() -> None:
+    with pytest.raises(GraphError, match="make the group with init_method="):
+        Ranks(0, WORLD, None).shared("a graph", "no worker", 1)
+
+
+def wait_until_rank_1_waits() -> Any:
+    """The store, once the only worker of rank 1 has asked for the seed of rank 0 in it."""
+    store = ranks()._connected()
+    graph = blake2b(on_any_machine(numbered()).encode(), digest_size=8).hexdigest()
+    store.wait([f"{graph}/worker 0 of 1/asked by rank 1"], timedelta(seconds=50))
+    return store
+
+
+def tell_number(worker: int) -> None:
+    ranks()._connected().set("worker", str(os.getpid()))
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_a_worker_that_waits_for_rank_0_ends_with_its_own_rank(method: str) -> None:
+    def part(rank: int) -> bool:
+        if rank == 1:
+            ranks()._connected().set("rank", str(os.getpid()))
+            how: Any = {"num_workers": 1, "worker_init_fn": tell_number, "multiprocessing_context": method}
+            next(iter(DataLoader(numbered(), None, **how)))
+        store = wait_until_rank_1_waits()
+        worker = os.pidfd_open(int(store.get("worker")))
+        os.kill(int(store.get("rank")), signal.SIGKILL)
+        ended = select.poll()
+        ended.register(worker, select.POLLIN)
+        if not (has_ended := bool(ended.poll(20_000))):
+            signal.pidfd_send_signal(worker, signal.SIGKILL)
+        os.close(worker)
+        return has_ended
+
+    assert on_ranks(WORLD, part, seconds=55, dying=frozenset({1})) == [True]
+
+
+def test_a_worker_that_waits_for_rank_0_is_told_when_that_has_died_with_the_store() -> None:
+    def part(rank: int) -> str:
+        by_file = ranks()._connected()
+        dist.destroy_process_group()
+        port = 0 if rank == 0 else int(by_file.get("port"))
+        stores: Any = dist  # which does not say that it exports its stores
+        tcp = stores.TCPStore("127.0.0.1", port, is_master=rank == 0, wait_for_workers=False)
+        by_file.set("port", str(tcp.port))
+        dist.init_process_group("gloo", store=tcp, rank=rank, world_size=WORLD)
+        if rank == 0:
+            wait_until_rank_1_waits()
+            os.kill(os.getpid(), signal.SIGKILL)
+        with pytest.raises(RankDied) as caught:
+            next(iter(DataLoader(numbered(), None, num_workers=1)))
+        return str(caught.value)
+
+    (said,) = on_ranks(WORLD, part, dying=frozenset({0}))
+    assert "rank 1 cannot reach the store of its process group" in said

@@ -20,12 +20,13 @@ from reading_services.workers.failures import WorkersLeft
 ROOT = Path(__file__).resolve().parents[2]
 
 PROGRAM = """
-import gc, os, sys
+import gc, os, sys, warnings
 import torch
+import torch.distributed as dist
 from datapipes.errors import ForkedIteration
 from datapipes.iter import IterableWrapper
 from loader2 import DataLoader2
-from reading_services import MultiProcessingReadingService, ThreadingReadingService
+from reading_services import DistributedReadingService, MultiProcessingReadingService, ThreadingReadingService
 from reading_services.ipu import AsynchronousDataAccessor, SharingStrategy
 
 
@@ -33,14 +34,35 @@ def full(x):
     return torch.full((20_000,), x)
 
 
+async def later(x):
+    return x
+
+
+def same(x):
+    return x
+
+
+def beside_another():
+    # whose position cannot be looked at in between
+    ahead, other = IterableWrapper(range(LENGTH)).map(full).fork(2)
+    return ahead.prefetch(10).zip(other).map(lambda pair: pair[0])
+
+
+def numbers(stream):
+    return [int(x[0]) for x in stream]
+
+
 def refused(begin):
-    try:
-        stream = begin()
-        for _ in range(200):
-            next(stream)
-    except ForkedIteration:
-        return
-    raise AssertionError("nothing was refused")
+    seen = []
+    for _ in range(2):
+        try:
+            stream = begin()
+            for _ in range(200):
+                seen.append(next(stream))
+        except ForkedIteration:
+            continue
+        raise AssertionError("nothing was refused")
+    assert seen == [] or not in_threads
 
 
 def goes_on():
@@ -48,12 +70,25 @@ def goes_on():
 
 
 def begins_anew():
-    refused(lambda: iter(loaded))
+    if kind in PIPES:
+        assert numbers(loaded) == list(range(LENGTH))
+    else:
+        refused(lambda: iter(loaded))
 
 
 def saves_and_closes():
     if kind == "accessor":
         loaded.terminate()
+    elif kind in PIPES:
+        try:
+            state = it.state_dict()
+        except ForkedIteration:
+            state = None
+        it.close()
+        if state is not None:
+            again = iter(loaded)
+            again.load_state_dict(state)
+            assert numbers(again) == list(range(LENGTH))[len(kept):]
     else:
         loaded.state_dict()
         loaded.shutdown()
@@ -69,30 +104,68 @@ def only_leaves():
     pass
 
 
-graph = IterableWrapper(range(100)).sharding_filter().map(full)
-kind, what = sys.argv[1:]
-if kind == "accessor":
-    loaded = AsynchronousDataAccessor([full(x) for x in range(100)], sharing_strategy=SharingStrategy.Fork)
+LENGTH = 100
+PIPES = {
+    "prefetch": lambda: IterableWrapper(range(LENGTH)).map(full).prefetch(10),
+    "prefetch beside another reader": beside_another,
+    "threadpool_map": lambda: IterableWrapper(range(LENGTH)).map(full).threadpool_map(same, max_workers=2),
+    "async_map_batches": lambda: IterableWrapper(range(LENGTH)).map(full).async_map_batches(later, batch_size=1),
+}
+kind, meeting = sys.argv[1:]
+in_threads = kind in PIPES or kind == "ranks"
+graph = IterableWrapper(range(LENGTH)).sharding_filter().map(full)
+other = None
+if kind in PIPES:
+    loaded = PIPES[kind]()
+elif kind == "accessor":
+    loaded = AsynchronousDataAccessor([full(x) for x in range(LENGTH)], sharing_strategy=SharingStrategy.Fork)
+elif kind == "ranks":
+    warnings.filterwarnings("ignore", "a graph without sharding_filter")
+    other = os.fork()
+    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=int(other == 0), world_size=2)
+    loaded = DataLoader2(IterableWrapper(range(LENGTH)).map(full), reading_service=DistributedReadingService(30))
 else:
     service = ThreadingReadingService(2) if kind == "threads" else MultiProcessingReadingService(2, "fork")
     loaded = DataLoader2(graph, reading_service=service)
 it = iter(loaded)
-kept = [next(it)]
-if (child := os.fork()) == 0:
-    globals()[what]()
-    sys.exit(0)
-assert os.waitpid(child, 0)[1] == 0
+kept = []
+for what in (goes_on, begins_anew, saves_and_closes, drops, only_leaves) if other != 0 else ():
+    kept.append(next(it))
+    if (child := os.fork()) == 0:
+        what()
+        sys.exit(0)
+    assert os.waitpid(child, 0)[1] == 0, what
 while (element := next(it, None)) is not None:  # `for` would begin an accessor anew
     kept.append(element)
-assert [int(x[0]) for x in kept] == list(range(100)) == [int(x[-1]) for x in kept]
+assert numbers(kept) == list(range(LENGTH)) == [int(x[-1]) for x in kept]
+if other is not None:
+    loaded.shutdown()
+    dist.destroy_process_group()
+if other:
+    assert os.waitpid(other, 0)[1] == 0
 """
 
+KINDS = [
+    "processes",
+    "threads",
+    "accessor",
+    "prefetch",
+    "prefetch beside another reader",
+    "threadpool_map",
+    "async_map_batches",
+    "ranks",
+]
 
-@pytest.mark.parametrize("what", ["goes_on", "begins_anew", "saves_and_closes", "drops", "only_leaves"])
-@pytest.mark.parametrize("kind", ["processes", "threads", "accessor"])
-def test_a_fork_disturbs_nothing(kind: str, what: str) -> None:
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fork_disturbs_nothing(kind: str, tmp_path: Path) -> None:
     ran = subprocess.run(
-        [sys.executable, "-c", PROGRAM, kind, what], capture_output=True, text=True, timeout=50, check=False, cwd=ROOT
+        [sys.executable, "-c", PROGRAM, kind, str(tmp_path / "meeting")],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+        cwd=ROOT,
     )
     assert (ran.returncode, ran.stderr) == (0, "")
 

@@ -1,0 +1,58 @@
+"""End a worker process together with the process that started it, whatever the worker is waiting for.
+
+A process that is killed says goodbye to nobody, and a worker that waits for something else would outlive it. So a
+thread of the worker waits for that one end.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import select
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+def leave_with(parent: int, unless: int | None = None) -> threading.Thread:
+    """End this process when the one with that number has ended, up to the moment that ``unless`` becomes readable."""
+    try:
+        pidfd = os.pidfd_open(parent)
+    except ProcessLookupError:
+        leave_at_once(1)
+
+    def wait() -> None:
+        gone = select.poll()
+        for descriptor in (pidfd, unless):
+            if descriptor is not None:
+                gone.register(descriptor, select.POLLIN)
+        if (pidfd, select.POLLIN) in gone.poll():
+            leave_at_once(1)
+        os.close(pidfd)
+
+    thread = threading.Thread(target=wait, name="parent watch", daemon=True)
+    thread.start()
+    return thread
+
+
+@contextmanager
+def leaving_with(parent: int) -> Iterator[None]:
+    """Leave with that process as long as the block takes, if it waits for others."""
+    over, end = os.pipe()
+    try:
+        watch = leave_with(parent, unless=over)
+        try:
+            yield
+        finally:
+            os.write(end, b"x")
+            watch.join()
+    finally:
+        os.close(over)
+        os.close(end)
+
+
+def leave_at_once(status: int) -> None:
+    """End this process and all that it has started, without a word to anybody."""
+    for child in multiprocessing.active_children():
+        child.kill()
+    os._exit(status)
