@@ -17,7 +17,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from random import Random, SystemRandom
 from typing import Any, Final, TypeAlias
 
@@ -27,14 +27,11 @@ from datapipes import structure
 from datapipes.describe import stage as printed
 from datapipes.elements import pack, unpack
 from datapipes.errors import StateError, UnsavableElement
-from datapipes.own_iter import FRESH, PINNED, RUN
+from datapipes.own_iter import FRESH, KEPT, PINNED, RUN
 from datapipes.warned import warn
 
 Values: TypeAlias = dict[str, tuple[str, Any]]
 """By name of an attribute: ``VALUE`` and the value, or the kind of a generator and where it is."""
-
-KEPT: Final = "_kept_values"
-"""The attribute of a pipe that has what its class keeps."""
 
 HIDDEN: Final = frozenset(
     {"_place", RUN, FRESH, PINNED, "_opened_as", KEPT}
@@ -54,10 +51,15 @@ class Kept:
 
     def __init__(self, values: Values | None = None) -> None:
         self.values: Values = {} if values is None else values
+        self.beside: dict[str, Any] = {}  # what the pipe itself had when it was opened last
+
+    def forget(self, rebound: Container[str]) -> None:
+        """Let go of where generators are, and of these attributes: their user has just set them."""
+        self.values = {name: each for name, each in self.values.items() if each[0] == VALUE and name not in rebound}
 
     def __getstate__(self) -> dict[str, Any]:
         # A pipe can be pickled and copied whatever its class has kept: what no state could hold stays behind.
-        return {"values": {name: entry for name, entry in self.values.items() if _is_savable(*entry)}}
+        return {"values": {name: entry for name, entry in self.values.items() if _is_savable(*entry)}, "beside": {}}
 
 
 def keeps(pipe: structure.Pipe) -> bool:
@@ -84,6 +86,15 @@ def kept_by(stage: structure.Pipe) -> Values:
 def keep(stage: structure.Pipe, values: Values) -> None:
     """Have a stage begin with these values."""
     stage.__dict__[KEPT].values = values
+
+
+def at_opening(stage: structure.Pipe) -> Values:
+    """What a class begins an epoch with: what it has kept, but for what its user has assigned since then."""
+    kept = vars(stage)[KEPT]
+    now = {name: _mark(value) for name, value in structure.attributes(stage).items() if name not in HIDDEN}
+    before, kept.beside = kept.beside, now
+    same = {name: each for name, each in kept.values.items() if _is_same(before.get(name), now.get(name))}
+    return {**generators(stage), **same}
 
 
 def begin(stage: structure.Pipe, values: Values) -> None:
@@ -118,6 +129,16 @@ def generators(stage: structure.Pipe) -> Values:
     """Where the generators of random numbers on ``self`` are."""
     kinds = {name: (kind_of(value), value) for name, value in structure.attributes(stage).items() if draws(value)}
     return {name: (kind, _state_of(kind, value)) for name, (kind, value) in kinds.items() if kind is not None}
+
+
+def _mark(value: Any) -> Any:
+    """A value, by which it is known again; a generator's is where it is."""
+    kind = kind_of(value) if draws(value) else None
+    return value if kind is None else (kind, repr(_state_of(kind, value)))
+
+
+def _is_same(before: Any, now: Any) -> bool:
+    return before is None or before is now or (type(before) is tuple and before == now)
 
 
 def _is_savable(kind: str, value: object) -> bool:

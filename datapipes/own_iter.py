@@ -26,6 +26,9 @@ FRESH = "_fresh"
 PINNED = "_pinned_seed"
 """The attribute that remembers a seed that was set by somebody else than a session."""
 
+KEPT = "_kept_values"
+"""The attribute that has what a user's class keeps from one epoch to the next (``datapipes.kept``)."""
+
 _MARK = "_through_a_session"
 
 
@@ -62,6 +65,10 @@ def _noting_seed(user_set_seed: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(user_set_seed)
     def set_seed(self: Any, *args: Any, **kwargs: Any) -> Any:
         vars(self)[PINNED] = next(iter((*args, *kwargs.values())), None)
-        return user_set_seed(self, *args, **kwargs)
+        before = dict(vars(self))
+        returned = user_set_seed(self, *args, **kwargs)
+        if KEPT in before and RUN not in before:
+            before[KEPT].forget({name for name, value in vars(self).items() if value is not before.get(name, before)})
+        return returned
 
     return set_seed

@@ -17,7 +17,8 @@ from datapipes.cells import Cell, count, fields, table
 from datapipes.counting import Counted, skip
 from datapipes.elements import pack, unpack
 from datapipes.errors import StateError
-from datapipes.kept import KEPT, Kept, Values, changes, generators, kept_by, packed, unpacked
+from datapipes.kept import Kept, Values, at_opening, changes, kept_by, packed, unpacked
+from datapipes.own_iter import KEPT
 
 
 class Replayed(Cell):
@@ -49,8 +50,8 @@ class Replayed(Cell):
         keeping = {structure.place_of(stage): stage for stage in stages if KEPT in vars(stage)}
         if not self._homes:
             self._homes = {place: vars(stage)[KEPT] for place, stage in keeping.items()}
+            at_first = {place: at_opening(stage) for place, stage in keeping.items()}
             if self._began is None:
-                at_first = {place: {**generators(stage), **kept_by(stage)} for place, stage in keeping.items()}
                 self._began = {place: values for place, values in at_first.items() if values}
             for place, values in self._began.items():
                 if place in self._homes:

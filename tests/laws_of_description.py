@@ -11,7 +11,7 @@ from typing import Any
 import cloudpickle
 
 from datapipes import structure
-from datapipes.kept import KEPT
+from datapipes.own_iter import KEPT
 from datapipes.structure import Pipe
 from tests.laws_of_position import SEED, must, must_equal, taken
 from tests.specimen import Specimen

@@ -21,9 +21,10 @@ from weakref import WeakSet
 from datapipes import kept, structure
 from datapipes.cells import Cell, Table, count, fields, table
 from datapipes.errors import StateError
-from datapipes.kept import KEPT, VALUE, Kept
+from datapipes.kept import VALUE, Kept
 from datapipes.made_elsewhere import MadeElsewhere
 from datapipes.opening import Opening
+from datapipes.own_iter import KEPT
 from datapipes.pipe import IterDataPipe
 from datapipes.seeds import Run
 from datapipes.structure import Pipe

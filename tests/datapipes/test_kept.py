@@ -414,3 +414,20 @@ def test_workers_have_nothing_to_tell_of_classes_that_keep_nothing() -> None:
             (cell,) = loader.state_dict()["cells"].values()
             assert [len(worker) for worker in cell["workers"]] == [3, 3]
             assert len(list(iterator)) == 3
+
+
+def test_what_the_user_assigns_comes_before_what_was_kept() -> None:
+    class Counts(IterDataPipe[Any]):
+        def __init__(self, source_datapipe: Any) -> None:
+            self.source_datapipe = source_datapipe
+            self.epoch = 0
+
+        def __iter__(self) -> Iterator[Any]:
+            self.epoch += 1
+            for _ in self.source_datapipe:
+                yield self.epoch
+
+    pipe = Counts(IterableWrapper(range(1)))
+    assert [*pipe, *pipe] == [1, 2]
+    pipe.epoch = 1000
+    assert [*pipe, *pipe] == [1001, 1002]
