@@ -5,6 +5,7 @@ The loaders are kept from round to round. What torchdata 0.9 does is read only b
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable, Iterable
 from functools import cache, partial
 from importlib import import_module
@@ -25,6 +26,7 @@ def is_any(x: object) -> bool:
 def join(rank: int, meeting: str) -> None:
     if not dist.is_initialized():
         dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=RANKS)
+        atexit.register(dist.destroy_process_group)
 
 
 def graph(wrapper: Any, batches: int, length_is_known: bool) -> Any:

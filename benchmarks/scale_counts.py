@@ -72,19 +72,21 @@ def _rank(rank: int, world: int, fan_out: int, graph: Graph, folder: Path) -> No
     for function in (meeting.parent_of, meeting.children_of, meeting.meet):
         function.__defaults__ = (fan_out,)  # so that few ranks are a tree of several levels
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=world)
-    _count_sent()
-    _count_asked()
-    seen = []
-    with DataLoader2(graph(), reading_service=DistributedReadingService(timeout=60)) as loader:
-        for epoch in range(2):
-            counts.clear()
-            loader.seed(epoch)
-            counts["elements"] = sum(1 for _ in loader)
-            dist.barrier()  # what is said behind the last element has been sent
-            seen.append(dict(counts))
-        dist.barrier()
-    (folder / f"{rank}").write_text(json.dumps(seen))
-    dist.destroy_process_group()
+    try:
+        _count_sent()
+        _count_asked()
+        seen = []
+        with DataLoader2(graph(), reading_service=DistributedReadingService(timeout=60)) as loader:
+            for epoch in range(2):
+                counts.clear()
+                loader.seed(epoch)
+                counts["elements"] = sum(1 for _ in loader)
+                dist.barrier()  # what is said behind the last element has been sent
+                seen.append(dict(counts))
+            dist.barrier()
+        (folder / f"{rank}").write_text(json.dumps(seen))
+    finally:
+        dist.destroy_process_group()
 
 
 def _count_sent() -> None:

@@ -1,16 +1,21 @@
-"""What can go wrong with workers, one function a case; each runs as the main program of a process of its own.
+"""What can go wrong with workers, one function a case; each runs in a main program.
 
-``python -m tests.fault_cases NAME METHOD`` runs one. A case asserts what it expects and ends by itself; whoever starts
-it (``tests.faults``) bounds its time and looks for what it left behind.
+``python -m tests.fault_cases METHOD NAME`` runs one. Without a name they are read, line by line, from standard input,
+and what is wrong with each is written as a line. A case asserts what it expects and ends by itself; whoever starts it
+(``tests.faults``) bounds its time and looks for what it left behind.
 """
 
 from __future__ import annotations
 
 import faulthandler
+import gc
+import json
+import multiprocessing
 import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
@@ -142,23 +147,29 @@ AWKWARD: dict[str, tuple[Callable[[], BaseException], type[BaseException]]] = {
 
 
 class Raises:
-    """Raises one of these at an element."""
-
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    """Raises the awkward errors, one after the other, at every second element from a worker's first one on."""
 
     def __call__(self, x: int) -> int:
-        if x == 501:
-            raise AWKWARD[self.kind][0]()
+        turn = x - FIRST
+        if turn >= 0 and turn % 2 == 0 and turn // 2 < len(AWKWARD):
+            raise list(AWKWARD.values())[turn // 2][0]()
         return x
 
 
+FIRST = 501  # which is worker 1's, as every second one behind it
+
+
 def raises() -> None:
-    for kind, (make, expected) in AWKWARD.items():
-        with loader(Raises(kind)) as dl:
-            given, error = raised_by(dl)
+    """In each epoch the error behind the last epoch's: what came before it has come, and another epoch begins."""
+    with loader(Raises()) as dl:
+        for turn, (kind, (make, expected)) in enumerate(AWKWARD.items()):
+            it = iter(dl)
+            for before in range(turn):
+                given, _ = raised_by(it)
+                assert given == ([FIRST + 2 * before - 1] if before else list(range(FIRST))), f"{kind}: {given[-3:]}"
+            given, error = raised_by(it)
             assert isinstance(error, expected), f"{kind}: {error!r}"
-            assert given == list(range(501)), f"{kind}: {given[-3:]}"
+            assert given == ([FIRST + 2 * turn - 1] if turn else list(range(FIRST))), f"{kind}: {given[-3:]}"
             text = "".join(getattr(error, "__notes__", ())) + str(error)
             assert "worker 1 (process" in text, f"{kind}: {text}"
             assert "fault_cases.py" in str(error.__cause__), f"{kind}: no traceback from over there"
@@ -169,15 +180,21 @@ def raises() -> None:
             assert [next(it) for _ in range(3)] == [0, 1, 2], f"{kind}: the next epoch"
 
 
+def one_error(x: int) -> int:
+    if x == FIRST:
+        raise ValueError("plain")
+    return x
+
+
 def goes_on() -> None:
     """After an exception the element that follows comes next, as it does without workers."""
-    with loader(Raises("ValueError"), 510) as dl:
+    with loader(one_error, 510) as dl:
         it = iter(dl)
         given: list[int] = []
         for _ in range(2):
             with suppress(ValueError):
                 given.extend(it)
-        assert given == [x for x in range(510) if x != 501], given[-12:]
+        assert given == [x for x in range(510) if x != FIRST], given[-12:]
 
 
 # -- failures before the first element ------------------------------------------------------------------------------
@@ -259,12 +276,39 @@ CASES: dict[str, tuple[Callable[[], None], float]] = {
 """Each with the seconds that it may take, by far."""
 
 
+ALONE = frozenset(
+    {
+        *("a loader that nobody shuts down", "64 file descriptors", "a tiny /dev/shm", "the parent is killed"),
+        *("Ctrl-C", "Ctrl-C at the start", "Ctrl-C twice, and workers that are stuck"),
+    }
+)
+"""Those that need a program of their own, because they end it or limit it."""
+
+
 def main() -> None:
-    name, fault_tools.method = sys.argv[1:]
+    fault_tools.method, *alone = sys.argv[1:]
     faulthandler.enable()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs start deaf to it
+    if alone:
+        run(*alone)
+        return
+    multiprocessing.set_forkserver_preload([__name__])  # its server imports once, for the workers of all cases
+    for line in sys.stdin:
+        problem = ""
+        try:
+            run(line.strip())
+        except BaseException as error:  # handed to whoever has asked for this case
+            problem = "".join(traceback.format_exception(error))
+        print(json.dumps(problem), flush=True)
+
+
+def run(name: str) -> None:
+    """Run a case, within its time."""
     case, seconds = CASES[name]
+    gc.collect()  # what the case before left is not this one's
     faulthandler.dump_traceback_later(seconds, exit=True)
     case()
+    faulthandler.cancel_dump_traceback_later()
 
 
 if __name__ == "__main__":

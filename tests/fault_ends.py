@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Any
+from unittest.mock import patch
 
 import torch
 
 from datapipes.iter import IterableWrapper
 from loader2 import DataLoader2
 from reading_services import get_worker_info
+from reading_services.workers import crew, members
 from tests import fault_tools
 from tests.fault_tools import SECOND, gone, loader, pids, same, service, within
 
@@ -56,35 +60,53 @@ _kept: Any = None
 
 def interrupted() -> None:
     """Ctrl-C at a terminal reaches the workers as well."""
-    dl = loader(same, 10_000_000)
-    print("ready", flush=True)
-    for _ in dl:
-        pass
+    for x in loader(same, 10_000_000):
+        if x == 1000:
+            says_ready()
 
 
 def interrupted_at_the_start() -> None:
-    with loader(same, 10_000_000) as dl:
-        print("ready", flush=True)
+    """When one worker has been started, and is still importing where it is not a fork, and the other one has not."""
+    with patch.object(crew, "begin", followed_by(says_ready, members.begin)), loader(same, 10_000_000) as dl:
         for _ in dl:
             pass
 
 
 def interrupted_twice() -> None:
     """The second time while the workers, which are stuck, are given time to leave: it ends them at once."""
-    with loader(_waits, 10_000_000) as dl:
-        it = iter(dl)
-        next(it)
-        print("ready", flush=True)
-        for _ in it:
+    with patch.object(crew, "end", preceded_by(says_ready, members.end)), loader(_says_so_and_waits, 10_000_000) as dl:
+        for _ in dl:
             pass
+
+
+def says_ready() -> None:
+    """Tell whoever started this program that it stands where it is to be interrupted."""
+    print("ready", flush=True)
+
+
+def preceded_by(first: Callable[[], None], fn: Callable[..., Any]) -> Callable[..., Any]:
+    def both(*args: Any, **kwargs: Any) -> Any:
+        first()
+        return fn(*args, **kwargs)
+
+    return both
+
+
+def followed_by(then: Callable[[], None], fn: Callable[..., Any]) -> Callable[..., Any]:
+    def both(*args: Any, **kwargs: Any) -> Any:
+        result = fn(*args, **kwargs)
+        then()
+        return result
+
+    return both
 
 
 def parent_killed() -> None:
     dl = loader(_waits if fault_tools.method == "fork" else same, 10_000_000)
     it = iter(dl)
     next(it)
-    print(*pids(dl), flush=True)
-    threading.Event().wait(60)
+    says_ready()
+    signal.pause()
 
 
 # -- leaks ----------------------------------------------------------------------------------------------------------
@@ -194,3 +216,9 @@ def _waits(x: int) -> int:
     if x == 500:
         threading.Event().wait(60)
     return x
+
+
+def _says_so_and_waits(x: int) -> int:
+    if x == 500:
+        says_ready()
+    return _waits(x)

@@ -83,8 +83,10 @@ def _be_a_rank(rank: int, world: int, folder: str, run: Callable[[int], Any], ho
     try:
         meeting = Path(folder) / "meeting"
         dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world)
-        home.send((False, run(rank)))
-        dist.destroy_process_group()
+        try:
+            home.send((False, run(rank)))
+        finally:
+            dist.destroy_process_group()
     except BaseException:  # handed to whoever has started this rank
         home.send((True, traceback.format_exc()))
         raise

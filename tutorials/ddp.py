@@ -72,6 +72,14 @@ def trained(rank: int, folder: Path, killed_at: int | None) -> None:
     """The program of a rank."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=RANKS)
+    try:
+        train(rank, folder, killed_at)
+    finally:  # a process whose group still lives when Python ends may be aborted
+        dist.destroy_process_group()
+
+
+def train(rank: int, folder: Path, killed_at: int | None) -> None:
+    """Train from the checkpoint, if there is one, to the last epoch."""
     trainer = Trainer(rank, folder / "checkpoint.pt")
     with trainer.loader:  # at its end the workers end
         for epoch in range(trainer.epoch, EPOCHS):
@@ -84,7 +92,6 @@ def trained(rank: int, folder: Path, killed_at: int | None) -> None:
                     trainer.save(epoch)
     if rank == 0:
         torch.save(trainer.losses, folder / "losses.pt")
-    dist.destroy_process_group()
 
 
 def batches() -> IterDataPipe[Batch]:

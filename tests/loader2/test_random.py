@@ -203,12 +203,14 @@ def test_sharing_alone_returns_the_own_seed_once_checked() -> None:
 
 
 ONE_RANK = """
+import atexit
 import sys
 import torch.distributed as dist
 from loader2.random import dist_share_seed
 
 rank, meeting = int(sys.argv[1]), sys.argv[2]
 dist.init_process_group("gloo", init_method="file://" + meeting, rank=rank, world_size=3)
+atexit.register(dist.destroy_process_group)
 last, alone = dist.new_group([1, 2]), dist.new_group([2])
 print(dist_share_seed(2**64 - 1 - rank))
 print(dist_share_seed(2**63 - rank))
@@ -218,7 +220,6 @@ for group in (last, alone):
     except RuntimeError as error:
         print(error)
 dist.barrier()
-dist.destroy_process_group()
 """
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pytest
 import torch
-from torch import distributed as dist
-from torch.multiprocessing.spawn import spawn
 
 import reading_services.ipu as poptorch
+from tests.many_ranks import on_ranks
 from tests.reading_services.ipu.device_models import Linear
 
 PROCESSES, STEPS, ROWS = 2, 3, 8
@@ -29,18 +26,12 @@ def options_of(reduction: poptorch.ReductionType, accumulation: int) -> poptorch
     return options
 
 
-def train(process: int, folder: str) -> None:
-    """One process: half of the rows of each update, on a model of its own making."""
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=process, world_size=PROCESSES)
-    try:
-        for reduction in REDUCTIONS:
-            train_by(reduction, process, folder)
-    finally:
-        dist.destroy_process_group()
+def trained(process: int) -> list[dict[str, Any]]:
+    """One process: half of the rows of each update, on a model of its own making; its weights as plain numbers."""
+    return [trained_by(reduction, process) for reduction in REDUCTIONS]
 
 
-def train_by(reduction: poptorch.ReductionType, process: int, folder: str) -> None:
+def trained_by(reduction: poptorch.ReductionType, process: int) -> dict[str, Any]:
     torch.manual_seed(process)  # the first process's weights are everybody's
     model = Linear()
     options = options_of(reduction, 2)
@@ -52,33 +43,26 @@ def train_by(reduction: poptorch.ReductionType, process: int, folder: str) -> No
         # (iteration, process, accumulation): a process has half of the rows of each iteration.
         mine = [each[step].view(2, PROCESSES, ROWS // 2, -1)[:, process].flatten(0, 1) for each in (x, target)]
         training(*mine)
-    torch.save(model.state_dict(), f"{folder}/{reduction.name}{process}.pt")
+    return {name: weights.tolist() for name, weights in model.state_dict().items()}
 
 
-def test_two_processes_are_as_one_with_twice_the_batch(tmp_path: Path) -> None:
-    context: Any = spawn(train, (str(tmp_path),), PROCESSES, join=False)  # type: ignore[no-untyped-call]  # of torch
-    try:
-        until = monotonic() + 50
-        while not context.join(timeout=until - monotonic()):
-            assert monotonic() < until, "the processes hang"
-    finally:
-        for each in context.processes:
-            each.kill()
-    for reduction in REDUCTIONS:
-        compare(reduction, tmp_path)
+def test_two_processes_are_as_one_with_twice_the_batch() -> None:
+    expected = [trained_alone(reduction) for reduction in REDUCTIONS]
+    first, second = on_ranks(PROCESSES, trained)
+    assert first == second, "to the last bit"
+    for weights, alone in zip(first, expected, strict=True):
+        for name in alone:
+            torch.testing.assert_close(torch.tensor(weights[name]), alone[name], rtol=1e-6, atol=1e-6)
 
 
-def compare(reduction: poptorch.ReductionType, folder: Path) -> None:
-    states = [torch.load(folder / f"{reduction.name}{process}.pt") for process in range(PROCESSES)]
+def trained_alone(reduction: poptorch.ReductionType) -> dict[str, torch.Tensor]:
     torch.manual_seed(0)
     model = Linear()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     training = poptorch.trainingModel(model, options_of(reduction, 2 * PROCESSES), optimizer)
     for x, target in zip(*data(ROWS * PROCESSES), strict=True):
         training(x, target)
-    for name, expected in model.state_dict().items():
-        assert torch.equal(states[0][name], states[1][name])
-        torch.testing.assert_close(states[0][name], expected, rtol=1e-6, atol=1e-6)
+    return dict(model.state_dict())
 
 
 def test_without_a_process_group_it_says_so(caplog: pytest.LogCaptureFixture) -> None:

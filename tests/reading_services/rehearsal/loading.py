@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import sys
 from pathlib import Path
@@ -30,6 +31,7 @@ def is_element(element: int) -> bool:
 
 def main(folder: Path, length: int) -> None:
     dist.init_process_group("gloo")
+    atexit.register(dist.destroy_process_group)  # also after an error
     rank = dist.get_rank()
     torch.manual_seed(rank)  # each rank would draw another seed; rank 0's counts
     service = SequentialReadingService(DistributedReadingService(SECONDS), MultiProcessingReadingService(1, "fork"))
@@ -47,7 +49,6 @@ def main(folder: Path, length: int) -> None:
         except RuntimeError as error:
             print(json.dumps([repr(error), monotonic() - last]), file=file)
             raise
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

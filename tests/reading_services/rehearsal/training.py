@@ -7,6 +7,7 @@ ranks have saved.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import signal
@@ -38,6 +39,7 @@ def graph() -> IterDataPipe[list[int]]:
 
 def main(folder: Path) -> None:
     dist.init_process_group("gloo")
+    atexit.register(dist.destroy_process_group)  # also after an error
     rank, attempt = dist.get_rank(), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
     if attempt == 0:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun ends all ranks when it sees one die; first, our error
@@ -63,7 +65,6 @@ def main(folder: Path) -> None:
             killed = float((folder / "killed").read_text())
             (folder / f"error-{rank}").write_text(json.dumps([repr(error), monotonic() - killed]))
             raise
-    dist.destroy_process_group()
 
 
 def in_step(batches: Iterator[list[int]]) -> None:
