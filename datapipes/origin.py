@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections import deque
+from contextlib import suppress
 from threading import Lock
 from typing import Protocol
-from weakref import WeakSet
+from weakref import ref
 
 from datapipes.errors import ForkedIteration
 
@@ -17,12 +19,16 @@ class Inherited(Protocol):
         """Called in each fork: wait for nothing that is not there, and leave alone what is the parent's."""
 
 
-_inherited: WeakSet[Inherited] = WeakSet()
+_inherited: deque[ref[Inherited]] = deque()  # no WeakSet: Ctrl-C that comes while it forgets something is lost
 
 
 def tell_of_forks(thing: Inherited) -> None:
     """Have ``thing.forked()`` called in each fork of this process, so that it need not ask at every element."""
-    _inherited.add(thing)
+    _inherited.append(ref(thing))
+    for _ in range(2):  # more than are added, so those that are gone do not pile up
+        with suppress(IndexError):  # another thread does the same
+            if (oldest := _inherited.popleft())() is not None:
+                _inherited.append(oldest)
 
 
 def give_back(lock: Lock) -> None:
@@ -32,8 +38,9 @@ def give_back(lock: Lock) -> None:
 
 
 def _tell() -> None:
-    for thing in list(_inherited):
-        thing.forked()
+    for inherited in list(_inherited):
+        if (thing := inherited()) is not None:
+            thing.forked()
 
 
 os.register_at_fork(after_in_child=_tell)

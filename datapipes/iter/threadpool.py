@@ -29,7 +29,7 @@ from datapipes.errors import GraphError, StateError, UnsavableElement
 from datapipes.indexed import Indexed, indexed
 from datapipes.on_error import SKIP, Faults, OnError, check_policy
 from datapipes.opening import Opening
-from datapipes.origin import Origin
+from datapipes.origin import Origin, tell_of_forks
 from datapipes.pipe import IterDataPipe
 from datapipes.streams import holds_stream, is_lost
 
@@ -147,6 +147,8 @@ class _Tasks(Cell):
         self._fn = pipe.call()
         self._pool: ThreadPoolExecutor | None = None
         self._origin = Origin()
+        self._inherited = False  # whether this is a fork of that process
+        tell_of_forks(self)
         self._tasks: deque[_Task] = deque()
         self._given = 0
         self._above: Table | None = None  # the positions after the last element handed on
@@ -154,6 +156,9 @@ class _Tasks(Cell):
         self._began = perf_counter()
         self._looking = 0.0  # seconds spent on looking at positions
         self._took = 0.0, 0.0  # of these, by the last two looks: one may have been held up by something else
+
+    def forked(self) -> None:
+        self._inherited = True
 
     def looking(self, mark: Callable[[], Table] | None) -> _Tasks:
         """``mark`` looks at the positions above, if nobody else reads there."""
@@ -178,7 +183,8 @@ class _Tasks(Cell):
 
     def take(self, source: Iterator[Any]) -> bool:
         """Take an element and have the function called; False if there is none, or the source has raised."""
-        self._origin.must_be_here(_AHEAD)
+        if self._inherited:
+            self._origin.must_be_here(_AHEAD)
         try:
             element = next(source, _END)
             if element is _END:
@@ -214,7 +220,8 @@ class _Tasks(Cell):
 
     def first(self) -> Any:
         """The result of the first call, as soon as it is there; or what the call has raised, or ``SKIP``."""
-        self._origin.must_be_here(_AHEAD)
+        if self._inherited:
+            self._origin.must_be_here(_AHEAD)
         try:
             error = self._tasks[0].call.exception()  # waits; who is interrupted here has taken nothing
         except BaseException:
