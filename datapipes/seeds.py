@@ -45,7 +45,14 @@ class Run:
     """The iterators that users' classes have opened within a session, which closes them; None in no session."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Run, (self.seed, self.epoch, self.shard, self.lap)  # the sessions of another process are its own
+        return Run, (
+            self.seed,
+            self.epoch,
+            self.shard,
+            self.lap,
+            self.world,
+            self.drawn,
+        )  # the sessions of another process are its own
 
     def within(self) -> Run:
         """The same run, for what one session opens."""

@@ -122,3 +122,8 @@ def test_seeding_changes_no_pipe() -> None:
     list(loader)
     list(pipe)
     assert [vars(stage) for stage in walk(pipe)] == before
+
+
+def test_a_run_is_the_same_in_another_process() -> None:
+    run = Run(7, epoch=2, shard=(6, 5), lap=(1,), world=3, drawn=True)
+    assert pickle.loads(pickle.dumps(run)) == run
