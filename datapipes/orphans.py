@@ -26,7 +26,7 @@ def leave_with(parent: int, unless: int | None = None) -> threading.Thread:
         for descriptor in (pidfd, unless):
             if descriptor is not None:
                 gone.register(descriptor, select.POLLIN)
-        if (pidfd, select.POLLIN) in gone.poll():
+        if any(descriptor == pidfd for descriptor, _ in gone.poll()):  # whichever events: some kernels add POLLHUP
             leave_at_once(1)
         os.close(pidfd)
 
