@@ -33,3 +33,15 @@ def put_together(kind: type[E], builtin: Any, arguments: tuple[Any, ...], state:
     if state:
         builtin.__setstate__(error, state)
     return error
+
+
+def twin_of(error: E) -> E:
+    """The same exception for somebody else, who raises it in another thread or at another time.
+
+    It is another object, because on its way to the user an exception collects frames, and whoever has it keeps them
+    alive. It has those that were there before.
+    """
+    twin = put_together(*parts_of(error))
+    twin.__cause__, twin.__context__ = error.__cause__, error.__context__
+    twin.__suppress_context__ = error.__suppress_context__
+    return twin.with_traceback(error.__traceback__)

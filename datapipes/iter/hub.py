@@ -29,7 +29,7 @@ from datapipes.iter.spill import Room, Waiting
 from datapipes.opening import Opening
 from datapipes.origin import give_back, tell_of_forks
 from datapipes.pipe import IterDataPipe
-from datapipes.twins import parts_of, put_together
+from datapipes.twins import twin_of
 from datapipes.warned import warn
 
 T_co = TypeVar("T_co", covariant=True)
@@ -247,12 +247,7 @@ def _entry(entry: object, *kinds: type) -> Any:
 
 
 def _again(error: BaseException) -> Exception:
-    """The same error for another child, made as unpickling makes one, without a call of a user's constructor.
-
-    It is another object, because on its way to the user the first one collects frames that keep the iterator alive.
-    """
+    """The same error for another child, whose frames are its own."""
     if not isinstance(error, Exception):
         return GraphError(f"{type(error).__name__} interrupted the making of this element for another child")
-    twin = put_together(*parts_of(error))
-    twin.__cause__ = error.__cause__
-    return twin.with_traceback(error.__traceback__)
+    return twin_of(error)

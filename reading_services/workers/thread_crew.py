@@ -19,6 +19,7 @@ from typing import Any
 from datapipes import structure
 from datapipes.origin import Origin
 from datapipes.structure import Pipe
+from datapipes.twins import twin_of
 from reading_services.worker_info import WorkerInfo, set_worker_info
 from reading_services.workers.dispatched import Asking, asking_of
 from reading_services.workers.dispatcher import Dispatcher
@@ -172,12 +173,12 @@ class _Elements:
 
 @dataclass(frozen=True, slots=True)
 class _Raised:
-    """An error, as it is."""
+    """An error, as it is; the thread that met it still has it, and is not to have what it meets at home."""
 
     raised: BaseException
 
     def error(self) -> BaseException:
-        return self.raised
+        return twin_of(self.raised)
 
 
 def _as_they_are(elements: list[Any]) -> tuple[Any, int]:
