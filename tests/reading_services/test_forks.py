@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 PROGRAM = """
 import gc, os, sys, warnings
+warnings.filterwarnings("ignore", ".*multi-threaded, use of fork", DeprecationWarning)  # that is what it tries
 import torch
 import torch.distributed as dist
 from datapipes.errors import ForkedIteration
