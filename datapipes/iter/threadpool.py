@@ -280,9 +280,11 @@ class _Tasks(Cell):
                 saved.append(["element", task.element] if task.as_taken is None else ["as taken", task.as_taken])
             else:
                 saved.append(["result", task.call.result()])
-        if self._pool is not None:
-            self.start()
-        return self.pack(saved) if saved else None
+        try:
+            return self.pack(saved) if saved else None  # before a call reads the streams of an element
+        finally:
+            if self._pool is not None:
+                self.start()
 
     def _call_off(self) -> None:
         """Take back the calls that have not begun; ``start`` makes them."""
