@@ -114,8 +114,8 @@ def test_all_are_told_of_a_rank_that_is_silent_and_only_of_that_one(rank_of: int
         all_know.wait(20)
         return error and (str(error), error.__class__)
 
-    texts = on_tree(run, timeout=1)
-    expected = f"Fail to fetch data within 1 seconds, waiting for rank {rank_of}", PrefetchTimeoutError
+    texts = on_tree(run, timeout=3)
+    expected = f"Fail to fetch data within 3 seconds, waiting for rank {rank_of}", PrefetchTimeoutError
     assert texts == [None if rank == rank_of else expected for rank in range(RANKS)]
 
 
