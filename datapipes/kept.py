@@ -134,7 +134,7 @@ def generators(stage: structure.Pipe) -> Values:
 def _mark(value: Any) -> Any:
     """A value, by which it is known again; a generator's is where it is."""
     kind = kind_of(value) if draws(value) else None
-    return value if kind is None else (kind, repr(_state_of(kind, value)))
+    return value if kind is None else (kind, pack([_state_of(kind, value)], what=""))  # a repr would be abridged
 
 
 def _is_same(before: Any, now: Any) -> bool:
