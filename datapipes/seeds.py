@@ -13,6 +13,8 @@ from hashlib import blake2b
 from typing import Any
 from weakref import WeakSet
 
+import torch
+
 
 def derive(*parts: object) -> int:
     """Mix plain values into one 64-bit seed.
@@ -21,6 +23,16 @@ def derive(*parts: object) -> int:
     (True, False)
     """
     return int.from_bytes(blake2b(repr(parts).encode(), digest_size=8).digest(), "little")
+
+
+def draw_default_seed() -> int:
+    """A seed from torch's default generator, which moves on by it: ``torch.manual_seed`` fixes the whole sequence.
+
+    >>> draw_default_seed() == draw_default_seed()
+    False
+    """
+    # The device is named because torch.set_default_device must not decide which generator is drawn from.
+    return int(torch.empty((), dtype=torch.int64, device="cpu").random_().item())
 
 
 @dataclass(frozen=True, slots=True)

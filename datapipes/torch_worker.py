@@ -23,7 +23,6 @@ from types import CodeType
 from typing import Any
 from weakref import finalize
 
-import torch
 from torch.utils.data import ChainDataset, get_worker_info
 from torch.utils.data._utils.fetch import _IterableDatasetFetcher
 
@@ -33,7 +32,7 @@ from datapipes.legacy import is_sharding
 from datapipes.orphans import leaving_with
 from datapipes.pipe import IterDataPipe
 from datapipes.ranks.group import Ranks, ranks
-from datapipes.seeds import Run
+from datapipes.seeds import Run, draw_default_seed
 from datapipes.session import Session
 from datapipes.warned import warn
 
@@ -53,13 +52,13 @@ def session_here(pipe: IterDataPipe[Any]) -> Session:
     dataset = info.dataset if info is not None else _dataset_of_a_caller() if here.world > 1 else None
     whole = _graph_in(dataset, pipe)
     if info is None and whole is None:
-        return Session(pipe, Run(_drawn()))
+        return Session(pipe, Run(draw_default_seed()))
     if whole is None:
         here = Ranks()  # what a function reads besides is nothing that all ranks do alike
     workers, worker = (1, 0) if info is None else (info.num_workers, info.id)
     shards, shard = workers * here.world, worker * here.world + here.rank
     if info is None:
-        seed, epoch = here.shared(on_any_machine(whole), "no worker", _drawn()), 0
+        seed, epoch = here.shared(on_any_machine(whole), "no worker", draw_default_seed()), 0
     else:
         seed, epoch = _next_epoch(pipe, info, here)
     by_key = structure.is_pipe(dataset) and not structure.is_stream(dataset)
@@ -81,12 +80,6 @@ def warn_of_copies(pipe: structure.Pipe, whole: structure.Pipe, workers: int, wo
         f"element comes {workers * world} times, unless a worker_init_fn gives each its part; put .sharding_filter() "
         "behind the shuffle, before the expensive stages"
     )
-
-
-def _drawn() -> int:
-    """A seed from torch's default generator."""
-    # The device is named because torch.set_default_device must not decide which generator is drawn from.
-    return int(torch.empty((), dtype=torch.int64, device="cpu").random_().item())
 
 
 def _next_epoch(pipe: structure.Pipe, info: Any, here: Ranks) -> tuple[int, int]:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from datapipes.seeds import Run
-from loader2.random import draw_default_seed
+from datapipes.seeds import Run, draw_default_seed
 
 
 @dataclass(frozen=True, slots=True)

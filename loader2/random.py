@@ -18,6 +18,7 @@ import torch
 import torch.distributed as dist
 
 from datapipes.errors import BadArgument, BadArgumentType
+from datapipes.seeds import draw_default_seed
 from loader2.philox import UINT64, PhiloxEngine
 
 if TYPE_CHECKING:
@@ -109,16 +110,6 @@ def checked_seed(seed: int) -> int:
             "Choose one from that range, or take the low 64 bits with `seed % 2**64`."
         )
     return seed
-
-
-def draw_default_seed() -> int:
-    """A seed from torch's default generator, which moves on by it: ``torch.manual_seed`` fixes the whole sequence.
-
-    >>> draw_default_seed() == draw_default_seed()
-    False
-    """
-    # The device is named because torch.set_default_device must not decide which generator is drawn from.
-    return int(torch.empty((), dtype=torch.int64, device="cpu").random_().item())
 
 
 def dist_share_seed(seed: int, process_group: ProcessGroup | None = None) -> int:
