@@ -17,8 +17,8 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
-from queue import SimpleQueue
+from contextlib import AbstractContextManager, nullcontext, suppress
+from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -118,8 +118,9 @@ class Ahead(Cell):
     def _stop(self) -> None:
         thread, self._thread = self._thread, None
         if thread is not None:
-            while not self._credit.empty():
-                self._credit.get_nowait()
+            with suppress(Empty):  # at any moment the thread may take one
+                while True:
+                    self._credit.get_nowait()
             self._credit.put(False)
             if thread is not threading.current_thread():  # in which the collector may find an abandoned iterator
                 thread.join(_PATIENCE)

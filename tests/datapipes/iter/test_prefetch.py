@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from queue import SimpleQueue
 
 import pytest
 
+from datapipes import ahead, iterate
 from datapipes.errors import BadArgument
 from datapipes.iter import IterableWrapper, Prefetcher
 from tests.datapipes.iter.mishaps import STRAY_STOP, failing_at, outcomes, stopping_at
@@ -80,3 +82,18 @@ def test_the_thread_ends_when_the_iterator_is_dropped() -> None:
     assert set(threading.enumerate()) - before
     del it
     assert not set(threading.enumerate()) - before
+
+
+def test_the_thread_ends_though_it_takes_a_credit_while_credit_is_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Contested(SimpleQueue[bool]):
+        """One from which the thread always takes what the one who closes has just seen."""
+
+        def get_nowait(self) -> bool:
+            super().get_nowait()
+            return super().get_nowait()
+
+    monkeypatch.setattr(ahead, "SimpleQueue", Contested)
+    it = iterate(numbers(20).prefetch(5))
+    assert next(it) == 0
+    it.close()
+    assert not [thread for thread in threading.enumerate() if thread.name == "prefetch"]
