@@ -323,8 +323,7 @@ class Session:
     def _close_generators(self) -> None:
         with ExitStack() as closing:
             for generator in self._generators.values():
-                if not generator.gi_running:  # a thread that is stuck in it would not let go
-                    closing.callback(generator.close)
+                closing.callback(_close, generator)
             self._generators = {}
 
     # -- errors --------------------------------------------------------------------------------------------------------
@@ -352,6 +351,15 @@ class Session:
             if not sources:
                 return None
             stage = vars(sources[0]).get("opened_pipe", sources[0])
+
+
+def _close(generator: GeneratorType[Any, Any, Any]) -> None:
+    """Close a generator, unless a thread is stuck in it, which would not let go."""
+    try:
+        generator.close()
+    except ValueError:
+        if generator.gi_frame is None:  # it has ended: the error is its own, and not that of being in use
+            raise
 
 
 def segment(session: Session) -> Iterator[Any]:

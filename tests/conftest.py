@@ -25,6 +25,10 @@ from tests import specimen_server
 
 GRACE = 1.0
 
+# A shell starts what is to run in the background deaf to Ctrl-C, and so would be all that the tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # No deadline: a shared machine may be slow, and speed is shown by benchmarks. No chance: each run repeats the last.
 settings.register_profile("house", deadline=None, derandomize=True)
 settings.load_profile("house")

@@ -10,7 +10,8 @@ import pytest
 
 from datapipes import ahead, iterate
 from datapipes.errors import BadArgument
-from datapipes.iter import IterableWrapper, Prefetcher
+from datapipes.iter import IterableWrapper, IterDataPipe, Prefetcher
+from datapipes.opening import Opening
 from tests.datapipes.iter.mishaps import STRAY_STOP, failing_at, outcomes, stopping_at
 
 
@@ -97,3 +98,43 @@ def test_the_thread_ends_though_it_takes_a_credit_while_credit_is_taken_away(mon
     assert next(it) == 0
     it.close()
     assert not [thread for thread in threading.enumerate() if thread.name == "prefetch"]
+
+
+def test_a_thread_that_is_stuck_does_not_keep_others_from_closing() -> None:
+    stuck, go_on = threading.Event(), threading.Event()
+
+    class Slow(IterDataPipe[int]):
+        """Its generator waits where nobody can end it, from when its reader is being closed."""
+
+        def _open(self, at: Opening) -> Iterator[int]:
+            return self._elements()
+
+        def _elements(self) -> Iterator[int]:
+            yield 0
+            stuck.set()
+            assert go_on.wait(30)
+
+    class Late(IterDataPipe[int]):
+        """Lets its source go on at the moment at which it is closed itself."""
+
+        def __init__(self, source: IterDataPipe[int]) -> None:
+            self.source = source
+
+        def _open(self, at: Opening) -> Iterator[int]:
+            return self._elements(at.source(self.source))
+
+        def _elements(self, source: Iterator[int]) -> Iterator[int]:
+            try:
+                yield next(source)
+            finally:
+                reader = threading.Thread(target=next, args=(source, None), name="reader")
+                reader.start()
+                assert stuck.wait(30)
+
+    it = iterate(Late(Slow()))
+    assert next(it) == 0
+    it.close()
+    go_on.set()
+    for thread in threading.enumerate():
+        if thread.name == "reader":
+            thread.join(30)
