@@ -104,7 +104,7 @@ def start(pipe: structure.Pipe, at: Opening) -> Iterator[Any]:
 def must_start_anew(pipe: structure.Pipe) -> None:
     """Refuse to run a graph a second time if there is a source that gives its elements once only."""
     for stage in structure.walk(pipe):
-        if getattr(stage, "gives_once", False):
+        if getattr(stage, "_gives_once", False):
             raise StateError(
                 f"{printed(pipe)} has to be run again, up to where it was, and {printed(stage)} above it reads an "
                 "iterator, whose elements come once only: wrap a list, or an object whose __iter__ starts anew"

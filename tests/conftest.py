@@ -5,6 +5,7 @@ one second, spent waiting on their end itself. What remains is named in the fail
 at and the process with its command, and a process is then killed so that it cannot hold up the tests after it.
 """
 
+import gc
 import os
 import select
 import signal
@@ -19,6 +20,7 @@ from time import monotonic
 
 import fsspec.asyn
 import pytest
+import torch
 from hypothesis import settings
 
 from tests import specimen_server
@@ -32,6 +34,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # No deadline: a shared machine may be slow, and speed is shown by benchmarks. No chance: each run repeats the last.
 settings.register_profile("house", deadline=None, derandomize=True)
 settings.load_profile("house")
+
+# One thread for an operation of torch, here and in all that tests start: its threads wait by spinning, which takes the
+# processors from the tests beside it.
+torch.set_num_threads(1)
+os.environ["OMP_NUM_THREADS"] = "1"
+
+
+def pytest_collection_finish() -> None:
+    """Hide all that was imported and collected from the garbage collector: half a second a time, and more in a fork."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from time import perf_counter
 
+from tests import laws_of_position
 from tests.laws_of_description import honest_len, innocence, pickling
 from tests.laws_of_ending import quiet_close
 from tests.laws_of_errors import error_and_go_on
@@ -51,6 +52,7 @@ def broken(specimens: Iterable[Specimen], law: str) -> list[str]:
 def main(asked: list[str]) -> int:
     """Print the table, and below it what is wrong; 1 if anything is."""
     faulthandler.dump_traceback_later(PATIENCE, exit=True)
+    laws_of_position.every_position = True
     rows = [operator for operator in operators() if not asked or operator in asked]
     width = max(map(len, rows), default=0)
     print("operator".ljust(width), *LAWS, sep="  ")

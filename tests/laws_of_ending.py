@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from datapipes import structure
-from tests.laws_of_position import SEED, must, must_equal, taken
+from tests.laws_of_position import SEED, must, must_equal, positions, taken
 from tests.specimen import Specimen, everything
 
 
@@ -21,7 +21,7 @@ def quiet_close(specimen: Specimen) -> None:
     """Wherever an iteration is left, files are closed and threads have ended at once, and nobody says a word."""
     length = len(taken(iter(specimen.loader(seed=SEED))))
     native = structure.is_native(specimen.pipe())
-    for k in specimen.positions(length + 1):
+    for k in positions(specimen, length + 1):
         for leave in (_drop, _shut_down_twice, _begin_again, *([_drop_iterator, _close_twice] if native else [])):
             with nothing_left(f"{leave.__name__.strip('_')}, after {k} elements"):
                 leave(specimen, k)
@@ -69,10 +69,11 @@ def _leave_in_a_cycle(specimen: Specimen, k: int) -> None:
 @contextmanager
 def nothing_left(what: str, collect: bool = False) -> Iterator[None]:
     """Whatever is started or opened within has ended afterwards, without the help of the garbage collector."""
+    if collect:
+        gc.collect()  # what others left for the collector is not ours
     said: list[str] = []
     threads, hooks = set(threading.enumerate()), (sys.unraisablehook, threading.excepthook)
     before = _open_files()
-    gc.freeze()  # what others left for the collector is not ours, and need not be searched
     gc.disable()
     sys.unraisablehook = lambda args: said.append(f"{args.err_msg or 'ignored'}: {args.exc_value!r} in {args.object!r}")
     threading.excepthook = lambda args: said.append(f"in a thread: {args.exc_value!r}")
@@ -84,7 +85,6 @@ def nothing_left(what: str, collect: bool = False) -> Iterator[None]:
     finally:
         sys.unraisablehook, threading.excepthook = hooks
         gc.enable()
-        gc.unfreeze()
     must(not said, f"{what}: {'; '.join(said)}")
     left = [thread.name for thread in threading.enumerate() if thread not in threads]
     must(not left, f"{what}: threads that go on: {left}")

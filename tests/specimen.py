@@ -102,10 +102,6 @@ class Specimen:
             loader.seed(seed)
         return loader
 
-    def positions(self, length: int) -> list[int]:
-        """After how many of ``length`` elements to look."""
-        return [k for k in (range(length + 1) if self.stops is None else self.stops) if k <= length]
-
 
 shuffled = partial(Specimen, random="by seed")
 """A specimen whose order depends on the loader's seed and the epoch."""

@@ -52,7 +52,7 @@ class IterableWrapper(IterDataPipe[T_co]):
         return cast("Iterator[T_co]", cell.start(self))
 
     @property
-    def gives_once(self) -> bool:
+    def _gives_once(self) -> bool:
         """Whether a second opening goes on where the first one is, because this is an iterator that is not copied."""
         return isinstance(self.iterable, Iterator) and (not self.deepcopy or isinstance(self.iterable, GeneratorType))
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any
 
 import pytest
@@ -237,14 +238,20 @@ def explored(start: World) -> tuple[list[World], int]:
     return ends, len(seen)
 
 
+UNCHANGING = frozenset({int, bool, NoneType, tuple, Window})
+PARTS = frozenset({World, Pipe, Producer, Consumer})
+
+
 def copied(part: Any) -> Any:
     """A world, or a part of one, that can go on by itself; frames and numbers do not change, and are shared."""
-    if isinstance(part, list | deque):
-        return type(part)(map(copied, part))
-    if not isinstance(part, World | Pipe | Producer | Consumer):
-        return part
+    if type(part) is deque:
+        return part.copy()
+    if type(part) is list:
+        return [copied(item) if type(item) in PARTS else item for item in part]
     copy = object.__new__(type(part))
-    copy.__dict__ = {name: copied(value) for name, value in vars(part).items()}
+    copy.__dict__ = {
+        name: value if type(value) in UNCHANGING else copied(value) for name, value in part.__dict__.items()
+    }
     return copy
 
 
