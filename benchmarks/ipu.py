@@ -219,7 +219,7 @@ def lost() -> Table:
 
 
 def modelled() -> Table:
-    from reading_services.ipu.cost import CostModel, Work
+    from reading_services.ipu.simulator.cost import CostModel, Work
 
     model, rows = CostModel(), []
     for replicas, figures in PUBLISHED.items():

@@ -1,4 +1,15 @@
-"""When a graph is iterated: epochs, seeds, saving and resuming."""
+"""When a graph is iterated: epochs, seeds, saving and resuming.
+
+- ``adapters``: changes that a loader makes to its copy of a graph
+- ``epochs``: which epoch comes next, and its seed
+- ``graph``: ``datapipes.graph`` under torchdata's name
+- ``iteration``: the iterator of a loader, with ``limit`` and ``resume``
+- ``loader``: DataLoader2
+- ``philox``: one stream of 64-bit numbers that can be split
+- ``random``: SeedGenerator, seeds that ranks and workers share or have for themselves
+- ``rank_states``: one checkpoint of all ranks, gathered and scattered
+- ``state``: what a loader saves, field by field
+"""
 
 from loader2 import adapters, graph, random, state
 from loader2.iteration import DataLoader2Iterator

@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from datapipes import structure
+from datapipes.description import structure
 from datapipes.errors import BadArgument, BadArgumentType
 from datapipes.graph import apply_shuffle_settings, walk
-from datapipes.where import where
+from datapipes.messages.where import where
 
 AdapterFn: TypeAlias = Callable[[Any], Any]
 

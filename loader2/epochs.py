@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from datapipes.seeds import Run, draw_default_seed
+from datapipes.position.seeds import Run, draw_default_seed
 
 
 @dataclass(frozen=True, slots=True)

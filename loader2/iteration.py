@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from datapipes.counting import Given
 from datapipes.errors import BadArgument
-from datapipes.session import Session, segment
+from datapipes.position.counting import Given
+from datapipes.position.session import Session, segment
 from reading_services import ReadingServiceInterface
 
 if TYPE_CHECKING:

@@ -15,25 +15,26 @@ from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from typing import Any, Generic, Self, TypeVar
 
-from datapipes import kept, structure
-from datapipes.cells import Table
-from datapipes.checks import length_of
-from datapipes.counting import Given
-from datapipes.describe import chain as printed
+from datapipes.description import structure
+from datapipes.description.pipe import IterDataPipe, MapDataPipe
+from datapipes.description.printing import chain as printed
 from datapipes.errors import BadArgumentType, LengthUnknown
-from datapipes.identity import Sources
-from datapipes.interrupted import ShortInterrupts
 from datapipes.iter import IterableWrapper
-from datapipes.pipe import IterDataPipe, MapDataPipe
-from datapipes.seeds import Run
-from datapipes.session import Session
+from datapipes.messages.interrupts import ShortInterrupts
+from datapipes.operators.checks import length_of
+from datapipes.position import kept
+from datapipes.position.cells import Table
+from datapipes.position.counting import Given
+from datapipes.position.seeds import Run
+from datapipes.position.session import Session
+from datapipes.position.source_identity import Sources
 from loader2.adapters import AdapterFn, adapted, listed
 from loader2.epochs import Epochs
 from loader2.iteration import DataLoader2Iterator
 from loader2.random import SeedGenerator, checked_seed
 from loader2.state import LoaderState, stages_of
 from reading_services import CheckpointableReadingServiceInterface, ReadingServiceInterface
-from reading_services.service import own_copy, warn_without_ranks
+from reading_services.interface.service import own_copy, warn_without_ranks
 from reading_services.workers.gather import is_kept_by_workers, keep, kept_in, refuse_other_workers
 
 T_co = TypeVar("T_co", covariant=True)

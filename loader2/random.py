@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 
 from datapipes.errors import BadArgument, BadArgumentType
-from datapipes.seeds import draw_default_seed
+from datapipes.position.seeds import draw_default_seed
 from loader2.philox import UINT64, PhiloxEngine
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from datapipes import elements
 from datapipes.errors import Loader2Error, StateError
-from datapipes.plain import check
+from datapipes.position.plain_data import check
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup

@@ -25,12 +25,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from datapipes import structure
-from datapipes.cells import Table
+from datapipes.description import structure
 from datapipes.elements import allow, allowed
 from datapipes.errors import StateError, UnsafeState, UnsavableElement
-from datapipes.iterator import difference
-from datapipes.plain import check, check_plain, is_uint64, shown
+from datapipes.position.cells import Table
+from datapipes.position.iterator import difference
+from datapipes.position.plain_data import check, check_plain, is_uint64, shown
 from loader2.epochs import Epochs
 from loader2.rank_states import gather, scatter
 from reading_services import CheckpointableReadingServiceInterface, ReadingServiceInterface
@@ -70,7 +70,7 @@ class LoaderState:
     step: int = 0
     sources: dict[int, list[Any]] = field(default_factory=dict)
     kept: Table = field(default_factory=dict)
-    """What users' classes keep between two epochs (``datapipes.kept``)."""
+    """What users' classes keep between two epochs (``datapipes.position.kept``)."""
 
     @property
     def status(self) -> str:

@@ -10,21 +10,21 @@ import weakref
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from datapipes import structure
-from datapipes.describe import on_any_machine
-from datapipes.describe import stage as printed
+from datapipes.description import structure
+from datapipes.description.printing import on_any_machine
+from datapipes.description.printing import stage as printed
 from datapipes.errors import BadArgument, GraphError, RanksDiffer
+from datapipes.graph.settings import apply_sharding
 from datapipes.iter import FullSync
-from datapipes.iter.full_sync import decisive
-from datapipes.legacy import is_sharding
-from datapipes.ranks.group import here
+from datapipes.iter.placement.full_sync import decisive
+from datapipes.messages.warnings import warn
+from datapipes.parts.group import here
+from datapipes.parts.sharding import SHARDING_PRIORITIES
+from datapipes.position.seeds import Run
+from datapipes.position.user_classes import is_sharding
 from datapipes.ranks.topics import POLICIES, Facts, Uneven
 from datapipes.ranks.tree import Tree, connected
-from datapipes.seeds import Run
-from datapipes.settings import apply_sharding
-from datapipes.sharding import SHARDING_PRIORITIES
-from datapipes.warned import warn
-from reading_services.service import Level, ReadingServiceInterface, ResetFn
+from reading_services.interface.service import Level, ReadingServiceInterface, ResetFn
 
 _SOURCES = "sources"
 

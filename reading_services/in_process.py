@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from datapipes import legacy, structure
-from datapipes.checks import whole_number
+from datapipes.description import structure
 from datapipes.errors import BadArgument
 from datapipes.iter import Prefetcher
-from datapipes.sharding import SHARDING_PRIORITIES
-from reading_services.service import ReadingServiceInterface, ResetFn, graph_from
-from reading_services.worker_info import EpochFn, InitFn, WorkerInfo
+from datapipes.operators.checks import whole_number
+from datapipes.parts.sharding import SHARDING_PRIORITIES
+from datapipes.position import user_classes
+from reading_services.interface.service import ReadingServiceInterface, ResetFn, graph_from
+from reading_services.interface.worker_info import EpochFn, InitFn, WorkerInfo
 from reading_services.workers.cut import is_replicable, with_end_replaced
 
 _ONLY_ONE = WorkerInfo(num_workers=1, worker_id=0)
@@ -41,8 +42,10 @@ class InProcessReadingService(ReadingServiceInterface):
     def initialize(self, datapipe: Any) -> Any:
         for stage in structure.walk(datapipe):
             # A user's class may wait to be told its shard; an operator that was told nothing gives everything.
-            if legacy.is_sharding(stage) and not structure.is_native(stage):
-                legacy.shard(stage, _ONLY_ONE.num_workers, _ONLY_ONE.worker_id, SHARDING_PRIORITIES.MULTIPROCESSING)
+            if user_classes.is_sharding(stage) and not structure.is_native(stage):
+                user_classes.shard(
+                    stage, _ONLY_ONE.num_workers, _ONLY_ONE.worker_id, SHARDING_PRIORITIES.MULTIPROCESSING
+                )
         if self.init_fn is not None:
             datapipe = graph_from(self.init_fn, self.init_fn(datapipe, _ONLY_ONE))
         if not self.prefetch_cnt:

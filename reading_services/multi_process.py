@@ -7,19 +7,19 @@ import os
 import warnings
 from typing import Any
 
-from datapipes.checks import whole_number
+from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgument
-from datapipes.structure import Pipe
+from datapipes.operators.checks import whole_number
 from reading_services.in_process import InProcessReadingService
-from reading_services.on_workers import OnWorkers
-from reading_services.service import ResetFn
-from reading_services.worker_info import EpochFn, InitFn
-from reading_services.workers.crew import Crew, Plan
+from reading_services.interface.service import ResetFn
+from reading_services.interface.worker_info import EpochFn, InitFn
 from reading_services.workers.cut import replicable_end, with_end_replaced
 from reading_services.workers.dispatched import without_dispatched
 from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.portable import needs_many_readers, needs_pickling, portable
-from reading_services.workers.protocol import Window
+from reading_services.workers.process.pool import Crew, Plan
+from reading_services.workers.service import OnWorkers
+from reading_services.workers.transport.protocol import Window
 
 _ARENA = 1 << 32
 """Bytes of shared memory for a worker at most; as much of it is used as there are batches on their way or kept."""

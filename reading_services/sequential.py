@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from datapipes import elements, structure
-from datapipes.checks import length_of
+from datapipes import elements
+from datapipes.description import structure
 from datapipes.errors import BadArgument, BadArgumentType, StateError
-from datapipes.seeds import Run
-from reading_services.service import CheckpointableReadingServiceInterface, ReadingServiceInterface, ResetFn
+from datapipes.operators.checks import length_of
+from datapipes.position.seeds import Run
+from reading_services.interface.service import CheckpointableReadingServiceInterface, ReadingServiceInterface, ResetFn
 
 _DOES = {
     "ranks": "split the graph among ranks",

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from datapipes.checks import whole_number
+from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgument
-from datapipes.structure import Pipe
-from reading_services.on_workers import OnWorkers
-from reading_services.service import ResetFn
-from reading_services.worker_info import EpochFn, InitFn
+from datapipes.operators.checks import whole_number
+from reading_services.interface.service import ResetFn
+from reading_services.interface.worker_info import EpochFn, InitFn
 from reading_services.workers.cut import replicable_end, with_end_replaced
 from reading_services.workers.dispatched import without_dispatched
 from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.portable import needs_many_readers
-from reading_services.workers.protocol import Window
-from reading_services.workers.thread_crew import ThreadCrew
+from reading_services.workers.service import OnWorkers
+from reading_services.workers.thread_pool import ThreadCrew
+from reading_services.workers.transport.protocol import Window
 
 
 class ThreadingReadingService(OnWorkers):

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from datapipes.description.structure import Pipe
 from datapipes.iter import IterableWrapper
-from datapipes.structure import Pipe
 from tests.archive_makers import COMPRESSIONS, SAMPLES, rar, tar, zipped
 from tests.fuzz_format import Format
 

@@ -17,9 +17,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from datapipes.description.structure import Pipe
 from datapipes.errors import Loader2Error
 from datapipes.iter import IterableWrapper
-from datapipes.structure import Pipe
 from tests.fuzz_format import Format
 from tests.records import example, sequence_example, tfrecord
 

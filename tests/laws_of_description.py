@@ -10,9 +10,9 @@ from typing import Any
 
 import cloudpickle
 
-from datapipes import structure
-from datapipes.own_iter import KEPT
-from datapipes.structure import Pipe
+from datapipes.description import structure
+from datapipes.description.structure import Pipe
+from datapipes.description.user_iter import KEPT
 from tests.laws_of_position import SEED, must, must_equal, taken
 from tests.specimen import Specimen
 

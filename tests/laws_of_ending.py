@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from datapipes import structure
+from datapipes.description import structure
 from tests.laws_of_position import SEED, must, must_equal, positions, taken
 from tests.specimen import Specimen, everything
 

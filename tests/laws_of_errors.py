@@ -17,9 +17,9 @@ from operator import itemgetter
 from traceback import extract_tb
 from typing import Any, NamedTuple
 
+from datapipes.description.structure import Pipe
 from datapipes.errors import CorruptData, GraphError, UnsafeMember
 from datapipes.iter import IterableWrapper
-from datapipes.structure import Pipe
 from loader2 import DataLoader2
 from tests.laws_of_ending import nothing_left
 from tests.laws_of_position import SEED, must, must_equal, taken

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from datapipes import structure
+from datapipes.description import structure
 from datapipes.iter import Mapper, Prefetcher, Zipper
 from loader2 import DataLoader2
 from reading_services import InProcessReadingService

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from datapipes.description.structure import Pipe
 from datapipes.iter import IterableWrapper
 from datapipes.map import SequenceWrapper
-from datapipes.structure import Pipe
 from tests.naive_functions import half
 from tests.naive_operators import JOINS, STAGES, Elements, Known, each
 from tests.specimen import Countable

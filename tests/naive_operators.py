@@ -13,9 +13,9 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any, TypeAlias
 
+from datapipes.description.structure import Pipe
 from datapipes.iter import IterableWrapper, SampleMultiplexer
-from datapipes.structure import Pipe
-from tests.datapipes.written_for_torchdata import Generator, ItsOwnIterator, OnlyNext, SeveralSources
+from tests.datapipes.position.written_for_torchdata import Generator, ItsOwnIterator, OnlyNext, SeveralSources
 from tests.naive_functions import (
     backwards,
     batched,

@@ -23,9 +23,9 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 
+from datapipes.description.structure import Pipe
+from datapipes.elements.streams import StreamWrapper
 from datapipes.iter import IterableWrapper
-from datapipes.streams import StreamWrapper
-from datapipes.structure import Pipe
 from loader2 import DataLoader2
 from reading_services import ReadingServiceInterface
 

@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from datapipes.description.structure import Pipe
 from datapipes.iter import IterableWrapper
-from datapipes.structure import Pipe
 from tests.archive_makers import COMPRESSIONS, SAMPLES, header, rar, tar, tar_of, zipped
 from tests.specimen import Specimen, Tap, scratch, shuffled
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 
+from datapipes.description.structure import Pipe
 from datapipes.iter import IterableWrapper, SampleMultiplexer
 from datapipes.map import SequenceWrapper
-from datapipes.structure import Pipe
 from tests.specimen import Countable, Specimen, Tap, folder, numbers, paths, shuffled, unseekable
 from tests.specimens_of_elements import add_ten, as_pair, up_to
 from tests.specimens_of_orders import letters, remainder

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
+from datapipes.description.structure import Pipe
 from datapipes.graph import apply_sharding
 from datapipes.iter import IterableWrapper
 from datapipes.map import SequenceWrapper
-from datapipes.structure import Pipe
 from reading_services import InProcessReadingService
 from tests.specimen import Countable, Specimen, Tap, numbers, shuffled, unseekable
 

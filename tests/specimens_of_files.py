@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from datapipes.description.structure import Pipe
 from datapipes.iter import FileLister, IterableWrapper
-from datapipes.structure import Pipe
 from tests.specimen import Specimen, Tap, folder, paths, shuffled
 from tests.specimens_of_elements import twice
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from datapipes.structure import Pipe
+from datapipes.description.structure import Pipe
 from tests.specimen import Specimen, Tap, numbers, shuffled, unseekable
 from tests.specimens_of_elements import is_even
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from datapipes.description.structure import Pipe
 from datapipes.iter import IterableWrapper
-from datapipes.structure import Pipe
 from tests.specimen import Specimen, Tap, numbers, paths, shuffled, unseekable
 from tests.specimens_of_elements import ELEMENTS, is_even
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from datapipes.description.structure import Pipe
 from datapipes.graph import apply_sharding
 from datapipes.iter import IterableWrapper
-from datapipes.structure import Pipe
 from tests.specimen import Specimen, Tap, numbers, paths, shuffled, unseekable
 from tests.specimens_of_elements import ELEMENTS, add_ten, is_even, up_to
 from tests.specimens_of_users import Doubled

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
+from datapipes.description.structure import Pipe
 from datapipes.iter import IterableWrapper
-from datapipes.structure import Pipe
 from tests.records import example, tfrecord
 from tests.specimen import Specimen, Tap, shuffled
 

@@ -11,8 +11,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from datapipes.description.structure import Pipe
 from datapipes.iter import FSSpecFileLister, HuggingFaceHubReader, IoPathFileLister, IterableWrapper, Transfer
-from datapipes.structure import Pipe
 from tests.specimen import Specimen, Tap, folder, paths, shuffled
 from tests.specimen_server import FILES, address
 from tests.specimens_of_files import CSV, name_of

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from datapipes.description.structure import Pipe
 from datapipes.iter import IterableWrapper
-from datapipes.structure import Pipe
 from tests.specimen import Countable, Specimen, Tap, numbers, paths, shuffled, unseekable
 from tests.specimens_of_elements import add_ten, is_something, up_to
 

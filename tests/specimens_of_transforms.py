@@ -10,8 +10,8 @@ from unittest import mock
 
 from torch.utils.data import RandomSampler
 
+from datapipes.description.structure import Pipe
 from datapipes.iter import IterableWrapper, Sampler
-from datapipes.structure import Pipe
 from tests.specimen import Function, Specimen, Tap, numbers, paths, shuffled, unseekable
 from tests.specimens_of_elements import add_ten, is_even, twice, up_to
 from tests.specimens_of_files import lines_of

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch.utils.data import IterDataPipe as TorchIterDataPipe
 
+from datapipes.description.structure import Pipe
 from datapipes.iter import Batcher, IterableWrapper, IterDataPipe
 from datapipes.map import MapDataPipe, SequenceWrapper
-from datapipes.structure import Pipe
 from tests.specimen import Specimen, Tap, numbers, shuffled, unseekable
 from tests.specimens_of_elements import add_ten, as_pair, is_even
 

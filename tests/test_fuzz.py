@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from datapipes.description.structure import Pipe
 from datapipes.iter import IterableWrapper
-from datapipes.structure import Pipe
 from tests import fuzzing
 from tests.formats import FORMATS
 from tests.fuzz_format import Format

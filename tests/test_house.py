@@ -250,7 +250,7 @@ CATCH = "try:\n    run()\nexcept {}:\n    {}\n"
 @pytest.mark.parametrize(
     ("rule", "bad", "good"),
     [
-        (imports_go_one_way, "import loader2.epoch", "import datapipes.pipe"),
+        (imports_go_one_way, "import loader2.epoch", "import datapipes.description.pipe"),
         (imports_go_one_way, "def f():\n    from reading_services.workers import cut", "from loader2like import cut"),
         (nobody_sleeps, "import time\ntime.sleep(1)", "import asyncio\nasyncio.sleep(1)"),
         (nobody_sleeps, "import time as t\nt.sleep(1)", "import time as t\nt.monotonic()"),

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from datapipes.cells import Cell
+from datapipes.description.structure import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe
-from datapipes.opening import Opening
-from datapipes.structure import Pipe
+from datapipes.position.cells import Cell
+from datapipes.position.opening import Opening
 from tests.laws import LAWS, broken
 from tests.laws_of_position import Broken
 from tests.specimen import Specimen, Tap, folder, numbers, shuffled, unseekable

@@ -17,8 +17,8 @@ from torch.utils.data import Dataset
 
 from datapipes import iterate
 from datapipes.iter import IterableWrapper, IterDataPipe
-from datapipes.iterator import PipeIterator
 from datapipes.map import MapDataPipe, SequenceWrapper
+from datapipes.position.iterator import PipeIterator
 from loader2 import DataLoader2
 from loader2.iteration import DataLoader2Iterator
 from reading_services import MultiProcessingReadingService

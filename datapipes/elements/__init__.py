@@ -10,6 +10,19 @@ classes, and what was one object is one again, numbers aside; what cannot come b
 what and where it is. ``unpack`` gives a value or raises ``UnsafeState``, whatever it is given. Three things are left
 behind on purpose: what a tensor was computed from (that it requires a gradient is kept), the memory layout of arrays,
 and which arrays were views of the same memory.
+
+- ``account``: what reading may spend, so that a few bytes cannot ask for much
+- ``arrays``: arrays and tensors as a dtype, a shape and bytes
+- ``chunk``: DataChunk, the list that a batch is
+- ``classes``: which classes of users may be in a state
+- ``flatbuffer``: the little of Arrow's descriptions that pyarrow does not tell
+- ``frames``: data frames of pandas as columns of plain values
+- ``kinds``: the built-in kinds of element, taken apart and made again
+- ``reader``: the few steps of pickle that packed elements use, read
+- ``saved_streams``: open files as where they came from, or as what is in them
+- ``sizes``: how many bytes of memory an element takes
+- ``streams``: StreamWrapper, an open file that closes itself
+- ``tables``: Arrow's batches and tables as bytes
 """
 
 from __future__ import annotations
@@ -23,12 +36,12 @@ from typing import Any, Final
 
 import datapipes.elements.classes as element_classes
 import datapipes.elements.kinds as element_kinds
-from datapipes.chunk import DataChunk
+from datapipes.elements.chunk import DataChunk
 from datapipes.elements.classes import NotAllowed, allow, allowed
 from datapipes.elements.reader import MOST_DEPTH, Reader
-from datapipes.elements.streams import Places, stream_parts
+from datapipes.elements.saved_streams import Places, stream_parts
+from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import StateError, UnsafeState, UnsavableElement
-from datapipes.streams import StreamWrapper
 
 __all__ = ["UnsafeState", "UnsavableElement", "allow", "allowed", "pack", "unpack"]
 

@@ -16,7 +16,7 @@ from inspect import getattr_static
 from types import BuiltinFunctionType, MemberDescriptorType
 from typing import Any, Final, TypeVar
 
-from datapipes.streams import StreamWrapper
+from datapipes.elements.streams import StreamWrapper
 
 C = TypeVar("C", bound=type)
 

@@ -25,10 +25,10 @@ import torch
 
 import datapipes.elements.arrays as element_arrays
 import datapipes.elements.frames as element_frames
-import datapipes.elements.streams as element_streams
+import datapipes.elements.saved_streams as element_streams
 import datapipes.elements.tables as element_tables
-from datapipes.chunk import DataChunk
 from datapipes.elements.arrays import Parts
+from datapipes.elements.chunk import DataChunk
 
 MOST_BITS: Final = 100_000  # in a Fraction: cancelling takes the square of it
 ZONE: Final = compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+){0,3}", ASCII)  # a name, not a way to some file

@@ -26,9 +26,9 @@ from typing import Any, Final, TypeAlias
 
 import datapipes.elements.classes as element_classes
 import datapipes.elements.kinds as element_kinds
-from datapipes.chunk import DataChunk
 from datapipes.elements.account import Account
-from datapipes.elements.streams import OPENED, Places
+from datapipes.elements.chunk import DataChunk
+from datapipes.elements.saved_streams import OPENED, Places
 
 NAME: Final = ("datapipes.elements", "rebuild")
 MOST_DEPTH: Final = 10_000  # CPython's pickler gives up at this depth or before, unless its limits were raised

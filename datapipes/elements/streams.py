@@ -1,86 +1,240 @@
-"""Open files in a state: one in memory by its content, any other by where it came from and how far it was read.
+"""Open files that close themselves, and the archives they come from.
 
-What this file keeps true: nothing is opened by what bytes say. They name a stage of the graph and what that stage was
-given; whoever reads them brings the stages along (``Places``), and without these a stream is refused. A stream is saved
-as the name that it was given, its origin and its position; a closed one as a closed one.
+A ``StreamWrapper`` owns one open file. The file is closed once: by ``close``, at the end of a ``with`` block
+(torchdata 0.9 had none), or when the last reference to the wrapper dies. An iterator over the lines counts as such a
+reference, so it can outlive the name of its wrapper. A wrapper around an archive that was marked with ``autoclose`` is
+closed as soon as none of the streams taken out of it is open any more, whichever thread closed the last.
+
+A wrapper whose construction failed owns nothing: the class attributes below say so, and destroying it closes nothing.
 """
 
 from __future__ import annotations
 
-import io
-import tarfile
-import zipfile
-from typing import Any, Final, Protocol
+from collections.abc import Iterator, MutableMapping
+from contextlib import ExitStack
+from io import BytesIO, IOBase, StringIO
+from itertools import chain, repeat
+from types import TracebackType
+from typing import Any, ClassVar, TypeAlias
+from weakref import WeakKeyDictionary
 
-from datapipes.streams import Origin, StreamWrapper, in_memory, unwrapped
+_DEEPEST = 10
 
-OPENED: Final = "opened stream"  # the kind of those that are opened again
+Origin: TypeAlias = "tuple[str, tuple[str | int, ...], Origin | None]"
+"""The stage that opened a stream, what it needs to open it again, and the origin of what it was taken out of."""
 
-_REMEDY: Final = "read it in a map() before this stage, or have the stage wait for paths instead"
 
+class StreamWrapper:
+    """An open file that hands on every attribute of it, and closes it when it is no longer used.
 
-class Places(Protocol):
-    """What opens the streams of a graph again."""
+    >>> import io
+    >>> with StreamWrapper(io.StringIO("one\\ntwo\\n"), name="numbers.txt") as stream:
+    ...     stream.readline(), list(stream)
+    ('one\\n', ['two\\n'])
+    >>> stream.closed
+    True
+    """
 
-    def knows(self, origin: Origin) -> bool:
-        """Whether one of the graph's stages opened this."""
+    debug_unclosed_streams: ClassVar[bool] = False
+    """While True, every new wrapper is entered in ``session_streams`` until it is closed."""
 
-    def open(self, origin: Any, name: Any, at: Any) -> StreamWrapper:
-        """The stream again, at a position; its parts are checked, and nothing is opened but by the graph's stages."""
+    session_streams: ClassVar[MutableMapping[StreamWrapper, str | None]] = WeakKeyDictionary()
+    """The wrappers that are open, with their names. Looking at them keeps none alive."""
+
+    file_obj: Any = None
+    name: str | None = None
+    parent_stream: StreamWrapper | None = None
+    closed: bool = True
+    close_on_last_child: bool = False
+    origin: Origin | None = None
+    """Where a stage of a graph has it from, so that a saved position can name it; see ``position.reopening``."""
+
+    def __init__(self, file_obj: Any, parent_stream: StreamWrapper | None = None, name: str | None = None) -> None:
+        if parent_stream is not None and not isinstance(parent_stream, StreamWrapper):
+            raise RuntimeError(
+                f"StreamWrapper({file_obj!r}): Parent stream should be StreamWrapper, "
+                f"but {type(parent_stream).__name__} was given. Wrap the archive first, or leave `parent_stream` out."
+            )
+        self._open(file_obj)
+        self.name = name
+        if parent_stream is not None:
+            self.parent_stream = parent_stream
+            parent_stream._open_children.add(id(self))
+        if StreamWrapper.debug_unclosed_streams:
+            StreamWrapper.session_streams[self] = name
+
+    def _open(self, file_obj: Any) -> None:
+        self.file_obj = file_obj
+        # Children are known by id, and take themselves out before they die. Unlike a count, a set of ints
+        # is safe to change from several threads, and from a destructor that runs in the middle of a change.
+        self._open_children: set[int] = set()
+        self.closed = False
+
+    @property
+    def child_counter(self) -> int:
+        """How many of the streams that were taken out of this one are open."""
+        return len(self._open_children)
 
     def close(self) -> None:
-        """Close what was opened, because reading the state has failed."""
+        """Close the file, and after the last child of an archive that waits for it, the archive. Once only."""
+        if self.closed:
+            return
+        self.closed = True
+        # Asked first, because at the exit of the interpreter the weak dictionary may be past working.
+        if self.session_streams:
+            self.session_streams.pop(self, None)
+        try:
+            close = getattr(self.file_obj, "close", None)
+            if callable(close):
+                close()
+        finally:
+            parent = self.parent_stream
+            if parent is not None:
+                parent._open_children.discard(id(self))
+                if parent.close_on_last_child and not parent._open_children:
+                    parent.close()
+
+    def autoclose(self) -> None:
+        """Close when the last child closes: at once if no child is open.
+
+        >>> import io
+        >>> archive = StreamWrapper(io.BytesIO())
+        >>> member = StreamWrapper(io.BytesIO(), parent_stream=archive)
+        >>> archive.autoclose(); archive.closed
+        False
+        >>> member.close(); archive.closed
+        True
+        """
+        self.close_on_last_child = True
+        if not self._open_children:
+            self.close()
+
+    @classmethod
+    def close_streams(cls, obj: object) -> None:
+        """Close every wrapper in nested lists, tuples and values of dicts, down to ten containers deep.
+
+        If closing one fails, the others are closed all the same before the error is raised.
+
+        >>> import io
+        >>> stream = StreamWrapper(io.BytesIO())
+        >>> StreamWrapper.close_streams({"image": ("cat.jpg", stream)})
+        >>> stream.closed
+        True
+        """
+        if isinstance(obj, StreamWrapper):
+            obj.close()
+            return
+        # Most elements hold no stream at all, and each one that is thrown away comes through here.
+        if isinstance(obj, (dict, list, tuple)) and (streams := _streams_in(obj)):
+            with ExitStack() as closing:
+                # What is pushed last is closed first.
+                for stream in reversed(streams):
+                    closing.callback(stream.close)
+
+    def __enter__(self) -> StreamWrapper:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.file_obj, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(self.file_obj)})
+
+    def __iter__(self) -> Iterator[Any]:
+        """The file's own iterator; the empty one behind it only holds on to the wrapper.
+
+        Without it, `csv.reader(StreamWrapper(...))` would read from a file that was closed the moment it began. Both
+        and the chain are written in C: no line costs a call in Python.
+        """
+        return chain(iter(self.file_obj), repeat(self, 0))
+
+    def __next__(self) -> Any:
+        return next(self.file_obj)
+
+    def __getstate__(self) -> tuple[Any]:
+        """Only the file travels: in another process, the archive and its other streams mean nothing."""
+        return (self.file_obj,)
+
+    def __setstate__(self, state: tuple[Any]) -> None:
+        (file_obj,) = state
+        self._open(file_obj)
+
+    def __repr__(self) -> str:
+        named = "" if self.name is None else f"{self.name},"
+        return f"StreamWrapper<{named}{self.file_obj!r}>"
 
 
-def stream_parts(stream: StreamWrapper, places: Places | None) -> tuple[Any, ...]:
-    """The kind of a stream and the parts that it is made of again; TypeError if it cannot be."""
-    name = stream.name if type(stream.name) is str else None
-    if stream.closed:
-        return "StreamWrapper", name, None
-    if in_memory(stream):
-        return "StreamWrapper", name, unwrapped(stream)
-    if places is None or stream.origin is None or not places.knows(stream.origin):
-        raise TypeError(f"an open file that no stage of this graph can open again is no data: {_REMEDY}")
-    return OPENED, stream.origin, name, _position(stream)
+def _streams_in(obj: object) -> list[StreamWrapper]:
+    """The wrappers inside, level by level; a container that holds itself is looked into once."""
+    found: list[StreamWrapper] = []
+    entered: set[int] = set()
+    level: list[object] = [obj]
+    depth = 0
+    while level and depth <= _DEEPEST:
+        deeper: list[object] = []
+        for value in level:
+            if isinstance(value, StreamWrapper):
+                found.append(value)
+            elif isinstance(value, (dict, list, tuple)) and id(value) not in entered:
+                entered.add(id(value))
+                deeper.extend(value.values() if isinstance(value, dict) else value)
+        level = deeper
+        depth += 1
+    return found
 
 
-def make_wrapper(name: str | None, file: io.BytesIO | io.StringIO | None) -> StreamWrapper:
-    """A stream in memory, or a closed one."""
-    stream = StreamWrapper(io.BytesIO() if file is None else file, name=name)
-    if file is None:
-        stream.close()
+def holds_stream(element: Any) -> bool:
+    """Whether an element is a stream, a row or a dict with one in it, or a list of such rows."""
+    return bool(streams_of(element))
+
+
+def streams_of(element: Any) -> list[Any]:
+    """The streams in such an element, wrapped or not."""
+    kind = type(element)
+    row = element if kind is tuple or kind is list else element.values() if kind is dict else (element,)
+    if kind is list and element and type(element[0]) is tuple:
+        row = [value for inner in element if type(inner) is tuple for value in inner]
+    return [value for value in row if isinstance(value, (StreamWrapper, IOBase))]
+
+
+def is_lost(element: Any) -> bool:
+    """Whether an element holds a stream that no saved position could name."""
+    return any(getattr(stream, "origin", None) is None and not in_memory(stream) for stream in streams_of(element))
+
+
+def in_memory(stream: Any) -> bool:
+    """Whether a stream is its own content."""
+    return type(unwrapped(stream)) in (BytesIO, StringIO)
+
+
+def unwrapped(stream: Any) -> Any:
+    """The file in a ``StreamWrapper``, or in several."""
+    while isinstance(stream, StreamWrapper):
+        stream = stream.file_obj
     return stream
 
 
-def file_parts(file: Any) -> tuple[Any, ...]:
-    """The content of a file in memory, and its position."""
-    if file.closed:
-        raise TypeError("it is closed, and its content is gone")
-    return file.getvalue(), file.tell()
+def can_seek(file: Any) -> bool:
+    """Whether a file says that it can be sought."""
+    seekable = getattr(file, "seekable", None)
+    return callable(seekable) and bool(seekable())
 
 
-def make_bytes_file(content: bytes, at: int) -> io.BytesIO:
-    """A file in memory of bytes."""
-    file = io.BytesIO(content)
-    file.seek(at)
-    return file
+def janitor(obj: object) -> None:
+    """Close every stream in an element that is about to be thrown away; see ``StreamWrapper.close_streams``.
 
-
-def make_text_file(content: str, at: int) -> io.StringIO:
-    """A file in memory of text."""
-    file = io.StringIO(content)
-    file.seek(at)
-    return file
-
-
-def _position(stream: StreamWrapper) -> int | None:
-    """How far a stream was read; None for an archive that was opened whole, which is at no place of its own."""
-    file = unwrapped(stream)
-    if isinstance(file, tarfile.TarFile | zipfile.ZipFile):
-        if "members" in vars(file):
-            raise TypeError(f"tarfile has begun to read it, and does not say how far: {_REMEDY}")
-        return None
-    try:
-        return int(file.tell())
-    except (OSError, ValueError) as error:
-        raise TypeError(f"it does not say how far it was read ({error}): {_REMEDY}") from error
+    >>> import io
+    >>> stream = StreamWrapper(io.BytesIO())
+    >>> janitor([("name", stream), "anything else is left alone"])
+    >>> stream.closed
+    True
+    """
+    StreamWrapper.close_streams(obj)

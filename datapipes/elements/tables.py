@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from datapipes.flatbuffer import Table
+from datapipes.elements.flatbuffer import Table
 
 # Fields of a message, of a dictionary and of a record batch, as Arrow numbers them.
 _HEADER: Final = 2

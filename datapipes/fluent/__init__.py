@@ -3,6 +3,20 @@
 A method builds the operator that its docstring describes and nothing else; its signature is the operator's
 (``tests/test_catalogue.py`` holds them equal). The operators are imported when a method is called, because their
 classes are made from the classes that these methods belong to.
+
+- ``archives``: methods that read archives and compressed files
+- ``caching``: methods that save files, check them, and keep what was made of them
+- ``called``: what a method says when it is called with arguments that it does not take
+- ``combining``: methods that make one stream of several, or several of one
+- ``elements``: methods on one element at a time, or on how many there are
+- ``files``: methods that find, open and read files
+- ``frames``: methods on data frames
+- ``grouping``: methods that group and order elements
+- ``mapstyle``: methods of map-style pipes
+- ``records``: methods that read records and tables
+- ``remote``: methods that list, read and write files elsewhere
+- ``services``: methods that read from the web, s3 and AIStore
+- ``transforms``: methods that change what elements hold, several at a time or in the background
 """
 
 from __future__ import annotations

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from datapipes.archives.codecs import extension
-from datapipes.archives.limits import MAX_RATIO
+from datapipes.io.archives.codecs import extension
+from datapipes.io.archives.limits import MAX_RATIO
 
 if TYPE_CHECKING:
-    from datapipes.iter.files.decompress import CompressionType
-    from datapipes.iter.files.routed_decode import Handler
-    from datapipes.on_error import OnError
-    from datapipes.pipe import IterDataPipe
-    from datapipes.streams import StreamWrapper
+    from datapipes.description.pipe import IterDataPipe
+    from datapipes.elements.streams import StreamWrapper
+    from datapipes.iter.archives.decompress import CompressionType
+    from datapipes.iter.formats.routed_decode import Handler
+    from datapipes.position.on_error import OnError
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -42,7 +42,7 @@ class ArchiveMethods(Generic[T_co]):
         >>> [path for path, stream in archives.load_from_tar()]
         ['a.tar/one.txt']
         """
-        from datapipes.iter.files.tar import TarArchiveLoader
+        from datapipes.iter.archives.tar import TarArchiveLoader
 
         return TarArchiveLoader(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -74,7 +74,7 @@ class ArchiveMethods(Generic[T_co]):
         >>> [path for path, stream in archives.load_from_zip()]
         ['a.zip/one.txt']
         """
-        from datapipes.iter.files.zip import ZipArchiveLoader
+        from datapipes.iter.archives.zip import ZipArchiveLoader
 
         return ZipArchiveLoader(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -100,7 +100,7 @@ class ArchiveMethods(Generic[T_co]):
         >>> IterableWrapper(["a.rar"]).open_files("rb").load_from_rar(max_bytes=1000)
         IterableWrapper(['a.rar']).open_files(mode='rb').load_from_rar(max_bytes=1000)
         """
-        from datapipes.iter.files.rar import RarArchiveLoader
+        from datapipes.iter.archives.rar import RarArchiveLoader
 
         return RarArchiveLoader(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -128,7 +128,7 @@ class ArchiveMethods(Generic[T_co]):
         >>> [(path, stream.read()) for path, stream in files.load_from_bz2()]
         [('a.txt', b'text')]
         """
-        from datapipes.iter.files.decompress import Bz2FileLoader
+        from datapipes.iter.archives.decompress import Bz2FileLoader
 
         return Bz2FileLoader(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -156,7 +156,7 @@ class ArchiveMethods(Generic[T_co]):
         >>> [(path, stream.read()) for path, stream in files.load_from_xz()]
         [('a.txt', b'text')]
         """
-        from datapipes.iter.files.decompress import XzFileLoader
+        from datapipes.iter.archives.decompress import XzFileLoader
 
         return XzFileLoader(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -184,7 +184,7 @@ class ArchiveMethods(Generic[T_co]):
         >>> [(path, stream.read()) for path, stream in files.decompress()]
         [('a.gz', b'text')]
         """
-        from datapipes.iter.files.decompress import Decompressor
+        from datapipes.iter.archives.decompress import Decompressor
 
         return Decompressor(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -212,7 +212,7 @@ class ArchiveMethods(Generic[T_co]):
         >>> [(path, stream.read()) for path, stream in files.extract()]
         [('a.gz', b'text')]
         """
-        from datapipes.iter.files.decompress import Extractor
+        from datapipes.iter.archives.decompress import Extractor
 
         return Extractor(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -261,7 +261,7 @@ class ArchiveMethods(Generic[T_co]):
         ...     list(IterableWrapper([("a.cls", b"7")]).routed_decode())
         [('a.cls', 7)]
         """
-        from datapipes.iter.files.routed_decode import RoutedDecoder
+        from datapipes.iter.formats.routed_decode import RoutedDecoder
 
         return RoutedDecoder(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -278,6 +278,6 @@ class ArchiveMethods(Generic[T_co]):
         >>> list(IterableWrapper([("1.jpg", b"..."), ("1.cls", b"7")]).webdataset())
         [{'__key__': '1', '.jpg': b'...', '.cls': b'7'}]
         """
-        from datapipes.iter.files.webdataset import WebDataset
+        from datapipes.iter.formats.webdataset import WebDataset
 
         return WebDataset(self)  # type: ignore[arg-type]  # self is an IterDataPipe

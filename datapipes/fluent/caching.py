@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from datapipes.on_error import OnError
-    from datapipes.pipe import IterDataPipe
+    from datapipes.description.pipe import IterDataPipe
+    from datapipes.position.on_error import OnError
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -88,7 +88,7 @@ class CachingMethods(Generic[T_co]):
         ...     [os.path.basename(path) for path in dp]
         ['a']
         """
-        from datapipes.iter.caching.holder import OnDiskCacheHolder
+        from datapipes.iter.caching.on_disk.holder import OnDiskCacheHolder
 
         return OnDiskCacheHolder(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -121,7 +121,7 @@ class CachingMethods(Generic[T_co]):
         ...     [os.path.basename(path) for path in dp]
         ['a']
         """
-        from datapipes.iter.caching.ending import EndOnDiskCacheHolder
+        from datapipes.iter.caching.on_disk.ending import EndOnDiskCacheHolder
 
         return EndOnDiskCacheHolder(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe

@@ -60,7 +60,7 @@ def _explained(method: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[
 
 
 def _call(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    from datapipes.describe import argument
+    from datapipes.description.printing import argument
 
     shown = [*map(argument, args), *(f"{key}={argument(value)}" for key, value in kwargs.items())]
     return f"{name}({', '.join(shown)})"

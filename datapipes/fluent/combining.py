@@ -6,9 +6,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 if TYPE_CHECKING:
-    from datapipes.iter.hub import Folder
-    from datapipes.on_error import OnError
-    from datapipes.pipe import IterDataPipe, MapDataPipe
+    from datapipes.description.pipe import IterDataPipe, MapDataPipe
+    from datapipes.iter.combining.hub import Folder
+    from datapipes.position.on_error import OnError
 
 T_co = TypeVar("T_co", covariant=True)
 A = TypeVar("A")
@@ -42,7 +42,7 @@ class CombiningMethods(Generic[T_co]):
         >>> list(IterableWrapper("ab").concat(IterableWrapper("c")))
         ['a', 'b', 'c']
         """
-        from datapipes.iter.concat import Concater
+        from datapipes.iter.combining.concat import Concater
 
         return Concater(self, *datapipes)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -68,7 +68,7 @@ class CombiningMethods(Generic[T_co]):
         >>> list(IterableWrapper("ab").zip(IterableWrapper(range(9))))
         [('a', 0), ('b', 1)]
         """
-        from datapipes.iter.zipping import Zipper
+        from datapipes.iter.combining.zipping import Zipper
 
         return Zipper(self, *datapipes)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -79,7 +79,7 @@ class CombiningMethods(Generic[T_co]):
         >>> list(IterableWrapper("ab").zip_longest(IterableWrapper([1])))
         [('a', 1), ('b', None)]
         """
-        from datapipes.iter.zipping import ZipperLongest
+        from datapipes.iter.combining.zipping import ZipperLongest
 
         return ZipperLongest(self, *datapipes, fill_value=fill_value)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -103,7 +103,7 @@ class CombiningMethods(Generic[T_co]):
         >>> list(IterableWrapper("abc").mux(IterableWrapper([1, 2])))
         ['a', 1, 'b', 2]
         """
-        from datapipes.iter.mux import Multiplexer
+        from datapipes.iter.combining.mux import Multiplexer
 
         return Multiplexer(self, *datapipes)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -127,7 +127,7 @@ class CombiningMethods(Generic[T_co]):
         >>> list(IterableWrapper("abc").mux_longest(IterableWrapper([1])))
         ['a', 1, 'b', 'c']
         """
-        from datapipes.iter.mux import MultiplexerLongest
+        from datapipes.iter.combining.mux import MultiplexerLongest
 
         return MultiplexerLongest(self, *datapipes)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -146,7 +146,7 @@ class CombiningMethods(Generic[T_co]):
         >>> list(IterableWrapper("ab").zip_with_iter(IterableWrapper("cBA"), str, str.lower))
         [('a', 'A'), ('b', 'B')]
         """
-        from datapipes.iter.key_zipping import IterKeyZipper
+        from datapipes.iter.combining.key_zipping import IterKeyZipper
 
         return IterKeyZipper(self, ref_datapipe, key_fn, ref_key_fn, keep_key, buffer_size, merge_fn)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -167,7 +167,7 @@ class CombiningMethods(Generic[T_co]):
         >>> list(IterableWrapper([2, 0]).zip_with_map(SequenceWrapper("abc"), key_fn=int))
         [(2, 'c'), (0, 'a')]
         """
-        from datapipes.iter.key_zipping import MapKeyZipper
+        from datapipes.iter.combining.key_zipping import MapKeyZipper
 
         source: IterDataPipe[Any] = self  # type: ignore[assignment]  # self is an IterDataPipe
         return MapKeyZipper(source, map_datapipe, key_fn, merge_fn, keep_key, on_error=on_error, max_errors=max_errors)
@@ -188,7 +188,7 @@ class CombiningMethods(Generic[T_co]):
         >>> list(a.zip(b))
         [(0, 0), (1, 1)]
         """
-        from datapipes.iter.fork import Forker
+        from datapipes.iter.combining.fork import Forker
 
         return Forker(self, num_instances, buffer_size, copy, buffer_bytes=buffer_bytes, spill_dir=spill_dir)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -209,7 +209,7 @@ class CombiningMethods(Generic[T_co]):
         >>> list(odd)
         [1, 3]
         """
-        from datapipes.iter.demux import Demultiplexer
+        from datapipes.iter.combining.demux import Demultiplexer
 
         source: IterDataPipe[T_co] = self  # type: ignore[assignment]  # self is an IterDataPipe
         return Demultiplexer(
@@ -231,7 +231,7 @@ class CombiningMethods(Generic[T_co]):
         >>> list(b), len(a)
         ([1, 3], 3)
         """
-        from datapipes.iter.demux import RoundRobinDemultiplexer
+        from datapipes.iter.combining.demux import RoundRobinDemultiplexer
 
         return RoundRobinDemultiplexer(self, num_instances, buffer_size, buffer_bytes=buffer_bytes, spill_dir=spill_dir)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -245,7 +245,7 @@ class CombiningMethods(Generic[T_co]):
         >>> len(list(train)), len(list(valid))
         (8, 2)
         """
-        from datapipes.iter.random_split import RandomSplitter
+        from datapipes.iter.combining.random_split import RandomSplitter
 
         return RandomSplitter(self, weights, seed, total_length, target)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -265,7 +265,7 @@ class CombiningMethods(Generic[T_co]):
         >>> list(numbers)
         [1, 2]
         """
-        from datapipes.iter.fork import UnZipper
+        from datapipes.iter.combining.fork import UnZipper
 
         source: IterDataPipe[Any] = self  # type: ignore[assignment]  # self is an IterDataPipe
         return UnZipper(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from torch.utils.data import default_collate
 
 if TYPE_CHECKING:
-    from datapipes.on_error import OnError
-    from datapipes.pipe import IterDataPipe, MapDataPipe
+    from datapipes.description.pipe import IterDataPipe, MapDataPipe
+    from datapipes.position.on_error import OnError
     from datapipes.ranks.topics import Uneven
 
 T_co = TypeVar("T_co", covariant=True)
@@ -34,7 +34,7 @@ class ElementMethods(Generic[T_co]):
         >>> list(IterableWrapper([1, 2]).map(lambda x: 10 * x))
         [10, 20]
         """
-        from datapipes.iter.mapping import Mapper
+        from datapipes.iter.elements.mapping import Mapper
 
         return Mapper(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -59,7 +59,7 @@ class ElementMethods(Generic[T_co]):
         >>> list(IterableWrapper(range(5)).filter(lambda x: x > 2))
         [3, 4]
         """
-        from datapipes.iter.filtering import Filter
+        from datapipes.iter.elements.filtering import Filter
 
         return Filter(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -83,7 +83,7 @@ class ElementMethods(Generic[T_co]):
         >>> list(IterableWrapper([1, 2]).flatmap(lambda x: [x, -x]))
         [1, -1, 2, -2]
         """
-        from datapipes.iter.flatmap import FlatMapper
+        from datapipes.iter.elements.flatmap import FlatMapper
 
         return FlatMapper(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -134,7 +134,7 @@ class ElementMethods(Generic[T_co]):
         >>> list(IterableWrapper(range(4)).batch(2).collate())
         [tensor([0, 1]), tensor([2, 3])]
         """
-        from datapipes.iter.mapping import Collator
+        from datapipes.iter.elements.mapping import Collator
 
         return Collator(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -151,7 +151,7 @@ class ElementMethods(Generic[T_co]):
         >>> list(IterableWrapper("ab").enumerate())
         [(0, 'a'), (1, 'b')]
         """
-        from datapipes.iter.numbering import Enumerator
+        from datapipes.iter.elements.numbering import Enumerator
 
         return Enumerator(self, starting_index)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -162,7 +162,7 @@ class ElementMethods(Generic[T_co]):
         >>> list(IterableWrapper(range(100)).header(3))
         [0, 1, 2]
         """
-        from datapipes.iter.numbering import Header
+        from datapipes.iter.elements.numbering import Header
 
         return Header(self, limit)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -173,7 +173,7 @@ class ElementMethods(Generic[T_co]):
         >>> list(IterableWrapper("ab").repeat(2))
         ['a', 'a', 'b', 'b']
         """
-        from datapipes.iter.numbering import Repeater
+        from datapipes.iter.elements.numbering import Repeater
 
         return Repeater(self, times)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -184,7 +184,7 @@ class ElementMethods(Generic[T_co]):
         >>> list(IterableWrapper("ab").cycle(2))
         ['a', 'b', 'a', 'b']
         """
-        from datapipes.iter.cycle import Cycler
+        from datapipes.iter.elements.cycle import Cycler
 
         return Cycler(self, count)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -195,7 +195,7 @@ class ElementMethods(Generic[T_co]):
         >>> list(IterableWrapper("ab").prefetch())
         ['a', 'b']
         """
-        from datapipes.iter.prefetch import Prefetcher
+        from datapipes.iter.placement.prefetch import Prefetcher
 
         return Prefetcher(self, buffer_size)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -206,7 +206,7 @@ class ElementMethods(Generic[T_co]):
         >>> list(IterableWrapper("abc").sharding_filter().fullsync())
         ['a', 'b', 'c']
         """
-        from datapipes.iter.full_sync import FullSync
+        from datapipes.iter.placement.full_sync import FullSync
 
         return FullSync(self, timeout, uneven=uneven)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -217,6 +217,6 @@ class ElementMethods(Generic[T_co]):
         >>> IterableWrapper([("a", 1), ("b", 2)]).to_map_datapipe()["b"]
         2
         """
-        from datapipes.map.from_iter import IterToMapConverter
+        from datapipes.converting.from_iter import IterToMapConverter
 
         return IterToMapConverter(self, key_value_fn)  # type: ignore[arg-type]  # self is an IterDataPipe

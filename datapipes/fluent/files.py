@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from datapipes.iter.files.csv import Ragged
-    from datapipes.on_error import OnError
-    from datapipes.pipe import IterDataPipe
-    from datapipes.streams import StreamWrapper
+    from datapipes.description.pipe import IterDataPipe
+    from datapipes.elements.streams import StreamWrapper
+    from datapipes.iter.formats.csv import Ragged
+    from datapipes.position.on_error import OnError
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -127,7 +127,7 @@ class FileMethods(Generic[T_co]):
         >>> list(IterableWrapper([("a.csv", io.StringIO("1;2"))], deepcopy=False).parse_csv(delimiter=";"))
         [['1', '2']]
         """
-        from datapipes.iter.files.csv import CSVParser
+        from datapipes.iter.formats.csv import CSVParser
 
         return CSVParser(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -163,7 +163,7 @@ class FileMethods(Generic[T_co]):
         >>> list(IterableWrapper([("a.csv", io.StringIO("x\\n1"))], deepcopy=False).parse_csv_as_dict())
         [{'x': '1'}]
         """
-        from datapipes.iter.files.csv import CSVDictParser
+        from datapipes.iter.formats.csv import CSVDictParser
 
         return CSVDictParser(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
+    from datapipes.description.pipe import IterDataPipe
     from datapipes.iter.frames.regrouping import ShuffleDataFramesPipe
     from datapipes.iter.frames.tracing import DataFrameTracer
-    from datapipes.on_error import OnError
-    from datapipes.pipe import IterDataPipe
+    from datapipes.position.on_error import OnError
 
 T_co = TypeVar("T_co", covariant=True)
 

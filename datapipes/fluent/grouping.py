@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from datapipes.chunk import DataChunk
-from datapipes.sharding import SHARDING_PRIORITIES
+from datapipes.elements.chunk import DataChunk
+from datapipes.parts.sharding import SHARDING_PRIORITIES
 
 if TYPE_CHECKING:
-    from datapipes.iter.in_batch_shuffle import InBatchShuffler
-    from datapipes.iter.shard import ShardingFilter
-    from datapipes.iter.shuffle import Shuffler
-    from datapipes.pipe import IterDataPipe
+    from datapipes.description.pipe import IterDataPipe
+    from datapipes.iter.grouping.in_batch_shuffle import InBatchShuffler
+    from datapipes.iter.grouping.shuffle import Shuffler
+    from datapipes.iter.placement.shard import ShardingFilter
 
 T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
@@ -39,7 +39,7 @@ class GroupingMethods(Generic[T_co]):
         >>> list(IterableWrapper(range(5)).batch(2, drop_last=True))
         [[0, 1], [2, 3]]
         """
-        from datapipes.iter.batch import Batcher
+        from datapipes.iter.grouping.batch import Batcher
 
         return Batcher(self, batch_size, drop_last, wrapper_class)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -50,7 +50,7 @@ class GroupingMethods(Generic[T_co]):
         >>> list(IterableWrapper([[1, 2], [3]]).unbatch())
         [1, 2, 3]
         """
-        from datapipes.iter.unbatch import UnBatcher
+        from datapipes.iter.grouping.unbatch import UnBatcher
 
         return UnBatcher(self, unbatch_level)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -66,7 +66,7 @@ class GroupingMethods(Generic[T_co]):
         >>> sorted(IterableWrapper(range(5)).shuffle())
         [0, 1, 2, 3, 4]
         """
-        from datapipes.iter.shuffle import Shuffler
+        from datapipes.iter.grouping.shuffle import Shuffler
 
         return Shuffler(self, buffer_size=buffer_size, unbatch_level=unbatch_level)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -78,7 +78,7 @@ class GroupingMethods(Generic[T_co]):
         >>> list(apply_sharding(IterableWrapper(range(7)).sharding_filter(), 3, 1))
         [1, 4]
         """
-        from datapipes.iter.shard import ShardingFilter
+        from datapipes.iter.placement.shard import ShardingFilter
 
         return ShardingFilter(self, sharding_group_filter)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -98,7 +98,7 @@ class GroupingMethods(Generic[T_co]):
         >>> list(IterableWrapper(range(6)).groupby(lambda x: x % 2, group_size=2))
         [[0, 2], [1, 3], [4], [5]]
         """
-        from datapipes.iter.groupby import Grouper
+        from datapipes.iter.grouping.groupby import Grouper
 
         return Grouper(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -125,7 +125,7 @@ class GroupingMethods(Generic[T_co]):
         >>> list(IterableWrapper(["ccc", "a", "bb", "d"]).bucketbatch(2, sort_key=sorted, batch_num=2))
         [['a', 'bb'], ['ccc', 'd']]
         """
-        from datapipes.iter.buckets import BucketBatcher
+        from datapipes.iter.grouping.buckets import BucketBatcher
 
         return BucketBatcher(self, batch_size, drop_last, batch_num, bucket_num, sort_key, use_in_batch_shuffle)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -144,7 +144,7 @@ class GroupingMethods(Generic[T_co]):
         >>> list(IterableWrapper(["aaa", "bb", "ccc"]).max_token_bucketize(6))
         [['bb', 'aaa'], ['ccc']]
         """
-        from datapipes.iter.buckets import MaxTokenBucketizer
+        from datapipes.iter.grouping.buckets import MaxTokenBucketizer
 
         return MaxTokenBucketizer(self, max_token_count, len_fn, min_len, max_len, buffer_size, include_padding)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -155,7 +155,7 @@ class GroupingMethods(Generic[T_co]):
         >>> [sorted(batch) for batch in IterableWrapper(range(5)).batch(3).in_batch_shuffle()]
         [[0, 1, 2], [3, 4]]
         """
-        from datapipes.iter.in_batch_shuffle import InBatchShuffler
+        from datapipes.iter.grouping.in_batch_shuffle import InBatchShuffler
 
         return InBatchShuffler(self)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -166,7 +166,7 @@ class GroupingMethods(Generic[T_co]):
         >>> list(IterableWrapper([("a", "one"), ("a", "two"), ("b", "three")]).lines_to_paragraphs("+".join))
         [('a', 'one+two'), ('b', 'three')]
         """
-        from datapipes.iter.paragraphs import ParagraphAggregator
+        from datapipes.iter.grouping.paragraphs import ParagraphAggregator
 
         return ParagraphAggregator(self, joiner)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -177,7 +177,7 @@ class GroupingMethods(Generic[T_co]):
         >>> list(IterableWrapper(["a{1..2}{0..1}"]).shard_expand())
         ['a10', 'a11', 'a20', 'a21']
         """
-        from datapipes.iter.expand import ShardExpander
+        from datapipes.iter.sources.expand import ShardExpander
 
         return ShardExpander(self)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -190,7 +190,7 @@ class GroupingMethods(Generic[T_co]):
         >>> list(IterableWrapper("ab").sharding_round_robin_dispatch())
         ['a', 'b']
         """
-        from datapipes.iter.dispatch import ShardingRoundRobinDispatcher
+        from datapipes.iter.placement.dispatch import ShardingRoundRobinDispatcher
 
         return ShardingRoundRobinDispatcher(self, sharding_group_filter)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -203,6 +203,6 @@ class GroupingMethods(Generic[T_co]):
         making a
         (['A'], ['A'])
         """
-        from datapipes.iter.cache import InMemoryCacheHolder
+        from datapipes.iter.caching.in_memory import InMemoryCacheHolder
 
         return InMemoryCacheHolder(self, size)  # type: ignore[arg-type]  # self is an IterDataPipe

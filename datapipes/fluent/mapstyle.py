@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from datapipes.chunk import DataChunk
+from datapipes.elements.chunk import DataChunk
 
 if TYPE_CHECKING:
+    from datapipes.description.pipe import IterDataPipe, MapDataPipe
     from datapipes.map.shuffle import Shuffler
-    from datapipes.pipe import IterDataPipe, MapDataPipe
 
 T_co = TypeVar("T_co", covariant=True)
 A = TypeVar("A")
@@ -150,6 +150,6 @@ class MapStyleMethods(Generic[T_co]):
         >>> list(SequenceWrapper("abc").to_iter_datapipe([2, 0]))
         ['c', 'a']
         """
-        from datapipes.iter.from_map import MapToIterConverter
+        from datapipes.converting.from_map import MapToIterConverter
 
         return MapToIterConverter(self, indices)  # type: ignore[arg-type]  # self is a MapDataPipe

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from datapipes.iter.files.tables import As
-    from datapipes.iter.files.tfrecord import Spec
-    from datapipes.on_error import OnError
-    from datapipes.pipe import IterDataPipe
+    from datapipes.description.pipe import IterDataPipe
+    from datapipes.iter.formats.tables import As
+    from datapipes.iter.formats.tfrecord import Spec
+    from datapipes.position.on_error import OnError
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -34,7 +34,7 @@ class RecordMethods(Generic[T_co]):
         >>> list(IterableWrapper([("a.tfrecord", io.BytesIO(record))], deepcopy=False).load_from_tfrecord())
         [{}]
         """
-        from datapipes.iter.files.tfrecord import TFRecordLoader
+        from datapipes.iter.formats.tfrecord import TFRecordLoader
 
         return TFRecordLoader(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -54,7 +54,7 @@ class RecordMethods(Generic[T_co]):
         >>> list(IterableWrapper([("a.json", io.StringIO("[1, 2]"))], deepcopy=False).parse_json_files())
         [('a.json', [1, 2])]
         """
-        from datapipes.iter.files.json import JsonParser
+        from datapipes.iter.formats.json import JsonParser
 
         return JsonParser(self, on_error=on_error, max_errors=max_errors, **kwargs)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -73,7 +73,7 @@ class RecordMethods(Generic[T_co]):
         >>> list(IterableWrapper([("a.jsonl", io.StringIO("[1]\\n[2]\\n"))], deepcopy=False).parse_jsonl())
         [('a.jsonl', [1]), ('a.jsonl', [2])]
         """
-        from datapipes.iter.files.json import JsonLinesParser
+        from datapipes.iter.formats.json import JsonLinesParser
 
         return JsonLinesParser(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -98,7 +98,7 @@ class RecordMethods(Generic[T_co]):
         >>> [(os.path.basename(path), number) for path, number in groups]
         [('a.parquet', 0), ('a.parquet', 1)]
         """
-        from datapipes.iter.files.parquet import RowGroupLister
+        from datapipes.iter.formats.parquet import RowGroupLister
 
         return RowGroupLister(self, on_error=on_error, max_errors=max_errors)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -123,7 +123,7 @@ class RecordMethods(Generic[T_co]):
         >>> list(files.read_parquet(batch_size=3, as_="dict"))
         [{'x': [0, 1, 2]}, {'x': [3]}, {'x': [4, 5]}]
         """
-        from datapipes.iter.files.parquet import ParquetReader
+        from datapipes.iter.formats.parquet import ParquetReader
 
         return ParquetReader(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -156,7 +156,7 @@ class RecordMethods(Generic[T_co]):
         >>> [frame["x"].tolist() for frame in files.load_parquet_as_df()]
         [[0, 1, 2, 3], [4, 5]]
         """
-        from datapipes.iter.files.parquet import ParquetDataFrameLoader
+        from datapipes.iter.formats.parquet import ParquetDataFrameLoader
 
         return ParquetDataFrameLoader(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -188,7 +188,7 @@ class RecordMethods(Generic[T_co]):
         >>> list(files.read_arrow(as_="tensors"))
         [{'x': tensor([1, 2])}]
         """
-        from datapipes.iter.files.arrow import ArrowReader
+        from datapipes.iter.formats.arrow import ArrowReader
 
         return ArrowReader(self, columns, as_=as_, on_error=on_error, max_errors=max_errors)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -213,7 +213,7 @@ class RecordMethods(Generic[T_co]):
         >>> list(files.read_csv_columns(["x"], as_="tensors"))
         [{'x': tensor([1, 2])}]
         """
-        from datapipes.iter.files.csv_columns import CSVColumnReader
+        from datapipes.iter.formats.csv_columns import CSVColumnReader
 
         return CSVColumnReader(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe

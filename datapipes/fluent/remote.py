@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from datapipes.on_error import OnError
-    from datapipes.pipe import IterDataPipe
-    from datapipes.remote.transfer import Transfer
-    from datapipes.streams import StreamWrapper
+    from datapipes.description.pipe import IterDataPipe
+    from datapipes.elements.streams import StreamWrapper
+    from datapipes.io.remote.transfer import Transfer
+    from datapipes.position.on_error import OnError
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -34,7 +34,7 @@ class RemoteMethods(Generic[T_co]):
         >>> list(IterableWrapper(["memory://listed"]).list_files_by_fsspec("*.txt"))
         ['memory:///listed/a.txt']
         """
-        from datapipes.iter.files.fsspec_files import FSSpecFileLister
+        from datapipes.iter.remote.fsspec_files import FSSpecFileLister
 
         return FSSpecFileLister(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -63,7 +63,7 @@ class RemoteMethods(Generic[T_co]):
         >>> [stream.read() for _, stream in IterableWrapper(["memory://opened/a.txt"]).open_files_by_fsspec("rb")]
         [b'text']
         """
-        from datapipes.iter.files.fsspec_files import FSSpecFileOpener
+        from datapipes.iter.remote.fsspec_files import FSSpecFileOpener
 
         return FSSpecFileOpener(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -92,7 +92,7 @@ class RemoteMethods(Generic[T_co]):
         >>> list(IterableWrapper([("memory://saved/a.txt", "text")]).save_by_fsspec())
         ['memory://saved/a.txt']
         """
-        from datapipes.iter.files.fsspec_files import FSSpecSaver
+        from datapipes.iter.remote.fsspec_files import FSSpecSaver
 
         return FSSpecSaver(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -123,7 +123,7 @@ class RemoteMethods(Generic[T_co]):
         >>> [os.path.basename(path) for path in IterableWrapper([folder]).list_files_by_iopath("rem*.py")]
         ['remote.py']
         """
-        from datapipes.iter.files.iopath_files import IoPathFileLister
+        from datapipes.iter.remote.iopath_files import IoPathFileLister
 
         return IoPathFileLister(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -151,7 +151,7 @@ class RemoteMethods(Generic[T_co]):
         >>> [stream.readline() for _, stream in IterableWrapper([__file__]).open_files_by_iopath("rb")]
         [b'\"\"\"Methods that list, read and write files elsewhere.\"\"\"\\n']
         """
-        from datapipes.iter.files.iopath_files import IoPathFileOpener
+        from datapipes.iter.remote.iopath_files import IoPathFileOpener
 
         return IoPathFileOpener(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -183,7 +183,7 @@ class RemoteMethods(Generic[T_co]):
         ...     os.path.getsize(path)
         4
         """
-        from datapipes.iter.files.iopath_files import IoPathSaver
+        from datapipes.iter.remote.iopath_files import IoPathSaver
 
         return IoPathSaver(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from datapipes.on_error import OnError
-    from datapipes.pipe import IterDataPipe
-    from datapipes.remote.transfer import Transfer
-    from datapipes.streams import StreamWrapper
+    from datapipes.description.pipe import IterDataPipe
+    from datapipes.elements.streams import StreamWrapper
+    from datapipes.io.remote.transfer import Transfer
+    from datapipes.position.on_error import OnError
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -34,7 +34,7 @@ class ServiceMethods(Generic[T_co]):
         >>> IterableWrapper(["s3://bucket/train/"]).list_files_by_s3(region="eu-west-1")
         IterableWrapper(['s3://bucket/train/']).list_files_by_s3(region='eu-west-1')
         """
-        from datapipes.iter.files.s3 import S3FileLister
+        from datapipes.iter.remote.s3 import S3FileLister
 
         return S3FileLister(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -64,7 +64,7 @@ class ServiceMethods(Generic[T_co]):
         >>> IterableWrapper(["s3://bucket/a.tar"]).load_files_by_s3(region="eu-west-1")
         IterableWrapper(['s3://bucket/a.tar']).load_files_by_s3(region='eu-west-1')
         """
-        from datapipes.iter.files.s3 import S3FileLoader
+        from datapipes.iter.remote.s3 import S3FileLoader
 
         return S3FileLoader(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -92,7 +92,7 @@ class ServiceMethods(Generic[T_co]):
         >>> IterableWrapper(["ais://bucket/train/"]).list_files_by_ais("http://localhost:8080")
         IterableWrapper(['ais://bucket/train/']).list_files_by_ais('http://localhost:8080')
         """
-        from datapipes.iter.files.ais import AISFileLister
+        from datapipes.iter.remote.ais import AISFileLister
 
         return AISFileLister(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -118,7 +118,7 @@ class ServiceMethods(Generic[T_co]):
         >>> IterableWrapper(["ais://bucket/a.tar"]).load_files_by_ais("http://localhost:8080")
         IterableWrapper(['ais://bucket/a.tar']).load_files_by_ais('http://localhost:8080')
         """
-        from datapipes.iter.files.ais import AISFileLoader
+        from datapipes.iter.remote.ais import AISFileLoader
 
         return AISFileLoader(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -145,7 +145,7 @@ class ServiceMethods(Generic[T_co]):
         >>> IterableWrapper(["https://example.org/a.csv"]).read_from_http(timeout=5)
         IterableWrapper(['https://example.org/a.csv']).read_from_http(timeout=5)
         """
-        from datapipes.iter.files.http import HttpReader
+        from datapipes.iter.remote.http import HttpReader
 
         return HttpReader(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -173,7 +173,7 @@ class ServiceMethods(Generic[T_co]):
         >>> IterableWrapper(["https://drive.google.com/uc?id=1"]).read_from_gdrive(timeout=5)
         IterableWrapper(['https://drive.google.com/uc?id=1']).read_from_gdrive(timeout=5)
         """
-        from datapipes.iter.files.gdrive import GDriveReader
+        from datapipes.iter.remote.gdrive import GDriveReader
 
         return GDriveReader(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -201,7 +201,7 @@ class ServiceMethods(Generic[T_co]):
         >>> IterableWrapper(["https://example.org/a.csv"]).read_from_remote(skip_on_error=True)
         IterableWrapper(['https://example.org/a.csv']).read_from_remote(skip_on_error=True)
         """
-        from datapipes.iter.files.online import OnlineReader
+        from datapipes.iter.remote.online import OnlineReader
 
         return OnlineReader(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe

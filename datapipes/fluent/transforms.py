@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from datapipes.pinning import pin_memory_fn as pin
+from datapipes.memory.pinning import pin_memory_fn as pin
 
 if TYPE_CHECKING:
-    from datapipes.iter.memory_cell import MemoryCell
-    from datapipes.iter.shuffled_flatmap import ShuffledFlatMapper
-    from datapipes.on_error import OnError
-    from datapipes.pipe import IterDataPipe
+    from datapipes.description.pipe import IterDataPipe
+    from datapipes.iter.caching.memory_cell import MemoryCell
+    from datapipes.iter.elements.shuffled_flatmap import ShuffledFlatMapper
+    from datapipes.position.on_error import OnError
 
 T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
@@ -35,7 +35,7 @@ class TransformMethods(Generic[T_co]):
         >>> sorted(IterableWrapper([1, 2]).shuffled_flatmap(lambda x: [x, -x]))
         [-2, -1, 1, 2]
         """
-        from datapipes.iter.shuffled_flatmap import ShuffledFlatMapper
+        from datapipes.iter.elements.shuffled_flatmap import ShuffledFlatMapper
 
         source: IterDataPipe[Any] = self  # type: ignore[assignment]  # self is an IterDataPipe
         return ShuffledFlatMapper(source, fn, input_col, buffer_size, on_error=on_error, max_errors=max_errors)
@@ -55,7 +55,7 @@ class TransformMethods(Generic[T_co]):
         >>> list(IterableWrapper([1, 2, 3]).map_batches(lambda batch: [x + len(batch) for x in batch], batch_size=2))
         [3, 4, 4]
         """
-        from datapipes.iter.batch_mapping import BatchMapper
+        from datapipes.iter.elements.batch_mapping import BatchMapper
 
         source: IterDataPipe[Any] = self  # type: ignore[assignment]  # self is an IterDataPipe
         return BatchMapper(source, fn, batch_size, input_col, on_error=on_error, max_errors=max_errors)
@@ -80,7 +80,7 @@ class TransformMethods(Generic[T_co]):
         >>> list(IterableWrapper([1, 2, 3]).async_map_batches(tenfold, batch_size=2))
         [10, 20, 30]
         """
-        from datapipes.iter.async_batches import BatchAsyncMapper
+        from datapipes.iter.elements.async_batches import BatchAsyncMapper
 
         return BatchAsyncMapper(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -112,7 +112,7 @@ class TransformMethods(Generic[T_co]):
         >>> list(IterableWrapper([1, 2, 3]).threadpool_map(lambda x: 10 * x, max_workers=2))
         [10, 20, 30]
         """
-        from datapipes.iter.threadpool import ThreadPoolMapper
+        from datapipes.iter.elements.threadpool import ThreadPoolMapper
 
         return ThreadPoolMapper(
             self,  # type: ignore[arg-type]  # self is an IterDataPipe
@@ -133,7 +133,7 @@ class TransformMethods(Generic[T_co]):
         >>> list(IterableWrapper([("a", 1), ("b", 2)]).drop(0))
         [(1,), (2,)]
         """
-        from datapipes.iter.selecting import Dropper
+        from datapipes.iter.elements.selecting import Dropper
 
         return Dropper(self, indices)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -144,7 +144,7 @@ class TransformMethods(Generic[T_co]):
         >>> list(IterableWrapper([("a", 1, 2), ("b", 3, 4)]).slice([0, 2]))
         [('a', 2), ('b', 4)]
         """
-        from datapipes.iter.selecting import Slicer
+        from datapipes.iter.elements.selecting import Slicer
 
         return Slicer(self, index, stop, step)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -157,7 +157,7 @@ class TransformMethods(Generic[T_co]):
         >>> list(IterableWrapper([("a", (1, 2)), ("b", (3, 4))]).flatten())
         [('a', 1, 2), ('b', 3, 4)]
         """
-        from datapipes.iter.selecting import Flattener
+        from datapipes.iter.elements.selecting import Flattener
 
         source: IterDataPipe[Any] = self  # type: ignore[assignment]  # self is an IterDataPipe
         return Flattener(source, indices, on_error=on_error, max_errors=max_errors)
@@ -169,7 +169,7 @@ class TransformMethods(Generic[T_co]):
         >>> list(IterableWrapper([{"x": "a"}, {"x": "b"}]).add_index())
         [{'x': 'a', 'index': 0}, {'x': 'b', 'index': 1}]
         """
-        from datapipes.iter.numbering import IndexAdder
+        from datapipes.iter.elements.numbering import IndexAdder
 
         return IndexAdder(self, index_name)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -187,7 +187,7 @@ class TransformMethods(Generic[T_co]):
         >>> batch["x"]
         [1, 2]
         """
-        from datapipes.iter.columnar import Rows2Columnar
+        from datapipes.iter.elements.columnar import Rows2Columnar
 
         source: IterDataPipe[Any] = self  # type: ignore[assignment]  # self is an IterDataPipe
         return Rows2Columnar(source, column_names, on_error=on_error, max_errors=max_errors)
@@ -199,7 +199,7 @@ class TransformMethods(Generic[T_co]):
         >>> len(IterableWrapper(range(10)).filter(lambda x: x < 5).set_length(5))
         5
         """
-        from datapipes.iter.length import LengthSetter
+        from datapipes.iter.elements.length import LengthSetter
 
         return LengthSetter(self, length)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -211,7 +211,7 @@ class TransformMethods(Generic[T_co]):
         >>> list(dp), dp.get_last()
         (['a', 'b', 'c'], (2, 'c'))
         """
-        from datapipes.iter.memory_cell import MemoryCell
+        from datapipes.iter.caching.memory_cell import MemoryCell
 
         return MemoryCell(self, remember_elements)  # type: ignore[arg-type]  # self is an IterDataPipe
 
@@ -223,6 +223,6 @@ class TransformMethods(Generic[T_co]):
         >>> if torch.cuda.is_available():
         ...     assert next(iter(IterableWrapper(range(4)).batch(2).collate().pin_memory())).is_pinned()
         """
-        from datapipes.iter.pin_memory import PinMemory
+        from datapipes.iter.placement.pin_memory import PinMemory
 
         return PinMemory(self, device, pin_memory_fn)  # type: ignore[arg-type]  # self is an IterDataPipe

@@ -2,81 +2,93 @@
 
 Each operator is a chain method as well (``datapipes.fluent``). ``CATALOGUE`` lists them by that method's name, sorted;
 the tests run their laws over it.
+
+- ``archives/``: operators that read archives and compressed files
+- ``caching/``: operators that remember elements: in memory, and on disk
+- ``combining/``: operators that make one stream of several, or several of one
+- ``elements/``: operators on one element at a time, on several at once, and on how many there are
+- ``files/``: operators that list files, open, read, check and save them
+- ``formats/``: operators that read what is in files: text, records, tables, samples
+- ``frames/``: operators on data frames of pandas
+- ``grouping/``: operators that group elements, take groups apart, or change their order
+- ``placement/``: operators that say where and when a part of the graph runs
+- ``remote/``: operators that read and write files elsewhere: HTTP, Google Drive, s3, AIStore, fsspec, iopath
+- ``sources/``: operators that begin a stream
 """
 
-from datapipes.iter.async_batches import BatchAsyncMapper
-from datapipes.iter.batch import Batcher
-from datapipes.iter.batch_mapping import BatchMapper
-from datapipes.iter.buckets import BucketBatcher, MaxTokenBucketizer
-from datapipes.iter.cache import InMemoryCacheHolder
-from datapipes.iter.caching.ending import EndOnDiskCacheHolder
-from datapipes.iter.caching.holder import OnDiskCacheHolder
-from datapipes.iter.columnar import Rows2Columnar
-from datapipes.iter.concat import Concater
-from datapipes.iter.cycle import Cycler
-from datapipes.iter.demux import Demultiplexer, RoundRobinDemultiplexer
-from datapipes.iter.dispatch import ShardingRoundRobinDispatcher
-from datapipes.iter.expand import ShardExpander
-from datapipes.iter.files.ais import AISFileLister, AISFileLoader
-from datapipes.iter.files.arrow import ArrowReader
-from datapipes.iter.files.csv import CSVDictParser, CSVParser
-from datapipes.iter.files.csv_columns import CSVColumnReader
-from datapipes.iter.files.decompress import Bz2FileLoader, Decompressor, Extractor, XzFileLoader
-from datapipes.iter.files.fsspec_files import FSSpecFileLister, FSSpecFileOpener, FSSpecSaver
-from datapipes.iter.files.gdrive import GDriveReader
+from datapipes.converting.from_iter import IterToMapConverter
+from datapipes.converting.from_map import MapToIterConverter
+from datapipes.description.pipe import IterDataPipe
+from datapipes.io.remote.transfer import Transfer
+from datapipes.iter.archives.decompress import Bz2FileLoader, Decompressor, Extractor, XzFileLoader
+from datapipes.iter.archives.rar import RarArchiveLoader
+from datapipes.iter.archives.tar import TarArchiveLoader
+from datapipes.iter.archives.zip import ZipArchiveLoader
+from datapipes.iter.caching.in_memory import InMemoryCacheHolder
+from datapipes.iter.caching.memory_cell import MemoryCell
+from datapipes.iter.caching.on_disk.ending import EndOnDiskCacheHolder
+from datapipes.iter.caching.on_disk.holder import OnDiskCacheHolder
+from datapipes.iter.combining.concat import Concater
+from datapipes.iter.combining.demux import Demultiplexer, RoundRobinDemultiplexer
+from datapipes.iter.combining.fork import Forker, UnZipper
+from datapipes.iter.combining.key_zipping import IterKeyZipper, MapKeyZipper
+from datapipes.iter.combining.mux import Multiplexer, MultiplexerLongest
+from datapipes.iter.combining.random_split import RandomSplitter, SplitterIterator
+from datapipes.iter.combining.sampling_mux import SampleMultiplexer
+from datapipes.iter.combining.zipping import Zipper, ZipperLongest
+from datapipes.iter.elements.async_batches import BatchAsyncMapper
+from datapipes.iter.elements.batch_mapping import BatchMapper
+from datapipes.iter.elements.columnar import Rows2Columnar
+from datapipes.iter.elements.cycle import Cycler
+from datapipes.iter.elements.filtering import Filter
+from datapipes.iter.elements.flatmap import FlatMapper
+from datapipes.iter.elements.length import LengthSetter
+from datapipes.iter.elements.mapping import Collator, Mapper
+from datapipes.iter.elements.numbering import Enumerator, Header, IndexAdder, Repeater
+from datapipes.iter.elements.selecting import Dropper, Flattener, Slicer
+from datapipes.iter.elements.shuffled_flatmap import ShuffledFlatMapper
+from datapipes.iter.elements.threadpool import ThreadPoolMapper
 from datapipes.iter.files.hash import HashChecker
-from datapipes.iter.files.http import HttpReader
-from datapipes.iter.files.huggingface import HuggingFaceHubReader
-from datapipes.iter.files.iopath_files import IoPathFileLister, IoPathFileOpener, IoPathSaver
-from datapipes.iter.files.json import JsonLinesParser, JsonParser
 from datapipes.iter.files.lines import LineReader
 from datapipes.iter.files.listing import FileLister
-from datapipes.iter.files.online import OnlineReader
 from datapipes.iter.files.opening import FileOpener
-from datapipes.iter.files.parquet import ParquetDataFrameLoader, ParquetReader, RowGroupLister
-from datapipes.iter.files.rar import RarArchiveLoader
 from datapipes.iter.files.reading import StreamReader
-from datapipes.iter.files.routed_decode import RoutedDecoder
-from datapipes.iter.files.s3 import S3FileLister, S3FileLoader
 from datapipes.iter.files.saving import Saver
-from datapipes.iter.files.tar import TarArchiveLoader
-from datapipes.iter.files.tfrecord import TFRecordLoader
-from datapipes.iter.files.webdataset import WebDataset
-from datapipes.iter.files.zip import ZipArchiveLoader
-from datapipes.iter.filtering import Filter
-from datapipes.iter.flatmap import FlatMapper
-from datapipes.iter.fork import Forker, UnZipper
+from datapipes.iter.formats.arrow import ArrowReader
+from datapipes.iter.formats.csv import CSVDictParser, CSVParser
+from datapipes.iter.formats.csv_columns import CSVColumnReader
+from datapipes.iter.formats.json import JsonLinesParser, JsonParser
+from datapipes.iter.formats.parquet import ParquetDataFrameLoader, ParquetReader, RowGroupLister
+from datapipes.iter.formats.routed_decode import RoutedDecoder
+from datapipes.iter.formats.tfrecord import TFRecordLoader
+from datapipes.iter.formats.webdataset import WebDataset
 from datapipes.iter.frames.making import DataFrameMaker, ExampleAggregateAsDataFrames
 from datapipes.iter.frames.parting import ConcatDataFramesPipe, DataFramesAsTuplesPipe, PerRowDataFramesPipe
 from datapipes.iter.frames.regrouping import FilterDataFramesPipe, ShuffleDataFramesPipe
 from datapipes.iter.frames.tracing import DataFrameTracer
-from datapipes.iter.from_map import MapToIterConverter
-from datapipes.iter.full_sync import FullSync
-from datapipes.iter.groupby import Grouper
-from datapipes.iter.in_batch_shuffle import InBatchShuffler
-from datapipes.iter.key_zipping import IterKeyZipper, MapKeyZipper
-from datapipes.iter.length import LengthSetter
-from datapipes.iter.mapping import Collator, Mapper
-from datapipes.iter.memory_cell import MemoryCell
-from datapipes.iter.mux import Multiplexer, MultiplexerLongest
-from datapipes.iter.numbering import Enumerator, Header, IndexAdder, Repeater
-from datapipes.iter.paragraphs import ParagraphAggregator
-from datapipes.iter.pin_memory import PinMemory
-from datapipes.iter.prefetch import Prefetcher
-from datapipes.iter.random_split import RandomSplitter, SplitterIterator
-from datapipes.iter.sampler import Sampler
-from datapipes.iter.sampling_mux import SampleMultiplexer
-from datapipes.iter.selecting import Dropper, Flattener, Slicer
-from datapipes.iter.shard import ShardingFilter
-from datapipes.iter.shuffle import Shuffler
-from datapipes.iter.shuffled_flatmap import ShuffledFlatMapper
-from datapipes.iter.threadpool import ThreadPoolMapper
-from datapipes.iter.unbatch import UnBatcher
-from datapipes.iter.wrapper import IterableWrapper
-from datapipes.iter.zipping import Zipper, ZipperLongest
-from datapipes.map.from_iter import IterToMapConverter
-from datapipes.pipe import IterDataPipe
-from datapipes.remote.transfer import Transfer
+from datapipes.iter.grouping.batch import Batcher
+from datapipes.iter.grouping.buckets import BucketBatcher, MaxTokenBucketizer
+from datapipes.iter.grouping.groupby import Grouper
+from datapipes.iter.grouping.in_batch_shuffle import InBatchShuffler
+from datapipes.iter.grouping.paragraphs import ParagraphAggregator
+from datapipes.iter.grouping.shuffle import Shuffler
+from datapipes.iter.grouping.unbatch import UnBatcher
+from datapipes.iter.placement.dispatch import ShardingRoundRobinDispatcher
+from datapipes.iter.placement.full_sync import FullSync
+from datapipes.iter.placement.pin_memory import PinMemory
+from datapipes.iter.placement.prefetch import Prefetcher
+from datapipes.iter.placement.shard import ShardingFilter
+from datapipes.iter.remote.ais import AISFileLister, AISFileLoader
+from datapipes.iter.remote.fsspec_files import FSSpecFileLister, FSSpecFileOpener, FSSpecSaver
+from datapipes.iter.remote.gdrive import GDriveReader
+from datapipes.iter.remote.http import HttpReader
+from datapipes.iter.remote.iopath_files import IoPathFileLister, IoPathFileOpener, IoPathSaver
+from datapipes.iter.remote.online import OnlineReader
+from datapipes.iter.remote.s3 import S3FileLister, S3FileLoader
+from datapipes.iter.sources.expand import ShardExpander
+from datapipes.iter.sources.huggingface import HuggingFaceHubReader
+from datapipes.iter.sources.sampler import Sampler
+from datapipes.iter.sources.wrapper import IterableWrapper
 
 CATALOGUE = {
     "_dataframes_as_tuples": DataFramesAsTuplesPipe,

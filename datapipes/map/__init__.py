@@ -1,14 +1,22 @@
-"""The pipes over collections with keys: import them from here."""
+"""The pipes over collections with keys: import them from here.
 
-from datapipes.iter.from_map import MapToIterConverter
+- ``batch``: batch
+- ``cache``: in_memory_cache
+- ``combining``: concat, zip, unzip
+- ``mapping``: map
+- ``shuffle``: shuffle, which gives a stream
+- ``wrapper``: SequenceWrapper, a sequence or mapping as a pipe
+"""
+
+from datapipes.converting.from_iter import IterToMapConverter
+from datapipes.converting.from_map import MapToIterConverter
+from datapipes.description.pipe import MapDataPipe
 from datapipes.map.batch import Batcher
 from datapipes.map.cache import InMemoryCacheHolder
 from datapipes.map.combining import Concater, UnZipper, Zipper
-from datapipes.map.from_iter import IterToMapConverter
 from datapipes.map.mapping import Mapper
 from datapipes.map.shuffle import Shuffler
 from datapipes.map.wrapper import SequenceWrapper
-from datapipes.pipe import MapDataPipe
 
 CATALOGUE = {
     "batch": Batcher,

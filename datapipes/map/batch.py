@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
-from datapipes.checks import length_of, needs_count, source_length
-from datapipes.chunk import DataChunk
-from datapipes.describe import stage
-from datapipes.pipe import MapDataPipe
+from datapipes.description.pipe import MapDataPipe
+from datapipes.description.printing import stage
+from datapipes.elements.chunk import DataChunk
+from datapipes.operators.checks import length_of, needs_count, source_length
 
 B_co = TypeVar("B_co", covariant=True)
 

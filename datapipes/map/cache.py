@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, TypeVar
 
-from datapipes.checks import length_of
-from datapipes.pipe import MapDataPipe
+from datapipes.description.pipe import MapDataPipe
+from datapipes.operators.checks import length_of
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, TypeVar
 
 from torch.utils.data import MapDataPipe as TorchMapDataPipe
 
-from datapipes.checks import length_of, needs
-from datapipes.describe import stage
+from datapipes.description.pipe import MapDataPipe
+from datapipes.description.printing import stage
 from datapipes.errors import BadArgument, BadArgumentType, GraphError
-from datapipes.pipe import MapDataPipe
+from datapipes.operators.checks import length_of, needs
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
-from datapipes.checks import length_of, needs_callable
-from datapipes.describe import stage
+from datapipes.description.pipe import MapDataPipe
+from datapipes.description.printing import stage
 from datapipes.fluent.mapstyle import identity
-from datapipes.pipe import MapDataPipe
-from datapipes.where import where
+from datapipes.messages.where import where
+from datapipes.operators.checks import length_of, needs_callable
 
 R_co = TypeVar("R_co", covariant=True)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, TypeVar
 
-from datapipes.counting import Given
-from datapipes.indexed import Indexed
-from datapipes.iter.from_map import keys_of
-from datapipes.opening import Opening
-from datapipes.permutation import Permutation
-from datapipes.pipe import IterDataPipe, MapDataPipe
+from datapipes.converting.from_map import keys_of
+from datapipes.description.indexed import Indexed
+from datapipes.description.pipe import IterDataPipe, MapDataPipe
+from datapipes.operators.permutation import Permutation
+from datapipes.position.counting import Given
+from datapipes.position.opening import Opening
 
 T_co = TypeVar("T_co", covariant=True)
 Self = TypeVar("Self", bound="Shuffler[Any]")

@@ -6,8 +6,8 @@ import copy
 import warnings
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from datapipes.description.pipe import MapDataPipe
 from datapipes.errors import BadArgumentType
-from datapipes.pipe import MapDataPipe
 
 T_co = TypeVar("T_co", covariant=True)
 

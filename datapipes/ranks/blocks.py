@@ -16,11 +16,11 @@ from itertools import islice
 from time import perf_counter
 from typing import Any, Final, NamedTuple
 
-from datapipes.cells import Table
-from datapipes.counting import skip
+from datapipes.elements.streams import holds_stream
 from datapipes.errors import GraphError, StateError, UnsavableElement
-from datapipes.session import Session, segment
-from datapipes.streams import holds_stream
+from datapipes.position.cells import Table
+from datapipes.position.counting import skip
+from datapipes.position.session import Session, segment
 
 BLOCK: Final = 0.025
 """Seconds that reading a block should take,"""

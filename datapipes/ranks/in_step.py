@@ -17,14 +17,14 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, Final
 
-from datapipes.cells import Cell, Table, count, fields, table
-from datapipes.counting import Counted
 from datapipes.errors import GraphError, PrefetchTimeoutError, RanksDiffer, RanksError, StateError, UnevenRanks
+from datapipes.position.cells import Cell, Table, count, fields, table
+from datapipes.position.counting import Counted
+from datapipes.position.session import Session
 from datapipes.ranks.blocks import Blocks
 from datapipes.ranks.news import Key
 from datapipes.ranks.topics import Progress, Report, Uneven
 from datapipes.ranks.tree import Tree, connected
-from datapipes.session import Session
 
 _log = logging.getLogger(__name__)
 

@@ -23,8 +23,8 @@ from time import monotonic
 from typing import Any, Final
 
 from datapipes.errors import PrefetchTimeoutError
-from datapipes.origin import Origin, tell_of_forks
-from datapipes.ranks.group import here, store
+from datapipes.parts.group import here, store
+from datapipes.position.forks import Origin, tell_of_forks
 from datapipes.ranks.meeting import meet, parent_of
 from datapipes.ranks.news import Key, News, concerns, error_of, first
 from datapipes.ranks.topics import Report, Topic

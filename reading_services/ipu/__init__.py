@@ -1,15 +1,23 @@
-"""PopTorch's host side on a CPU: ``import reading_services.ipu as poptorch`` runs a data-loading script unchanged."""
+"""PopTorch's host side on a CPU: ``import reading_services.ipu as poptorch`` runs a data-loading script unchanged.
 
-from reading_services.ipu import enums, optim, options, profiling
-from reading_services.ipu.accessor import AsynchronousDataAccessor
-from reading_services.ipu.bottleneck import Verdict
-from reading_services.ipu.cost import CostModel
-from reading_services.ipu.custom_types import ICustomArgParser, registerCustomArgParser
-from reading_services.ipu.device.executor import PoplarExecutor
-from reading_services.ipu.device.hooks import registerPostCompileHook, registerPreCompileHook
-from reading_services.ipu.device.losses import identity_loss, isRunningOnIpu
-from reading_services.ipu.device.wrapping import inferenceModel, trainingModel
-from reading_services.ipu.enums import (
+- ``host/``: the host's side of the IPU: batches of a step, the loader, the accessor and the reading service
+- ``names/``: PopTorch's words: enums, errors, the log, strategies, structures of tensors
+- ``options/``: options, and what their parts are set to: importable as ``poptorch.options``, too
+- ``popdist/``: what an instance that poprun started knows of itself and of the others
+- ``poprun/``: the command ``poprun``, which starts several instances of a program: ``poprun --num-instances 2 python
+  train.py``
+- ``simulator/``: the simulated device: models that run on it as they would on IPUs, with the same numbers and none of
+  the speed
+- ``__main__``: the command line, ``python -m reading_services.ipu verdict SCRIPT:loader``
+"""
+
+from reading_services.ipu import options
+from reading_services.ipu.host.accessor import AsynchronousDataAccessor
+from reading_services.ipu.host.loader import DataLoader
+from reading_services.ipu.host.service import IPUReadingService
+from reading_services.ipu.names import enums
+from reading_services.ipu.names.custom_types import ICustomArgParser, registerCustomArgParser
+from reading_services.ipu.names.enums import (
     CommGroupType,
     ConnectionType,
     DataLoaderMode,
@@ -20,15 +28,9 @@ from reading_services.ipu.enums import (
     SyncPattern,
     VariableRetrievalMode,
 )
-from reading_services.ipu.errors import ConfigFileError, Error, RecoverableError, UnrecoverableError
-from reading_services.ipu.hardware import ipuHardwareIsAvailable, ipuHardwareVersion
-from reading_services.ipu.judging import verdict
-from reading_services.ipu.loader import DataLoader
-from reading_services.ipu.messages import setLogLevel
-from reading_services.ipu.options import Options, TensorLocationSettings
-from reading_services.ipu.report import Report
-from reading_services.ipu.service import IPUReadingService
-from reading_services.ipu.strategies import (
+from reading_services.ipu.names.errors import ConfigFileError, Error, RecoverableError, UnrecoverableError
+from reading_services.ipu.names.messages import setLogLevel
+from reading_services.ipu.names.strategies import (
     AutoStage,
     BeginBlock,
     Block,
@@ -38,7 +40,18 @@ from reading_services.ipu.strategies import (
     Stage,
     removeBlocks,
 )
-from reading_services.ipu.timeline import Timeline
+from reading_services.ipu.options import Options, TensorLocationSettings
+from reading_services.ipu.simulator import optim, profiling
+from reading_services.ipu.simulator.cost import CostModel
+from reading_services.ipu.simulator.executor import PoplarExecutor
+from reading_services.ipu.simulator.hardware import ipuHardwareIsAvailable, ipuHardwareVersion
+from reading_services.ipu.simulator.hooks import registerPostCompileHook, registerPreCompileHook
+from reading_services.ipu.simulator.losses import identity_loss, isRunningOnIpu
+from reading_services.ipu.simulator.report import Report
+from reading_services.ipu.simulator.timeline import Timeline
+from reading_services.ipu.simulator.verdict.bottleneck import Verdict
+from reading_services.ipu.simulator.verdict.judging import verdict
+from reading_services.ipu.simulator.wrapping import inferenceModel, trainingModel
 
 __all__ = [
     "AsynchronousDataAccessor",

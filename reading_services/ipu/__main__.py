@@ -14,8 +14,8 @@ from types import ModuleType
 from typing import Any
 
 from datapipes.errors import BadArgument, Loader2Error
-from reading_services.ipu.cost import CostModel
-from reading_services.ipu.judging import verdict
+from reading_services.ipu.simulator.cost import CostModel
+from reading_services.ipu.simulator.verdict.judging import verdict
 
 EPILOG = """
 SCRIPT is a file or a module, and is imported: what it does as a program has to stand below its

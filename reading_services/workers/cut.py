@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from datapipes import structure
+from datapipes.description import structure
+from datapipes.description.structure import Pipe
 from datapipes.errors import GraphError
 from datapipes.iter import ShardingRoundRobinDispatcher
-from datapipes.structure import Pipe
 
 
 def replicable_end(graph: Pipe) -> Pipe | None:

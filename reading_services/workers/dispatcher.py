@@ -20,16 +20,16 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
 
-from datapipes.cells import Table
+from datapipes.description.structure import Pipe
 from datapipes.errors import GraphError, UnsavableElement
-from datapipes.session import Session
-from datapipes.structure import Pipe
-from datapipes.warned import warn
+from datapipes.messages.warnings import warn
+from datapipes.position.cells import Table
+from datapipes.position.session import Session
 from reading_services.workers.dispatched import Absent, Mishap, Share
 from reading_services.workers.generators import Generators, opened
-from reading_services.workers.keeping import Keeping
+from reading_services.workers.kept_by_workers import Keeping
 from reading_services.workers.portable import note_unsendable
-from reading_services.workers.protocol import START, Open, Producer, ToConsumer, ToProducer, Window
+from reading_services.workers.transport.protocol import START, Open, Producer, ToConsumer, ToProducer, Window
 from reading_services.workers.worker import Pace, Packing, pull
 
 _CHEAP = 0.05  # the share of the time that may go into looking at positions

@@ -16,7 +16,7 @@ from typing import Any
 import cloudpickle
 
 from datapipes.errors import Loader2Error
-from datapipes.twins import parts_of, put_together
+from datapipes.messages.exception_copies import parts_of, put_together
 
 
 class WorkerError(Loader2Error, RuntimeError):

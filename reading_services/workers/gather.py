@@ -18,19 +18,20 @@ from operator import length_hint
 from typing import Any, ClassVar, Protocol, TypeVar
 from weakref import WeakSet
 
-from datapipes import kept, structure
-from datapipes.cells import Cell, Table, count, fields, table
+from datapipes.description import structure
+from datapipes.description.pipe import IterDataPipe
+from datapipes.description.placeholder import MadeElsewhere
+from datapipes.description.structure import Pipe
+from datapipes.description.user_iter import KEPT
 from datapipes.errors import StateError
-from datapipes.kept import VALUE, Kept
-from datapipes.made_elsewhere import MadeElsewhere
-from datapipes.opening import Opening
-from datapipes.own_iter import KEPT
-from datapipes.pipe import IterDataPipe
-from datapipes.seeds import Run
-from datapipes.structure import Pipe
-from datapipes.warned import warn
+from datapipes.messages.warnings import warn
+from datapipes.position import kept
+from datapipes.position.cells import Cell, Table, count, fields, table
+from datapipes.position.kept import VALUE, Kept
+from datapipes.position.opening import Opening
+from datapipes.position.seeds import Run
 from reading_services.workers.dispatched import DEALT
-from reading_services.workers.protocol import Failed, Items, ToConsumer
+from reading_services.workers.transport.protocol import Failed, Items, ToConsumer
 from reading_services.workers.worker import EpochStart, Order
 
 T_co = TypeVar("T_co", covariant=True)

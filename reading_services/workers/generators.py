@@ -15,13 +15,13 @@ from typing import Any, Final
 
 import torch
 
-from datapipes.cells import Table
+from datapipes.description.structure import Pipe
 from datapipes.elements import pack, unpack
 from datapipes.errors import StateError
-from datapipes.replaying import Replayed
-from datapipes.seeds import Run
-from datapipes.session import Session
-from datapipes.structure import Pipe
+from datapipes.position.cells import Table
+from datapipes.position.seeds import Run
+from datapipes.position.session import Session
+from datapipes.position.user_positions import Replayed
 
 PLACE: Final = -1
 """Where positions of a worker have the generators: at no stage's place."""

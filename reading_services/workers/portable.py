@@ -13,17 +13,17 @@ from typing import Any
 
 import cloudpickle
 
-from datapipes import structure
-from datapipes.blame import FIRST_WORDS
-from datapipes.describe import stage as printed
+from datapipes.description import structure
+from datapipes.description.printing import stage as printed
+from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgumentType, GraphError
+from datapipes.graph.settings import apply_sharding
 from datapipes.iter import IterableWrapper, ShardingRoundRobinDispatcher
-from datapipes.legacy import is_sharding
-from datapipes.settings import apply_sharding
-from datapipes.sharding import SHARDING_PRIORITIES
-from datapipes.structure import Pipe
-from datapipes.where import where
-from reading_services.workers.packing import pack
+from datapipes.messages.where import where
+from datapipes.parts.sharding import SHARDING_PRIORITIES
+from datapipes.position.blame import FIRST_WORDS
+from datapipes.position.user_classes import is_sharding
+from reading_services.workers.transport.packing import pack
 
 _DEEPEST = 20  # levels of an element that are looked at
 

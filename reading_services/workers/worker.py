@@ -15,21 +15,22 @@ from itertools import islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from datapipes import kept, structure
-from datapipes.cells import Table
+from datapipes.description import structure
+from datapipes.description.structure import Pipe
 from datapipes.errors import UnsavableElement
-from datapipes.legacy import is_sharding, shard
-from datapipes.seeds import Run
-from datapipes.session import Session
-from datapipes.sharding import SHARDING_PRIORITIES
-from datapipes.structure import Pipe
-from reading_services.service import graph_from
-from reading_services.worker_info import WorkerInfo
+from datapipes.parts.sharding import SHARDING_PRIORITIES
+from datapipes.position import kept
+from datapipes.position.cells import Table
+from datapipes.position.seeds import Run
+from datapipes.position.session import Session
+from datapipes.position.user_classes import is_sharding, shard
+from reading_services.interface.service import graph_from
+from reading_services.interface.worker_info import WorkerInfo
 from reading_services.workers.generators import Generators, opened
-from reading_services.workers.keeping import Keeping
-from reading_services.workers.links import ProducerLink
+from reading_services.workers.kept_by_workers import Keeping
 from reading_services.workers.portable import note_unsendable
-from reading_services.workers.protocol import Open, Producer, ProtocolError, ToProducer, Window
+from reading_services.workers.transport import ProducerLink
+from reading_services.workers.transport.protocol import Open, Producer, ProtocolError, ToProducer, Window
 
 if TYPE_CHECKING:
     from reading_services.workers.dispatched import Share

@@ -10,8 +10,8 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchWrapper
 
 from datapipes.graph import SHARDING_PRIORITIES, apply_sharding
 from datapipes.iter import IterableWrapper, IterDataPipe, Mapper
-from datapipes.seeds import Run
-from datapipes.session import Session
+from datapipes.position.seeds import Run
+from datapipes.position.session import Session
 from loader2 import DataLoader2
 
 

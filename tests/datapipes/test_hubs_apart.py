@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from datapipes.description.structure import Pipe
 from datapipes.errors import GraphError, StateError
 from datapipes.iter import IterableWrapper, IterDataPipe
-from datapipes.structure import Pipe
 from loader2 import DataLoader2
-from tests.datapipes.written_for_torchdata import (
+from tests.datapipes.position.written_for_torchdata import (
     Generator,
     ItsOwnIterator,
     OnlyNext,

@@ -14,7 +14,7 @@ import numpy
 import pytest
 import torch
 
-from datapipes.describe import stage as printed
+from datapipes.description.printing import stage as printed
 from datapipes.errors import StateError
 from datapipes.graph import walk
 from datapipes.iter import IterableWrapper, IterDataPipe

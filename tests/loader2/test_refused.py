@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from datapipes.description.structure import Pipe
 from datapipes.errors import GraphError
 from datapipes.iter import IterableWrapper, IterDataPipe
-from datapipes.structure import Pipe
 from loader2 import DataLoader2
-from tests.datapipes.written_for_torchdata import Generator, SaysWhereItIs
+from tests.datapipes.position.written_for_torchdata import Generator, SaysWhereItIs
 
 
 def numbers() -> IterDataPipe[int]:

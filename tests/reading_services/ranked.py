@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from datapipes import legacy, structure
+from datapipes.description import structure
+from datapipes.description.structure import Pipe
 from datapipes.graph import SHARDING_PRIORITIES
-from datapipes.structure import Pipe
+from datapipes.position import user_classes
 from reading_services import ReadingServiceInterface
-from reading_services.service import Level, ResetFn
+from reading_services.interface.service import Level, ResetFn
 
 
 class Ranked(ReadingServiceInterface):
@@ -24,8 +25,8 @@ class Ranked(ReadingServiceInterface):
 
     def initialize(self, datapipe: Pipe) -> Pipe:
         for stage in structure.walk(datapipe):
-            if legacy.is_sharding(stage):
-                legacy.shard(stage, self.world, self.rank, SHARDING_PRIORITIES.DISTRIBUTED)
+            if user_classes.is_sharding(stage):
+                user_classes.shard(stage, self.world, self.rank, SHARDING_PRIORITIES.DISTRIBUTED)
         return datapipe
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:

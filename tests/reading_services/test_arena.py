@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reading_services.workers.arena import Reader, Writer, aligned, create
+from reading_services.workers.transport.arena import Reader, Writer, aligned, create
 
 SIZE = 1 << 14
 

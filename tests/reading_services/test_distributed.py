@@ -10,8 +10,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from datapipes.description.structure import Pipe
 from datapipes.iter import FullSync, IterableWrapper
-from datapipes.structure import Pipe
 from loader2 import DataLoader2
 from reading_services import PADDING, DistributedReadingService, RanksDiffer, UnevenRanks
 from tests.many_ranks import on_ranks

@@ -12,15 +12,15 @@ import numpy
 import pytest
 import torch
 
+from datapipes.description.structure import Pipe
 from datapipes.elements import pack
 from datapipes.errors import StateError
 from datapipes.iter import IterDataPipe
-from datapipes.seeds import Run
-from datapipes.session import Session
-from datapipes.structure import Pipe
+from datapipes.position.seeds import Run
+from datapipes.position.session import Session
 from loader2 import DataLoader2
 from reading_services.workers.generators import PLACE, Generators
-from tests.reading_services.in_turn import SEED, numbers, processes, texts, threads
+from tests.reading_services.workers.in_turn import SEED, numbers, processes, texts, threads
 
 
 def augmented(x: Any) -> tuple[Any, ...]:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgumentType
-from datapipes.structure import Pipe
 from loader2 import DataLoader2
 from reading_services import ReadingServiceInterface, SequentialReadingService, WorkerInfo
-from tests.reading_services.in_turn import Service, numbers, processes, threads
+from tests.reading_services.workers.in_turn import Service, numbers, processes, threads
 
 both = pytest.mark.parametrize("service", [processes, threads])
 

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datapipes.structure import Pipe
+from datapipes.description.structure import Pipe
 from loader2 import DataLoader2
 from reading_services import InProcessReadingService, ReadingServiceInterface, SequentialReadingService
 from tests.laws_of_position import taken
 from tests.naive_functions import tagged
 from tests.naive_graphs import Graph
-from tests.reading_services.in_turn import Service, processes, taken_in_turn, threads
 from tests.reading_services.ranked import Ranked
-from tests.reading_services.test_random_graphs_in_workers import SLOW, UNSHARDED
+from tests.reading_services.workers.in_turn import Service, processes, taken_in_turn, threads
+from tests.reading_services.workers.test_random_graphs_in_workers import SLOW, UNSHARDED
 from tests.test_random_graphs import SEEDS
 
 pytestmark = [

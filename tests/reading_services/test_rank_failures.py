@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from datapipes.description.structure import Pipe
 from datapipes.iter import IterableWrapper
-from datapipes.structure import Pipe
 from loader2 import DataLoader2
 from reading_services import (
     PADDING,

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 import torch
 
-from datapipes.structure import Pipe
+from datapipes.description.structure import Pipe
 from loader2 import DataLoader2
 from loader2.random import SeedGenerator
 from reading_services import InProcessReadingService, ReadingServiceInterface, SequentialReadingService, WorkerInfo
-from tests.reading_services.in_turn import SEED, Build, numbers, processes, taken_in_turn, threads
 from tests.reading_services.ranked import Ranked
+from tests.reading_services.workers.in_turn import SEED, Build, numbers, processes, taken_in_turn, threads
 
 Make: TypeAlias = Callable[[], ReadingServiceInterface]
 

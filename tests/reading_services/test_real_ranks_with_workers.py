@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from datapipes.description.structure import Pipe
 from datapipes.errors import RanksDiffer
 from datapipes.ranks.topics import Uneven
-from datapipes.structure import Pipe
 from loader2 import DataLoader2
 from loader2.state import gather, scatter
 from reading_services import (
@@ -22,7 +22,7 @@ from reading_services import (
     SequentialReadingService,
 )
 from tests.many_ranks import on_ranks
-from tests.reading_services.in_turn import HANGS, numbers, processes, threads
+from tests.reading_services.workers.in_turn import HANGS, numbers, processes, threads
 
 Make: TypeAlias = Callable[[], ReadingServiceInterface]
 

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import pytest
 
 from datapipes import elements
+from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgument, BadArgumentType, StateError
-from datapipes.structure import Pipe
 from loader2 import DataLoader2
 from reading_services import (
     CheckpointableReadingServiceInterface,
@@ -17,8 +17,8 @@ from reading_services import (
     ReadingServiceInterface,
     SequentialReadingService,
 )
-from tests.reading_services.in_turn import numbers, processes, threads
 from tests.reading_services.ranked import Ranked
+from tests.reading_services.workers.in_turn import numbers, processes, threads
 
 
 class Told(ReadingServiceInterface):

@@ -6,16 +6,16 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from datapipes.checks import needs, same_length
+from datapipes.description.pipe import IterDataPipe
+from datapipes.elements.streams import StreamWrapper, can_seek
 from datapipes.errors import BadArgumentType
 from datapipes.iter.files.hashed import HASH_TYPES, Hashed
 from datapipes.iter.files.pairs import pair_of
 from datapipes.iter.files.pieces import pieces_of
-from datapipes.on_error import OnError, check_policy
-from datapipes.pipe import IterDataPipe
-from datapipes.shortened import shortened
-from datapipes.steps import Step
-from datapipes.streams import StreamWrapper, can_seek
+from datapipes.messages.short import shortened
+from datapipes.operators.checks import needs, same_length
+from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.steps import Step
 
 _IN_MEMORY = 8 << 20  # bytes of a stream that cannot go back; more of it goes to a temporary file
 

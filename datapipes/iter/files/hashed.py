@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from datapipes.errors import HashMismatch
-from datapipes.shortened import shortened
+from datapipes.messages.short import shortened
 
 HASH_TYPES = ("sha256", "md5")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from itertools import repeat
 from typing import Any, ClassVar
 
-from datapipes.at_hand import Parts
-from datapipes.checks import needs_count
-from datapipes.flattening import Flattening
+from datapipes.description.pipe import IterDataPipe
 from datapipes.iter.files.pairs import lines_of
 from datapipes.iter.files.text_lines import Lines
-from datapipes.on_error import OnError, check_policy
-from datapipes.pipe import IterDataPipe
+from datapipes.operators.checks import needs_count
+from datapipes.operators.flattening import Flattening
+from datapipes.operators.flattening_position import Parts
+from datapipes.position.on_error import OnError, check_policy
 
 
 class LineReader(Flattening[Any]):

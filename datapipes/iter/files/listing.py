@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatch
 from typing import Any, ClassVar, cast
 
-from datapipes.checks import given_length
+from datapipes.description.pipe import IterDataPipe
+from datapipes.description.structure import is_stream
 from datapipes.errors import BadArgumentType
-from datapipes.flattening import Flattening
-from datapipes.iter.wrapper import IterableWrapper
-from datapipes.on_error import OnError, check_policy
-from datapipes.pipe import IterDataPipe
-from datapipes.structure import is_stream
-from datapipes.warned import warn
+from datapipes.iter.sources.wrapper import IterableWrapper
+from datapipes.messages.warnings import warn
+from datapipes.operators.checks import given_length
+from datapipes.operators.flattening import Flattening
+from datapipes.position.on_error import OnError, check_policy
 
 
 class FileLister(Flattening[str]):

@@ -7,13 +7,13 @@ import stat
 from collections.abc import Callable
 from typing import ClassVar
 
-from datapipes.checks import given_length, needs
+from datapipes.description.pipe import IterDataPipe
+from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgumentType, StateError
-from datapipes.on_error import OnError, check_policy
-from datapipes.pipe import IterDataPipe
-from datapipes.reopening import label
-from datapipes.steps import Step
-from datapipes.streams import StreamWrapper
+from datapipes.operators.checks import given_length, needs
+from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.reopening import label
+from datapipes.position.steps import Step
 
 _MODES = {"b": "rb", "t": "rt", "r": "r", "rb": "rb", "rt": "rt"}
 

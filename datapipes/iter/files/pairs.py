@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from datapipes.errors import BadArgumentType
-from datapipes.shortened import shortened
+from datapipes.messages.short import shortened
 
 
 def pair_of(element: Any, method: str) -> tuple[Any, Any]:

@@ -14,11 +14,11 @@ from contextlib import contextmanager, suppress
 from types import GeneratorType
 from typing import Any
 
+from datapipes.elements.streams import can_seek
 from datapipes.errors import BadArgumentType
 from datapipes.iter.files.atomic import replacing
 from datapipes.iter.files.hashed import Hashed
-from datapipes.shortened import shortened
-from datapipes.streams import can_seek
+from datapipes.messages.short import shortened
 
 _SIZE = 1 << 20  # bytes or characters
 

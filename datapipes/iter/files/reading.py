@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from datapipes.checks import needs
-from datapipes.flattening import Flattening
+from datapipes.description.pipe import IterDataPipe
 from datapipes.iter.files.pairs import stream_of
-from datapipes.on_error import OnError, check_policy
-from datapipes.pipe import IterDataPipe
+from datapipes.operators.checks import needs
+from datapipes.operators.flattening import Flattening
+from datapipes.position.on_error import OnError, check_policy
 
 
 class StreamReader(Flattening[tuple[Any, Any]]):

@@ -6,15 +6,15 @@ import os
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from datapipes.checks import needs, needs_callable, same_length
+from datapipes.description.pipe import IterDataPipe
+from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgumentType
 from datapipes.iter.files.pairs import pair_of
 from datapipes.iter.files.pieces import put
-from datapipes.on_error import OnError, check_policy
-from datapipes.pipe import IterDataPipe
-from datapipes.shortened import shortened
-from datapipes.steps import Step
-from datapipes.streams import StreamWrapper
+from datapipes.messages.short import shortened
+from datapipes.operators.checks import needs, needs_callable, same_length
+from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.steps import Step
 
 MODES = ("w", "wt", "wb", "a", "at", "ab", "t", "b")
 

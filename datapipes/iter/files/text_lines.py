@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, repeat
 from typing import Any, NamedTuple
 
-from datapipes.at_hand import Parts
-from datapipes.counting import Counted
-from datapipes.located import located, named
-from datapipes.streams import StreamWrapper
+from datapipes.elements.streams import StreamWrapper
+from datapipes.messages.file_errors import located, named
+from datapipes.operators.flattening_position import Parts
+from datapipes.position.counting import Counted
 
 
 class Lines(Parts[Any]):

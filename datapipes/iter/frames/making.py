@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from datapipes.checks import needs_callable
+from datapipes.description.pipe import IterDataPipe
 from datapipes.errors import BadArgument, GraphError
-from datapipes.on_error import OnError
-from datapipes.pipe import IterDataPipe
+from datapipes.operators.checks import needs_callable
+from datapipes.position.on_error import OnError
 
 
 def needs_pandas(method: str) -> Any:

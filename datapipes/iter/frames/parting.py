@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from datapipes.flattening import Flattening
+from datapipes.description.pipe import IterDataPipe
 from datapipes.iter.frames.making import needs_pandas
-from datapipes.pipe import IterDataPipe
+from datapipes.operators.flattening import Flattening
 
 
 class DataFramesAsTuplesPipe(Flattening[tuple[Any, ...]]):

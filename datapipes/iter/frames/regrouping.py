@@ -7,14 +7,14 @@ from typing import Any, ClassVar, TypeVar
 
 import torch
 
-from datapipes.cells import Cell, count, fields
-from datapipes.checks import needs_callable
+from datapipes.description.pipe import IterDataPipe
 from datapipes.errors import StateError
 from datapipes.iter.frames.making import needs_pandas
 from datapipes.iter.frames.parting import one_below_the_other
-from datapipes.opening import Opening
-from datapipes.pipe import IterDataPipe
-from datapipes.steps import refuse
+from datapipes.operators.checks import needs_callable
+from datapipes.position.cells import Cell, count, fields
+from datapipes.position.opening import Opening
+from datapipes.position.steps import refuse
 
 Self = TypeVar("Self", bound="ShuffleDataFramesPipe")
 

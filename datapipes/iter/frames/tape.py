@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from datapipes.where import where
+from datapipes.messages.where import where
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ import operator
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
-from datapipes.checks import same_length
+from datapipes.description.pipe import IterDataPipe
 from datapipes.iter.frames.making import needs_pandas
 from datapipes.iter.frames.tape import Operation, Replay, Slot, replaced
-from datapipes.pipe import IterDataPipe
-from datapipes.steps import Step
+from datapipes.operators.checks import same_length
+from datapipes.position.steps import Step
 
 
 class DataFrameTracer(IterDataPipe[Any]):

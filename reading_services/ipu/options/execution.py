@@ -11,8 +11,9 @@ import torch
 from tqdm import tqdm
 
 from datapipes.errors import BadArgument
-from reading_services.ipu.enums import CommGroupType, ConnectionType, OutputMode, SyncPattern
-from reading_services.ipu.messages import logger
+from reading_services.ipu.names.enums import CommGroupType, ConnectionType, OutputMode, SyncPattern
+from reading_services.ipu.names.messages import logger
+from reading_services.ipu.names.strategies import ExecutionStrategy, PipelinedExecution
 from reading_services.ipu.options.distributed import _DistributedOptions
 from reading_services.ipu.options.environment import blaming
 from reading_services.ipu.options.files import Files
@@ -22,7 +23,6 @@ from reading_services.ipu.options.precision import _JitOptions, _PrecisionOption
 from reading_services.ipu.options.stored import Stored
 from reading_services.ipu.options.training import _TrainingOptions
 from reading_services.ipu.options.values import Value, settled
-from reading_services.ipu.strategies import ExecutionStrategy, PipelinedExecution
 
 _PARTS = {
     "Training": "_training",

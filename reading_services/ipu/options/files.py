@@ -14,11 +14,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self
 
-from reading_services.ipu import enums
-from reading_services.ipu.errors import ConfigFileError
+from reading_services.ipu.names import enums
+from reading_services.ipu.names.errors import ConfigFileError
+from reading_services.ipu.names.strategies import AutoStage, Block, PipelinedExecution, ShardedExecution, Stage
 from reading_services.ipu.options.environment import blaming
 from reading_services.ipu.options.locations import TensorLocationSettings
-from reading_services.ipu.strategies import AutoStage, Block, PipelinedExecution, ShardedExecution, Stage
 
 _ENUMS = {name: one for name, one in vars(enums).items() if isinstance(one, type) and issubclass(one, Enum)}
 _CLASSES = (AutoStage, Block, PipelinedExecution, ShardedExecution, Stage, TensorLocationSettings)
@@ -94,7 +94,7 @@ def _read(line: str, number: int, name: str) -> ast.expr:
 
 def _public(owner: Any, name: str) -> Any:
     """An attribute of the options, or of what may be named in their arguments; no other object is looked into."""
-    house = enums.__name__.rpartition(".")[0]
+    house = __name__.partition(".options.")[0]
     kind = owner if isinstance(owner, type) else type(owner)
     ours = kind is SimpleNamespace or any(base.__module__.startswith(f"{house}.") for base in kind.__mro__)
     if not ours or (name.startswith("_") and name != "_Popart") or not hasattr(owner, name):

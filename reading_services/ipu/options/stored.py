@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from datapipes.errors import BadArgument
-from reading_services.ipu.enums import ConnectionType
+from reading_services.ipu.names.enums import ConnectionType
 from reading_services.ipu.options.popart import _PopartOptions
 from reading_services.ipu.options.values import Value, Values
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 from datapipes.errors import BadArgument
-from reading_services.ipu.enums import MeanReductionStrategy, ReductionType
+from reading_services.ipu.names.enums import MeanReductionStrategy, ReductionType
 from reading_services.ipu.options.popart import _PopartOptions
 from reading_services.ipu.options.values import Value, Values
 

@@ -1,6 +1,8 @@
 """What an instance that poprun started knows of itself and of the others.
 
 The environment is read at each call. Without the launcher there is one instance with one replica.
+
+- ``poptorch``: options for an instance, with what the launcher decides
 """
 
 from __future__ import annotations

@@ -1,1 +1,9 @@
-"""The command ``poprun``, which starts several instances of a program: ``poprun --num-instances 2 python train.py``."""
+"""The command ``poprun``, which starts several instances of a program: ``poprun --num-instances 2 python train.py``.
+
+- ``__main__``: the same command, as a module
+- ``arguments``: its command line
+- ``group``: one process group for all instances, so that none is left behind
+- ``launcher``: instances started, signals handed on, and the status at the end
+- ``output``: what instances print, in whole lines with their prefixes
+- ``variables``: what an instance finds in its environment
+"""

@@ -28,9 +28,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import datapipes.elements.classes as element_classes
-from datapipes.chunk import DataChunk
 from datapipes.elements import UnsafeState, UnsavableElement, allow, allowed, pack, unpack
-from datapipes.streams import StreamWrapper
+from datapipes.elements.chunk import DataChunk
+from datapipes.elements.streams import StreamWrapper
 
 WHAT = "buffer of stage 3: .shuffle(buffer_size=10)"
 load = partial(unpack, what=WHAT)

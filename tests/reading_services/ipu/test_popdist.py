@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from reading_services.ipu import Options, popdist
-from reading_services.ipu.arithmetic import Batching
+from reading_services.ipu.host.arithmetic import Batching
 from reading_services.ipu.popdist.poptorch import Options as PopdistOptions
 
 ROOT = Path(__file__).resolve().parents[3]

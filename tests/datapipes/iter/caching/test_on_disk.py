@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import IterDataPipe as TorchIterDataPipe
 
+from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import GraphError, LockTimeout
 from datapipes.graph import list_dps, traverse_dps
 from datapipes.iter import EndOnDiskCacheHolder, IterableWrapper, IterDataPipe
 from datapipes.iter.files.locks import locked
-from datapipes.streams import StreamWrapper
 from loader2 import DataLoader2
 from loader2.adapters import CacheTimeout
 from tests.datapipes.iter.caching.producers import left_in, noted, one_each, place, several_each

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 from typing import Any
 
+from datapipes.description.structure import Pipe
 from datapipes.iter import IterableWrapper
-from datapipes.structure import Pipe
 
 
 class OneWay(io.RawIOBase):

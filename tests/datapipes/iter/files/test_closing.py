@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from datapipes.description.structure import Pipe
 from datapipes.errors import CorruptStream
 from datapipes.iter import IterableWrapper
-from datapipes.structure import Pipe
 
 TABLE = pa.table({"x": list(range(1000)), "y": [str(i) for i in range(1000)]})
 

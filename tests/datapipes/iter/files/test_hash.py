@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgument, BadArgumentType, HashMismatch
 from datapipes.iter import HashChecker, IterableWrapper
-from datapipes.streams import StreamWrapper
 
 DATA = b"some data\nin lines\n" * 1000
 SHA = {"a": hashlib.sha256(DATA).hexdigest()}

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgument
 from datapipes.iter import IterableWrapper, LineReader
-from datapipes.streams import StreamWrapper
 from tests.datapipes.iter.mishaps import outcomes
 
 

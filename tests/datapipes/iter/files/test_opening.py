@@ -11,9 +11,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pytest
 
+from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgument
 from datapipes.iter import FileLister, FileOpener, IterableWrapper
-from datapipes.streams import StreamWrapper
 from tests.datapipes.iter.mishaps import outcomes
 
 

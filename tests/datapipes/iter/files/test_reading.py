@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgument
 from datapipes.iter import IterableWrapper
-from datapipes.streams import StreamWrapper
 from tests.datapipes.iter.files.given import files
 
 

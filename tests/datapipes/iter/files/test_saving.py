@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgument, BadArgumentType
 from datapipes.iter import IterableWrapper, Saver
-from datapipes.streams import StreamWrapper
 
 
 def saved(path: Path, data: Any, mode: str = "wb", **options: Any) -> list[Any]:

@@ -1,0 +1,86 @@
+"""to_map_datapipe: a stream of pairs, to be looked up by key."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, TypeVar
+
+from datapipes.description.pipe import IterDataPipe, MapDataPipe
+from datapipes.description.printing import chain, stage
+from datapipes.description.structure import is_stream
+from datapipes.errors import BadArgumentType
+from datapipes.operators.checks import length_of, needs_callable
+
+V_co = TypeVar("V_co", covariant=True)
+
+
+class IterToMapConverter(MapDataPipe[V_co]):
+    """The elements of a stream by key. The first look-up reads the whole stream and keeps it.
+
+    Until then the length is the source's, which is too much if keys occur twice.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> dp = IterableWrapper(["one", "three"]).to_map_datapipe(lambda word: (len(word), word))
+    >>> dp[5]
+    'three'
+    """
+
+    _fluent: ClassVar[str | None] = "to_map_datapipe"
+    _data: ClassVar[frozenset[str]] = frozenset({"_map"})
+
+    def __init__(self, datapipe: IterDataPipe[Any], key_value_fn: Callable[[Any], Any] | None = None) -> None:
+        if not is_stream(datapipe):
+            raise BadArgumentType(
+                f"IterToMapConverter can only apply on IterDataPipe, got {type(datapipe).__name__}: {datapipe!r:.60}"
+            )
+        if key_value_fn is not None:
+            needs_callable("to_map_datapipe", key_value_fn)
+        self.datapipe = datapipe
+        self.key_value_fn = key_value_fn
+        self._map: dict[Any, V_co] | None = None
+
+    def _loaded(self) -> dict[Any, V_co]:
+        if self._map is None:
+            loaded: dict[Any, V_co] = {}
+            for key, value in self._pairs():
+                if key in loaded:
+                    warnings.warn(
+                        f"Found duplicate key {key!r} in {chain(self.datapipe)}; the last one wins", stacklevel=3
+                    )
+                loaded[key] = value
+            self._map = loaded
+        return self._map
+
+    def _pairs(self) -> Iterator[Any]:
+        # A generator, because Python makes an error of a StopIteration that escapes from a function in one.
+        for number, element in enumerate(self.datapipe):
+            pair = element if self.key_value_fn is None else self.key_value_fn(element)
+            try:
+                length = len(pair)
+            except TypeError:
+                raise TypeError(
+                    f"Cannot convert dictionary update element #{number} ({type(pair).__name__}) to a pair of key and "
+                    f"value, in {stage(self)}"
+                ) from None
+            if length != 2:
+                raise ValueError(
+                    f"dictionary update sequence element #{number}: sequence element has length {length}, not 2, "
+                    f"in {stage(self)}"
+                )
+            yield pair
+
+    def __getitem__(self, key: Any) -> V_co:
+        loaded = self._loaded()
+        try:
+            return loaded[key]
+        except KeyError:
+            raise IndexError(f"Index {key!r} is invalid for IterToMapConverter: there is no such key") from None
+
+    def __len__(self) -> int:
+        if self._map is None:
+            try:
+                return length_of(self.datapipe)
+            except TypeError:
+                warnings.warn("Data from prior DataPipe are loaded to get length of IterToMapConverter", stacklevel=2)
+        return len(self._loaded())

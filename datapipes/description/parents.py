@@ -1,0 +1,180 @@
+"""What one stage holds: its attributes, and the pipes among them, which are its parents.
+
+The parents of a pipe are the pipes in its attributes, or in lists, tuples, sets, dicts and deques that are its
+attributes. Nothing here changes a pipe, but for ``fill``, which changes the one that it is told to.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import chain, islice
+from typing import Any, TypeAlias, TypeVar, cast
+
+from torch.utils.data import IterDataPipe as TorchIterDataPipe
+from torch.utils.data import MapDataPipe as TorchMapDataPipe
+
+from datapipes.description.pipe import IterDataPipe, MapDataPipe
+
+DataPipe: TypeAlias = IterDataPipe | MapDataPipe | TorchIterDataPipe | TorchMapDataPipe  # type: ignore[type-arg]  # isinstance() takes no parametrised ones
+"""A stage of a graph, ours or torch's: for annotations and for ``isinstance``."""
+Pipe: TypeAlias = Any
+"""The same, where code deals with any of the four: they have no base of their own in common."""
+
+R = TypeVar("R")
+
+_LOOKED_AT = 1000
+"""How many values of a collection are looked at: one that begins with so many others is data, and holds no pipe."""
+
+
+def of_class(ask: Callable[[type], R]) -> Callable[[type], R]:
+    """Ask each class once: the classes of pipes are abstract base classes, for which isinstance() is slow."""
+    return cast("Callable[[type], R]", cache(ask))
+
+
+@of_class
+def is_pipe_class(cls: type) -> bool:
+    return issubclass(cls, DataPipe)
+
+
+@of_class
+def _is_native_class(cls: type) -> bool:
+    return issubclass(cls, IterDataPipe) and cls._is_operator() and cls.__iter__ is IterDataPipe.__iter__
+
+
+@of_class
+def _is_stream_class(cls: type) -> bool:
+    return issubclass(cls, IterDataPipe | TorchIterDataPipe)
+
+
+@of_class
+def _is_collection_class(cls: type) -> bool:
+    return issubclass(cls, list | tuple | set | frozenset | dict | deque)
+
+
+@of_class
+def _may_hold(cls: type) -> bool:
+    return is_pipe_class(cls) or _is_collection_class(cls)
+
+
+@of_class
+def _slots_of_class(cls: type) -> tuple[str, ...]:
+    declared = (vars(base).get("__slots__", ()) for base in cls.__mro__)
+    names = chain.from_iterable((slots,) if isinstance(slots, str) else slots for slots in declared)
+    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
+
+
+def is_pipe(value: object) -> bool:
+    """Whether a value is a stage of a graph, ours or torch's."""
+    return is_pipe_class(type(value))
+
+
+def is_native(pipe: Pipe) -> bool:
+    """Whether a stage is an operator of this library, rather than a class with an ``__iter__`` of its own."""
+    return _is_native_class(type(pipe))
+
+
+def is_stream(pipe: Pipe) -> bool:
+    """Whether a pipe has a position (map-style pipes have none)."""
+    return _is_stream_class(type(pipe))
+
+
+def attributes(pipe: Pipe) -> dict[str, Any]:
+    """What a pipe holds, by name."""
+    held: dict[str, Any] = pipe.__dict__
+    slots = _slots_of_class(type(pipe))
+    return {**held, **{name: getattr(pipe, name) for name in slots if hasattr(pipe, name)}} if slots else held
+
+
+def occurrences(pipe: Pipe) -> Iterator[Pipe]:
+    """The pipes that a stage holds, in order, one as often as it is held."""
+    data = getattr(type(pipe), "_data", ())
+    for name, value in attributes(pipe).items():
+        if _may_hold(type(value)) and name not in data:
+            yield from pipes_in(value)
+
+
+def pipes_in(value: object) -> Iterator[Pipe]:
+    """A pipe itself, or those in a collection, in order."""
+    if is_pipe(value):
+        yield value
+    elif _is_collection_class(type(value)) and _holds_pipes(value):
+        for item in _items(value):
+            yield from pipes_in(item)
+
+
+def _items(collection: Any) -> Iterator[Any]:
+    return chain(collection, collection.values()) if isinstance(collection, dict) else iter(collection)
+
+
+def _holds_pipes(collection: object) -> bool:
+    """Whether a pipe is among the first values of a collection, those of the collections in it coming last."""
+    left, waiting = _LOOKED_AT, [collection]
+    for inner in waiting:
+        for item in islice(_items(inner), left):
+            left -= 1
+            if is_pipe(item):
+                return True
+            if _is_collection_class(type(item)):
+                waiting.append(item)
+    return False
+
+
+def parents(pipe: Pipe) -> list[Pipe]:
+    """The distinct inputs of a stage, in the order of its attributes.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> source = IterableWrapper([1])
+    >>> parents(source.zip(source)) == [source]
+    True
+    """
+    return list({id(p): p for p in occurrences(pipe)}.values())
+
+
+def with_parents(pipe: Pipe, swap: Callable[[Pipe], Pipe]) -> Pipe:
+    """A copy of one stage in which each parent is what ``swap`` makes of it."""
+    new = object.__new__(type(pipe))
+    fill(new, pipe, swap)
+    return new
+
+
+def fill(target: Pipe, pipe: Pipe, swap: Callable[[Pipe], Pipe]) -> None:
+    """Give ``target`` what a pipe of its class holds, each parent replaced by what ``swap`` makes of it."""
+    data = getattr(type(pipe), "_data", ())
+    for name, value in vars(pipe).items():
+        target.__dict__[name] = _swapped(value, swap) if _may_hold(type(value)) and name not in data else value
+    for name in _slots_of_class(type(pipe)):
+        if hasattr(pipe, name):
+            set_attribute(target, name, _swapped(getattr(pipe, name), swap))
+
+
+def set_attribute(pipe: Pipe, name: str, value: object) -> None:
+    """Set what ``attributes`` shows, whatever the class does when somebody sets it."""
+    if name in _slots_of_class(type(pipe)):
+        object.__setattr__(pipe, name, value)
+    else:
+        pipe.__dict__[name] = value
+
+
+def _swapped(value: Any, swap: Callable[[Pipe], Pipe]) -> Any:
+    if is_pipe(value):
+        return swap(value)
+    if not _is_collection_class(type(value)) or not _holds_pipes(value):
+        return value
+    if isinstance(value, dict):
+        keys = [_swapped(key, swap) for key in value]  # keys first, as in _items
+        return _refilled(value, dict(zip(keys, [_swapped(item, swap) for item in value.values()], strict=True)))
+    items = [_swapped(item, swap) for item in value]
+    if isinstance(value, list | deque):
+        return _refilled(value, items)
+    return getattr(value, "_make", type(value))(items)  # a namedtuple takes its fields one by one
+
+
+def _refilled(collection: Any, items: Any) -> Any:
+    """The same kind of collection, with what its class remembers beside its items, around others."""
+    new = copy.copy(collection)
+    new.clear()
+    (new.update if isinstance(new, dict) else new.extend)(items)
+    return new

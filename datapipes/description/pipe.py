@@ -1,0 +1,284 @@
+"""IterDataPipe and MapDataPipe: the description of one stage, its parameters and its parents.
+
+A pipe is a value. It holds what its constructor was given and nothing that changes while somebody iterates: iterating
+opens a session (``datapipes.position.session``), which works on copies of its own. An operator of this library says how
+it starts in ``_open``; a class of a user's only needs ``__iter__`` (see ``datapipes.position.user_classes``,
+``user_iter``).
+
+The methods named like torchdata's that do change a pipe (``set_seed``, ``set_shuffle``, ``apply_sharding``) are for
+whoever builds the graph; nothing in this library calls one on a user's pipe.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast
+
+from torch.utils.data import Dataset, IterableDataset
+
+from datapipes.description import registry, user_iter
+from datapipes.errors import GraphError
+from datapipes.fluent import IterMethods, MapMethods
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from datapipes.description.indexed import Indexed
+    from datapipes.elements.streams import StreamWrapper
+    from datapipes.position.on_error import OnError
+    from datapipes.position.opening import Opening
+    from datapipes.position.steps import Step
+
+T_co = TypeVar("T_co", covariant=True)
+C = TypeVar("C", bound=type)
+Hook = Callable[[Any], Any]
+
+
+class Named:
+    """What both kinds of pipe share: fluent names of users' own, hooks for pickling, a repr that is the call."""
+
+    functions: ClassVar[dict[str, registry.Factory]]
+    getstate_hook: ClassVar[Hook | None] = None
+    reduce_ex_hook: ClassVar[Hook | None] = None
+    str_hook: ClassVar[Hook | None] = None
+    repr_hook: ClassVar[Hook | None] = None
+    _fluent: ClassVar[str | None] = None  # the method that makes this stage, for its repr
+    _data: ClassVar[frozenset[str]] = frozenset()  # attributes that hold elements: never searched for parents
+    _identified_by: ClassVar[str | None] = None  # the attribute whose elements positions count
+    _hub: ClassVar[bool] = False  # whether several consumers share one position of this stage
+    _commutes: ClassVar[bool] = False  # whether it is one to one and in order, by means other than a step
+    _hands_on: ClassVar[bool] = False  # whether it gives elements that it takes, as they are, and no others
+    _alone: ClassVar[str | None] = None  # why nobody else may read what is above it, and what to do, if that is so
+    _runs_ahead: ClassVar[bool] = False  # whether it has a thread, which reading by position would do without
+    _stream_key: ClassVar[tuple[type, ...] | None] = None  # if it opens streams: what it needs to open one again
+    _out_of_streams: ClassVar[Literal["", "one of each", "several of each"]] = ""  # which are those of the stage above
+
+    if TYPE_CHECKING:
+
+        def __len__(self) -> int: ...  # not every pipe knows it, which is said when it is asked
+
+    else:  # a name that a type checker does not know is a slip
+
+        def __getattr__(self, name: str) -> Any:
+            # Only reached for names that are neither methods nor attributes, or whose property raised AttributeError.
+            if hasattr(type(self), name):
+                return object.__getattribute__(self, name)  # which raises that error again
+            base = _base_of(type(self))
+            functions = base.functions
+            function = None if name.startswith("__") else functions.get(name)
+            if function is None:
+                raise registry.unknown(self, name, base, other=MapDataPipe if base is IterDataPipe else IterDataPipe)
+            from functools import partial, update_wrapper
+
+            return update_wrapper(partial(function, self), function, updated=())
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *_base_of(type(self)).functions})
+
+    def __repr__(self) -> str:
+        from datapipes.description.printing import chain
+
+        hook = type(self).repr_hook
+        return chain(self) if hook is None else str(hook(self))
+
+    def __str__(self) -> str:
+        hook = type(self).str_hook
+        return repr(self) if hook is None else str(hook(self))
+
+    def __getstate__(self) -> Any:
+        state = object.__getstate__(self) or {}
+        hook = type(self).getstate_hook
+        return state if hook is None else hook(state)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        hook = type(self).reduce_ex_hook
+        if hook is not None:
+            try:
+                return hook(self)
+            except NotImplementedError:  # the hook's way to say: pickle this one as usual
+                pass
+        from datapipes.description.pickling import sources_first
+        from datapipes.parts.group import telling
+
+        reduced = cast("tuple[Any, ...]", super().__reduce_ex__(protocol))
+        return telling(sources_first(self, reduced, _is_pickled_as_usual))
+
+    @classmethod
+    def register_function(cls, function_name: str, function: registry.Factory) -> None:
+        """Make ``pipe.function_name(...)`` call ``function(pipe, ...)``; a later call replaces it."""
+        registry.register(_base_of(cls), function_name, function, replace=True)
+
+    @classmethod
+    def register_datapipe_as_function(
+        cls, function_name: str, cls_to_register: registry.Factory, enable_df_api_tracing: bool = False
+    ) -> None:
+        """Make ``pipe.function_name(...)`` build ``cls_to_register(pipe, ...)``; a second owner is an error."""
+        registry.register(_base_of(cls), function_name, cls_to_register)
+
+    @classmethod
+    def set_getstate_hook(cls, hook_fn: Hook | None) -> None:
+        """Filter what pickling a pipe keeps; None takes the hook away."""
+        _set_hook(_base_of(cls), "getstate_hook", hook_fn)
+
+    @classmethod
+    def set_reduce_ex_hook(cls, hook_fn: Hook | None) -> None:
+        """Replace how a pipe is pickled; None takes the hook away."""
+        _set_hook(_base_of(cls), "reduce_ex_hook", hook_fn)
+
+
+def _base_of(cls: type) -> type[Named]:
+    """Names and hooks live on IterDataPipe or MapDataPipe, whichever class they are set through."""
+    return MapDataPipe if issubclass(cls, MapDataPipe) else IterDataPipe
+
+
+def _set_hook(base: type, slot: str, hook: Hook | None) -> None:
+    if hook is not None and getattr(base, slot) is not None:
+        raise GraphError(f"Attempt to override existing {slot} of {base.__name__}: set it to None first")
+    setattr(base, slot, None if hook is None else staticmethod(hook))
+
+
+def _is_pickled_as_usual(pipe: object) -> bool:
+    """Whether pickling a pipe keeps all of its attributes: nobody filters them, and its class does not do it itself."""
+    cls: Any = type(pipe)
+    return (
+        issubclass(cls, Named)
+        and cls.__getstate__ is Named.__getstate__
+        and cls.__reduce_ex__ is Named.__reduce_ex__
+        and cls.__reduce__ is object.__reduce__
+        and cls.getstate_hook is cls.reduce_ex_hook is None
+    )
+
+
+class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
+    """A stream of elements: subclass it and write ``__iter__``.
+
+    >>> class Countdown(IterDataPipe[int]):
+    ...     def __init__(self, start: int) -> None:
+    ...         self.start = start
+    ...
+    ...     def __iter__(self):
+    ...         yield from range(self.start, 0, -1)
+    >>> list(Countdown(4).map(lambda x: 10 * x).batch(2))
+    [[40, 30], [20, 10]]
+    """
+
+    functions: ClassVar[dict[str, registry.Factory]] = {}
+    on_error: OnError = "raise"
+    """What an operator that makes elements does about one that it cannot make (``datapipes.position.on_error``)."""
+    max_errors: int | float | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        user_iter.wrap_methods(cls, IterDataPipe)
+
+    def __iter__(self) -> Iterator[T_co]:
+        is_its_own_iterator = not self._is_operator()
+        if is_its_own_iterator and not hasattr(type(self), "__next__"):
+            raise TypeError(f"{type(self).__name__} cannot be iterated: write an __iter__ that yields its elements")
+        if is_its_own_iterator and user_iter.RUN in vars(self):
+            user_iter.begin(self)
+            return cast("Iterator[T_co]", self)
+        from datapipes.position.iterator import iterate
+
+        return iterate(self)
+
+    def reset(self) -> None:
+        """Called on a user's class at the start of each iteration; nothing by default."""
+
+    @classmethod
+    def _is_operator(cls) -> bool:
+        """Whether this is one of the library's own, which say in ``_open`` or in ``_step`` how they are opened."""
+        return cls._open is not IterDataPipe._open or cls._step is not IterDataPipe._step
+
+    def _open(self, at: Opening) -> Iterator[T_co]:
+        """Start one position of this stage; not called for one that is a step."""
+        raise NotImplementedError(f"{type(self).__name__} has no _open")
+
+    def _reads(self) -> Iterable[Any]:
+        """What the session opens for this stage; nothing, if the stage opens what is above it by itself."""
+        from datapipes.description.parents import occurrences
+
+        return occurrences(self)
+
+    def _step(self) -> Step | None:
+        """This stage as a step of a loop, if it handles one element at a time and keeps no position."""
+        return None
+
+    def _given_as(self) -> tuple[Named, int] | None:
+        """For a stage that a call gave in a list of several: what that call made, and the number in the list."""
+        return None
+
+    def _indexed(self) -> Indexed | None:
+        """How this stream is read by position; None where it cannot be. Ask ``indexed`` rather than this."""
+        from datapipes.description.indexed import through
+
+        return through(self)
+
+    def _reopening(self, source: StreamWrapper | None) -> Callable[..., StreamWrapper]:
+        """What opens a stream of this stage again, of a ``_stream_key``; ``source`` is the one that it came out of."""
+        raise NotImplementedError(f"{type(self).__name__} has no _reopening")
+
+    def _made_of(self, fn: Callable[[Any], T_co], at: Callable[[int], Any], i: int) -> T_co:
+        return fn(at(i))  # a method, because errors find their stage by the `self` of a frame
+
+
+class MapDataPipe(Named, MapMethods[T_co], Dataset[T_co]):
+    """A collection with an element for each key: subclass it and write ``__getitem__``, and ``__len__`` if it is known.
+
+    >>> class Squares(MapDataPipe[int]):
+    ...     def __getitem__(self, key: int) -> int:
+    ...         if key >= 4:
+    ...             raise IndexError(key)
+    ...         return key * key
+    >>> list(Squares().map(str))
+    ['0', '1', '4', '9']
+    """
+
+    functions: ClassVar[dict[str, registry.Factory]] = {}
+
+    def __getitem__(self, key: Any) -> T_co:
+        raise NotImplementedError(f"{type(self).__name__} has no __getitem__")
+
+    def __iter__(self) -> Iterator[T_co]:
+        # Python would ask for 0, 1, 2 ... up to an IndexError, which may be that of a user's function.
+        try:
+            length = len(self)
+        except TypeError:
+            length = sys.maxsize
+        for key in range(length):
+            try:
+                element = self[key]
+            except IndexError:
+                if length == sys.maxsize:
+                    return
+                raise
+            yield element
+
+
+def functional_datapipe(name: str, enable_df_api_tracing: bool = False) -> Callable[[C], C]:
+    """Class decorator: make the class a method, ``name``, of every pipe of its kind.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> @functional_datapipe("doubled_for_the_docs")
+    ... class Doubled(IterDataPipe):
+    ...     def __init__(self, source_datapipe):
+    ...         self.source_datapipe = source_datapipe
+    ...
+    ...     def __iter__(self):
+    ...         for element in self.source_datapipe:
+    ...             yield 2 * element
+    >>> list(IterableWrapper([1, 2]).doubled_for_the_docs())
+    [2, 4]
+    """
+    from torch.utils.data import IterDataPipe as TorchIterDataPipe
+    from torch.utils.data import MapDataPipe as TorchMapDataPipe
+
+    def decorate(cls: C) -> C:
+        if issubclass(cls, IterDataPipe | TorchIterDataPipe):
+            registry.register(IterDataPipe, name, cls)
+        elif issubclass(cls, MapDataPipe | TorchMapDataPipe):
+            registry.register(MapDataPipe, name, cls)
+        return cls
+
+    return decorate

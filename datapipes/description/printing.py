@@ -1,0 +1,203 @@
+"""How a pipe prints: as the call that makes it.
+
+``chain`` prints a whole graph, ``stage`` one stage of it; errors use the latter. Long data and long graphs are
+shortened, so that printing costs little whatever is printed, and no element is made and no function called for it.
+What is secret by its name, or is the password of a URL, is left out: reprs end up in logs.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from inspect import Parameter
+from types import BuiltinFunctionType, MethodDescriptorType, ModuleType
+from typing import Any
+
+from datapipes.description import structure
+from datapipes.description.parents import of_class
+from datapipes.messages.short import SECRET, is_secret, shortened
+from datapipes.messages.where import where
+
+_OF_ONE_MACHINE = re.compile(r"'[^']*'|\"[^\"]*\"|[^\s(<]*/|0x[0-9a-f]+")
+
+_MOST_STAGES = 100
+_MOST_NESTED = 20
+
+_MISSING = object()
+
+
+def chain(pipe: object) -> str:
+    """The expression that builds a graph, with the place of each function in it.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> IterableWrapper(range(9)).filter(bool).batch(4, drop_last=True)
+    IterableWrapper(range(0, 9)).filter(bool).batch(4, drop_last=True)
+    """
+    return _chain(pipe, _Room(_MOST_STAGES, _MOST_NESTED))
+
+
+def stage(pipe: object) -> str:
+    """One stage, without what is above it: ``.batch(4, drop_last=True)``."""
+    return _call(pipe, _Room(0, 0))
+
+
+def argument(value: object) -> str:
+    """A value as an argument of such a call, in short: ``4``, ``<double at train.py:7>``."""
+    return _value(value, _Room(0, 0))
+
+
+def on_any_machine(graph: structure.Pipe) -> str:
+    """The stages as they print, but for what may differ from machine to machine: data, texts, folders, addresses.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> on_any_machine(IterableWrapper([1, 2]).batch(2))
+    'IterableWrapper .batch(2)'
+    """
+    stages = (type(each).__name__ if not structure.parents(each) else stage(each) for each in structure.walk(graph))
+    return _OF_ONE_MACHINE.sub("", " ".join(stages))
+
+
+@dataclass(slots=True)
+class _Room:
+    """What may still be printed of a graph: how many stages, and how deep one inside the other."""
+
+    stages: int
+    levels: int
+
+
+def _chain(pipe: object, room: _Room) -> str:
+    """Walk up the first parents in a loop."""
+    calls = []
+    while True:
+        room.stages -= 1
+        if room.stages < 0:
+            calls.append("...")
+            break
+        calls.append(_call(pipe, room))
+        child = _child(pipe)
+        parents = structure.parents(pipe) if child is None else [child[0]]
+        if not parents or (child is None and _fluent(pipe) is None):
+            break
+        pipe = parents[0]
+    return "".join(reversed(calls))
+
+
+def _fluent(pipe: object) -> str | None:
+    """The method that makes a stage of this very class; a user's subclass is made by its constructor."""
+    name: str | None = vars(type(pipe)).get("_fluent")
+    return name
+
+
+def _child(pipe: structure.Pipe) -> tuple[object, int] | None:
+    """The call that gave this stage in a list of several, and the stage's number in that list, if it was so."""
+    hub = structure.hub_of(pipe)
+    if hub is not None:
+        return hub, vars(pipe)["instance_id"]
+    given: tuple[object, int] | None = pipe._given_as() if structure.is_native(pipe) else None
+    return given
+
+
+def _call(pipe: object, room: _Room) -> str:
+    child = _child(pipe)
+    if child is not None:
+        return f"[{child[1]}]"
+    fluent = _fluent(pipe)
+    arguments = _arguments(pipe, skip_source=fluent is not None, room=room)
+    return f"{'.' + fluent if fluent else type(pipe).__qualname__}({', '.join(arguments)})"
+
+
+@of_class
+def _parameters(cls: type) -> Sequence[Parameter]:
+    try:
+        return list(inspect.signature(cls).parameters.values())
+    except (TypeError, ValueError):  # it has none that Python could tell
+        return []
+
+
+def _arguments(pipe: object, skip_source: bool, room: _Room) -> list[str]:
+    """The arguments of the constructor call, read back from the attributes of the same names."""
+    shown: list[str] = []
+    values = structure.attributes(pipe)
+    for parameter in _parameters(type(pipe)):
+        name, kind, default = parameter.name, parameter.kind, parameter.default
+        value = values.get(name, values.get(f"_{name}", _MISSING))
+        is_source, skip_source = skip_source, False
+        if kind is Parameter.VAR_POSITIONAL:
+            items = list(value) if isinstance(value, tuple | list) else []
+            shown += [_value(item, room) for item in (items[1:] if is_source else items)]
+        elif kind is Parameter.VAR_KEYWORD:
+            options = value if isinstance(value, dict) else {}
+            shown += [_named(str(key), item, room) for key, item in options.items()]
+        elif is_source:
+            continue
+        elif default is Parameter.empty and kind is not Parameter.KEYWORD_ONLY:
+            shown.append(_secret_or_value(name, value, room))
+        elif value is not _MISSING and value is not default and not _same(value, default):
+            shown.append(_named(name, value, room))
+    return shown
+
+
+def _same(value: object, default: object) -> bool:
+    comparable = isinstance(value, bool | int | float | str | tuple | BuiltinFunctionType)
+    return comparable and type(value) is type(default) and bool(value == default)
+
+
+def _named(name: str, value: Any, room: _Room) -> str:
+    return f"{name}={_secret_or_value(name, value, room)}"
+
+
+def _secret_or_value(name: str, value: Any, room: _Room) -> str:
+    return SECRET if is_secret(name, value) else _value(value, room)
+
+
+def _value(value: Any, room: _Room) -> str:
+    if value is _MISSING:
+        return "..."  # a class that keeps its argument under another name, or not at all
+    if structure.is_pipe(value):
+        return _inner_chain(value, room)
+    if isinstance(value, type):
+        return value.__qualname__
+    if isinstance(value, Enum):
+        return f"{type(value).__qualname__}.{value.name}"
+    if isinstance(value, functools.partial):
+        arguments = [_value(item, room) for item in (value.func, *value.args)]
+        arguments += [_named(name, item, room) for name, item in value.keywords.items()]
+        return f"functools.partial({', '.join(arguments)})"
+    if callable(value):
+        return _function(value)
+    if next(structure.pipes_in(value), None) is not None:
+        return _collection(value, room)
+    return shortened(value)
+
+
+def _inner_chain(pipe: object, room: _Room) -> str:
+    if room.stages <= 0 or room.levels <= 0:
+        return "..."
+    room.levels -= 1
+    text = _chain(pipe, room)
+    room.levels += 1
+    return text
+
+
+def _collection(held: Any, room: _Room) -> str:
+    """A collection with pipes in it."""
+    if isinstance(held, dict):
+        return f"{{{', '.join(f'{_value(key, room)}: {_value(item, room)}' for key, item in held.items())}}}"
+    items = ", ".join(_value(item, room) for item in held)
+    if isinstance(held, tuple):
+        return f"({items},)" if len(held) == 1 else f"({items})"
+    return f"[{items}]" if isinstance(held, list) else f"{type(held).__name__}([{items}])"
+
+
+def _function(fn: Any) -> str:
+    text = where(fn)
+    if " at " in text:
+        return f"<{text}>"
+    if isinstance(fn, BuiltinFunctionType | MethodDescriptorType):
+        owner = getattr(fn, "__self__", None)
+        return text if owner is None or isinstance(owner, type | ModuleType) else f"<{text}>"
+    return shortened(fn)

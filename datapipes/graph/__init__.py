@@ -1,0 +1,52 @@
+"""Work on graphs of pipes: torchdata's functions, and the pure ones that this library uses itself.
+
+The functions that torchdata had (``replace_dp``, ``remove_dp``, ``apply_sharding``, ``set_graph_random_seed`` ...)
+change the graph that they are given, as their users expect, and return it. Nothing in this library calls one on a
+user's graph: loaders work on copies. ``rewrite`` is the pure way: a new graph, which shares what did not change.
+
+- ``determinism``: pipes whose order can vary, and a guard that refuses them
+- ``drawing``: a graph as text, as Mermaid, or with graphviz
+- ``editing``: torchdata's functions that find and replace stages
+- ``settings``: torchdata's functions that shard, shuffle and seed a whole graph
+- ``torch_interop``: what torch's own pipes and its functions on graphs are told of this library
+- ``validation``: checks of the types that users' classes declare
+"""
+
+from datapipes.description.structure import DataPipe, parents, rewrite, walk
+from datapipes.graph.drawing import to_graph, to_mermaid, to_text
+from datapipes.graph.editing import DataPipeGraph, find_dps, list_dps, remove_dp, replace_dp, traverse, traverse_dps
+from datapipes.graph.settings import (
+    apply_random_seed,
+    apply_sharding,
+    apply_shuffle_seed,
+    apply_shuffle_settings,
+    get_all_graph_pipes,
+    set_datapipes_seed,
+    set_graph_random_seed,
+)
+from datapipes.parts.sharding import SHARDING_PRIORITIES
+
+__all__ = [
+    "SHARDING_PRIORITIES",
+    "DataPipe",
+    "DataPipeGraph",
+    "apply_random_seed",
+    "apply_sharding",
+    "apply_shuffle_seed",
+    "apply_shuffle_settings",
+    "find_dps",
+    "get_all_graph_pipes",
+    "list_dps",
+    "parents",
+    "remove_dp",
+    "replace_dp",
+    "rewrite",
+    "set_datapipes_seed",
+    "set_graph_random_seed",
+    "to_graph",
+    "to_mermaid",
+    "to_text",
+    "traverse",
+    "traverse_dps",
+    "walk",
+]

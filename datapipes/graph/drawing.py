@@ -1,0 +1,117 @@
+"""Draw a graph: as text, as Mermaid for a page that shows it, or with the graphviz package.
+
+Each stage is drawn once, whatever the number of paths that lead to it: a stage that is read twice has a number, and is
+referred to by it. So is one that stands too deep, which keeps a text as long as its graph is large.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import Any
+
+from datapipes.description import structure
+from datapipes.description.printing import stage
+from datapipes.description.structure import Pipe
+
+_DEEPEST = 20  # branches within branches that are drawn in their place
+_NAMES = {"fork": "Forker", "demux": "Demultiplexer"}  # what the users of fork() and demux() know their hubs by
+
+
+def to_text(datapipe: Pipe) -> str:
+    """A graph as a list: the end first, below each stage what it reads, and a branch for each if that is several.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> print(to_text(IterableWrapper([1]).zip(IterableWrapper("ab").map(str.upper)).batch(2)))
+    .batch(2)
+    .zip(...)
+    ├── IterableWrapper([1])
+    └── .map(str.upper)
+        IterableWrapper('ab')
+    """
+    readers = Counter(id(source) for pipe in structure.walk(datapipe) for source in structure.occurrences(pipe))
+    lines: list[str] = []
+    numbers: dict[int, int] = {}
+    drawn: set[int] = set()
+    trees = deque([datapipe])  # the graph, and then the branches that were too deep to be drawn in their place
+    while trees:
+        root = trees.popleft()
+        stack = [] if id(root) in drawn else [(root, "", "", 0)]
+        while stack:
+            pipe, first, following, depth = stack.pop()
+            if readers[id(pipe)] > 1 or depth > _DEEPEST:
+                numbers.setdefault(id(pipe), len(numbers) + 1)
+            number = f"#{numbers[id(pipe)]} " if id(pipe) in numbers else ""
+            if id(pipe) in drawn:
+                lines.append(f"{first}{number}(see above)")
+                continue
+            if depth > _DEEPEST:
+                lines.append(f"{first}{number}(see below)")
+                trees.append(pipe)
+                continue
+            drawn.add(id(pipe))
+            lines.append(first + number + stage(pipe))
+            inputs = list(structure.occurrences(pipe))
+            if len(inputs) == 1:
+                stack.append((inputs[0], following, following, depth))
+                continue
+            for i, parent in reversed(list(enumerate(inputs))):
+                branch, beside = ("└── ", "    ") if i == len(inputs) - 1 else ("├── ", "│   ")
+                stack.append((parent, following + branch, following + beside, depth + 1))
+    return "\n".join(lines)
+
+
+def to_mermaid(datapipe: Pipe) -> str:
+    """A graph as a Mermaid flowchart, sources first.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> print(to_mermaid(IterableWrapper([1]).batch(2)))
+    flowchart TD
+        s0["IterableWrapper([1])"]
+        s1[".batch(2)"]
+        s0 --> s1
+    """
+    lines = ["flowchart TD"]
+    numbers: dict[int, int] = {}
+    for i, pipe in enumerate(structure.walk(datapipe)):
+        numbers[id(pipe)] = i
+        label = stage(pipe)
+        for character, code in _MERMAID_CODES.items():
+            label = label.replace(character, code)
+        lines.append(f'    s{i}["{label}"]')
+        lines += [f"    s{numbers[id(parent)]} --> s{i}" for parent in structure.parents(pipe)]
+    return "\n".join(lines)
+
+
+# In this order: the codes contain a # themselves.
+_MERMAID_CODES = {"#": "#35;", "&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;"}
+
+
+def to_graph(dp: Pipe, *, debug: bool = False) -> Any:
+    """A graph as a ``graphviz.Digraph``: sources blue, the end green. ``debug`` shows the children of fork as well."""
+    try:
+        import graphviz
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "to_graph() needs the package graphviz: pip install 'loader2[graph]'; "
+            "to_text() and to_mermaid() need nothing"
+        ) from None
+    drawn = graphviz.Digraph(node_attr={"shape": "box"})
+    stages = structure.walk(dp)
+
+    def shown(pipe: Pipe) -> Pipe:
+        hub = None if debug else structure.hub_of(pipe)
+        return pipe if hub is None else hub
+
+    for pipe in stages:
+        if shown(pipe) is pipe:
+            inputs = structure.parents(pipe)
+            colour = "lightblue" if not inputs else "darkolivegreen1" if pipe is shown(dp) else "white"
+            drawn.node(str(id(pipe)), _name(pipe), style="filled", fillcolor=colour)
+            for producer in dict.fromkeys(id(shown(parent)) for parent in inputs):
+                drawn.edge(str(producer), str(id(pipe)))
+    return drawn
+
+
+def _name(pipe: Pipe) -> str:
+    name = type(pipe).__name__.lstrip("_").replace("IterDataPipe", "").replace("MapDataPipe", "")
+    return _NAMES.get(type(pipe)._fluent, name) if structure.is_hub(pipe) else name

@@ -1,0 +1,51 @@
+"""What torch's own code is told of this library: its pipes have our chain methods, its functions walk our graphs.
+
+Other people's classes derive from ``torch.utils.data.IterDataPipe`` and call ``torch.utils.data.graph``. torchdata's
+pipes were of torch's classes, and so such code worked with them. Ours are not, and are no virtual subclasses either: to
+torch's DataLoader that would mean to wrap a graph in a pipe of its own, which cannot say where it is, and to shard and
+seed the user's own pipes for good. So torch is told of two things, and of these only.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import Any
+
+from torch.utils.data import IterDataPipe as TorchIterDataPipe
+from torch.utils.data import MapDataPipe as TorchMapDataPipe
+from torch.utils.data import graph as torchs_graph
+
+from datapipes.description.pipe import IterDataPipe, MapDataPipe
+from datapipes.description.structure import is_pipe, walk
+from datapipes.fluent import IterMethods, MapMethods
+from datapipes.graph.editing import DataPipeGraph, traverse_dps
+
+_OF_A_LOADER = ("_IterDataPipeSerializationWrapper", "_MapDataPipeSerializationWrapper")
+"""What torch's DataLoader wraps a pipe of torch's in. Stages of ours above one are sharded and seeded without it: as
+``datapipes.position.torch_worker`` says, for one opening, and so that a resumed epoch has the same seeds."""
+
+
+def lend_methods() -> None:
+    """Register the chain methods that torch has not for its pipes, as torchdata did with its own."""
+    for pipes, methods in ((TorchIterDataPipe, IterMethods), (TorchMapDataPipe, MapMethods)):
+        for name, method in vars(methods).items():
+            if callable(method) and not name.startswith("_") and name not in pipes.functions:
+                pipes.register_function(name, method)
+
+
+def lend_traversal() -> None:
+    """Have ``torch.utils.data.graph`` and what builds on it take graphs that have a pipe of ours in them."""
+    # The name is private: with a torch that has it no more, its functions refuse our pipes, and nothing else changes.
+    by_torch: Any = vars(torchs_graph).get("_traverse_helper")
+    if by_torch is None:
+        return
+
+    @wraps(by_torch)
+    def traversed(datapipe: Any, only_datapipe: bool, cache: set[int]) -> DataPipeGraph:
+        by_a_user = not cache and is_pipe(datapipe) and type(datapipe).__name__ not in _OF_A_LOADER
+        if by_a_user and any(isinstance(stage, IterDataPipe | MapDataPipe) for stage in walk(datapipe)):
+            return traverse_dps(datapipe)
+        graph: DataPipeGraph = by_torch(datapipe, only_datapipe, cache)
+        return graph
+
+    vars(torchs_graph)["_traverse_helper"] = traversed

@@ -1,0 +1,210 @@
+"""The kinds of compression: by the name of a file, by its first bytes, and what takes each apart.
+
+The decompressors have one interface, that of ``bz2.BZ2Decompressor``: input goes in once, output comes in pieces no
+longer than asked for, and the end of a stream is seen. None makes more of a little input at once than some megabytes.
+"""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import os
+import zlib
+from collections.abc import Callable
+from typing import Protocol
+
+from datapipes.messages.extras import needed
+
+MEMORY = 256 * 2**20
+"""Bytes that a header of xz or zstd may ask for; the strongest setting of the programs needs a quarter of it."""
+
+
+class Codec(Protocol):
+    """One compressed stream being taken apart."""
+
+    @property
+    def eof(self) -> bool:
+        """Whether the stream has ended, with its checksum."""
+
+    @property
+    def needs_input(self) -> bool:
+        """Whether there is nothing more to come out without more input."""
+
+    @property
+    def unused_data(self) -> bytes:
+        """What came after the end."""
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        """Some output, perhaps none."""
+
+
+class _Zlib:
+    """deflate, with the frame that ``wbits`` asks for."""
+
+    def __init__(self, wbits: int) -> None:
+        self._inner = zlib.decompressobj(wbits)
+        self.needs_input = True
+
+    @property
+    def eof(self) -> bool:
+        return self._inner.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inner.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        tail = self._inner.unconsumed_tail
+        made = self._inner.decompress(tail + data if tail else data, max_length)
+        self.needs_input = not self._inner.unconsumed_tail and len(made) < max_length
+        return made
+
+
+class _Zstd:
+    """zstd, fed so little at a time that what comes out is bounded: 4 bytes may stand for 128 KiB."""
+
+    _FED = 1024
+
+    def __init__(self) -> None:
+        zstandard = needed("zstandard", "zstd")
+        self._inner = zstandard.ZstdDecompressor(max_window_size=MEMORY // 2).decompressobj()
+        self._input = memoryview(b"")
+        self._made = b""
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._inner.eof) and not self._made
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._made and not self._input and not self._inner.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return bytes(self._inner.unused_data) + bytes(self._input)
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        if data:
+            self._input = memoryview(bytes(self._input) + data)
+        while not self._made and self._input and not self._inner.eof:
+            fed, self._input = self._input[: self._FED], self._input[self._FED :]
+            self._made = self._inner.decompress(fed)
+        made, self._made = self._made[:max_length], self._made[max_length:]
+        return made
+
+
+class _Lzma1:
+    """LZMA as zip archives have it, behind four bytes and the properties; its end may be unmarked."""
+
+    def __init__(self) -> None:
+        self._head = b""
+        self._inner: lzma.LZMADecompressor | None = None
+
+    @property
+    def eof(self) -> bool:
+        return self._inner is not None and self._inner.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return self._inner is None or self._inner.needs_input
+
+    @property
+    def unused_data(self) -> bytes:
+        return b"" if self._inner is None else self._inner.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        if self._inner is None:
+            self._head = data = self._head + data
+            if len(data) < 9:
+                return b""
+            rest, lc = divmod(data[4], 9)
+            pb, lp = divmod(rest, 5)
+            size = int.from_bytes(data[5:9], "little")
+            if data[2:4] != b"\5\0" or size > MEMORY:
+                raise lzma.LZMAError(f"properties {data[:9]!r}")
+            filters = [{"id": lzma.FILTER_LZMA1, "lc": lc, "lp": lp, "pb": pb, "dict_size": size}]
+            self._inner = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=filters)
+            self._head, data = b"", data[9:]
+        return self._inner.decompress(data, max_length)
+
+
+class _Stored:
+    """No compression at all; it ends where the data does."""
+
+    eof = False
+    needs_input = True
+    unused_data = b""
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        held = self._held + data if self._held else data
+        made, self._held = held[:max_length], held[max_length:]
+        self.needs_input = not self._held
+        return made
+
+
+CODECS: dict[str, Callable[[], Codec]] = {
+    "gzip": lambda: _Zlib(zlib.MAX_WBITS | 16),
+    "bz2": bz2.BZ2Decompressor,
+    "lzma": lambda: lzma.LZMADecompressor(memlimit=MEMORY),
+    "zstd": _Zstd,
+    "deflate": lambda: _Zlib(-zlib.MAX_WBITS),
+    "lzma1": _Lzma1,
+    "stored": _Stored,
+}
+
+UNMARKED = {"lzma1", "stored"}
+"""What may end wherever the data does, so that only a known size can tell whether it is whole."""
+
+_BEGINNINGS = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bz2",
+    b"\xfd7zXZ\0": "lzma",
+    b"\x5d\0\0": "lzma",
+    b"\x28\xb5\x2f\xfd": "zstd",
+}
+LONGEST_BEGINNING = max(map(len, _BEGINNINGS))
+MARKED = frozenset(_BEGINNINGS.values())
+"""What begins with bytes of its own. Without looking at them, a file of zeros would be an empty LZMA stream."""
+
+
+def codec_of(beginning: bytes) -> str | None:
+    """The compression that a file's first bytes tell of.
+
+    >>> codec_of(b"BZh91AY&SY"), codec_of(b"plain text")
+    ('bz2', None)
+    """
+    if beginning[1:4] == b"\x2a\x4d\x18" and beginning[0] >> 4 == 5:
+        return "zstd"  # a frame to be skipped
+    return next((name for mark, name in _BEGINNINGS.items() if beginning.startswith(mark)), None)
+
+
+_ENDINGS = {
+    "tar": ".tar .tar.gz .tgz .taz .tar.bz2 .tbz2 .tbz .tb2 .tar.xz .txz .tar.lzma .tlz .tar.zst .tzst",
+    "zip": ".zip",
+    "gzip": ".gz",
+    "bz2": ".bz2",
+    "lzma": ".xz .lzma",
+    "zstd": ".zst .zstd",
+}
+
+
+def kind_of(path: str) -> str | None:
+    """The kind of file that a path's ending tells of, in any case of letters.
+
+    >>> kind_of("v1.0.tar.gz"), kind_of("A.TBZ2"), kind_of("b.gz"), kind_of("c.txt")
+    ('tar', 'tar', 'gzip', None)
+    """
+    name = path.lower()
+    return next((kind for kind, endings in _ENDINGS.items() if name.endswith(tuple(endings.split()))), None)
+
+
+def extension(path: str) -> str:
+    """The ending of a path, without its dot.
+
+    >>> extension("a/b.seg.jpg"), extension("README")
+    ('jpg', '')
+    """
+    return os.path.splitext(path)[1][1:]

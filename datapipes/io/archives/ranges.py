@@ -1,0 +1,121 @@
+"""Parts of one file as streams of their own, whoever reads them and from which thread.
+
+A part that the file is too short for is an error, not a short stream. Nothing is allocated by a part's claimed size:
+what is read at once is bounded.
+"""
+
+from __future__ import annotations
+
+import io
+from threading import Lock
+from typing import Any
+
+from datapipes.elements.streams import can_seek
+from datapipes.errors import CorruptData, ReadTooLate
+from datapipes.io.archives.limits import Metered, meter_of
+
+MOST = 2**20
+"""Bytes that are asked for at once."""
+
+
+class Shared:
+    """A file that several read from places of their own; one that cannot be sought only goes forward."""
+
+    def __init__(self, file: Any, label: str, in_order: bool = False) -> None:
+        self.label = label
+        self.meter = meter_of(file)
+        self.seeks = can_seek(file) and not in_order
+        self._file = file  # held on to: a wrapper closes what is in it with the last reference
+        self._read = file.read
+        self._seek = file.seek if self.seeks else None
+        self._start = file.tell() if self.seeks else 0
+        self._at = 0  # where a file that only goes forward is
+        self._lock = Lock()
+
+    def read_at(self, at: int, size: int, label: str = "") -> bytes:
+        """So many bytes from a place in the file; fewer only where the file ends, and at most ``MOST``."""
+        size = min(size, MOST)
+        with self._lock:
+            if self._seek is None:
+                if not self._go_forward(at, label):
+                    return b""
+                data = self._next(size)
+            else:
+                try:
+                    self._seek(self._start + at)
+                except (OSError, OverflowError):  # a place that no file has
+                    return b""
+                data = self._read(size)
+            while 0 < len(data) < size and (more := self._next(size - len(data))):
+                data += more
+            self._at = at + len(data)
+            return data
+
+    def _next(self, size: int) -> bytes:
+        data = self._read(size)
+        return data if type(data) is bytes else bytes(data or b"")
+
+    def _go_forward(self, at: int, label: str) -> bool:
+        if at < self._at:
+            raise ReadTooLate(
+                f"{label or self.label}: byte {at} of {self.label} has been passed, and that stream cannot go back: "
+                "read each member before asking for the next, or open the archive as a file that can be sought"
+            )
+        while self._at < at:
+            passed = len(self._next(min(MOST, at - self._at)))
+            if not passed:
+                return False
+            self._at += passed
+        return True
+
+
+class Range(Metered):
+    """A part of a shared file as a stream."""
+
+    def __init__(self, shared: Shared, start: int, size: int, label: str, corrupt: type[CorruptData]) -> None:
+        self._shared = shared
+        self._start = start
+        self._size = size
+        self._label = label
+        self._corrupt = corrupt
+        self._done = 0
+        self.meter = shared.meter
+
+    def seekable(self) -> bool:
+        return self._shared.seeks
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if not self._shared.seeks:
+            raise io.UnsupportedOperation(f"{self._label}: the archive is a stream that cannot be sought")
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._done, io.SEEK_END: self._size}[whence]
+        self._done = max(0, base + offset)
+        return self._done
+
+    def tell(self) -> int:
+        return self._done
+
+    def read(self, size: int = -1) -> bytes:
+        return self.readall() if size < 0 else self._some(size)
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._some(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def readall(self) -> bytes:
+        if self._size - self._done <= MOST:
+            return self._some(MOST)
+        return b"".join(iter(lambda: self._some(MOST), b""))
+
+    def _some(self, most: int) -> bytes:
+        wanted = min(most, self._size - self._done, MOST)
+        if wanted <= 0:
+            return b""
+        data = self._shared.read_at(self._start + self._done, wanted, self._label)
+        if len(data) < wanted:
+            raise self._corrupt(
+                f"{self._label}: it is cut short: {self._shared.label} ends at byte "
+                f"{self._start + self._done + len(data)}, after {self._done + len(data)} of its {self._size} bytes"
+            )
+        self._done += wanted
+        return data

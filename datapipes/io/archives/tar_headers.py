@@ -1,0 +1,185 @@
+"""The headers of a tar archive, read one after the other: ustar, GNU long names, pax, numbers in base 256.
+
+A header's checksum must hold, and an archive must end with two blocks of zeros. Python's tarfile ends without
+a word where a header is damaged or cut short. After the marker there may be another archive (`cat a.tar b.tar`), or
+zeros, or nothing; more zeros than any tar pads with are what a download leaves that was cut short in a file of full
+size. Tar has no checksum of the data: a changed byte in there, or a small hole of zeros that takes whole members,
+cannot be noticed by anybody, unless the archive is compressed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+from zlib import adler32
+
+from datapipes.errors import CorruptTar
+from datapipes.io.archives.ranges import MOST, Shared
+
+_BLOCK = 512
+_ZEROS = bytes(_BLOCK)
+_MOST_SIZE = 2**60
+_MOST_ZEROS = 2**20
+_BLANK_CHECKSUM = b" " * 8
+_REGULAR = b"07\0"
+_NO_LINK = bytes(100)
+_FOLDERS = b"5D"
+_LINKS = b"12"
+_WITHOUT_DATA = b"123456"
+
+SYMBOLIC_LINK = "a symbolic link"
+
+KINDS = {
+    b"1": "a hard link",
+    b"2": SYMBOLIC_LINK,
+    b"3": "a character device",
+    b"4": "a block device",
+    b"6": "a named pipe",
+    b"S": "a sparse file",
+    b"M": "a part of a file in several volumes",
+}
+"""What is no regular file."""
+
+
+class Entry(NamedTuple):
+    """A member as its header tells of it; ``kind`` is empty for a regular file, and ``target`` is that of a link."""
+
+    name: str
+    kind: str
+    start: int
+    size: int
+    target: str = ""
+
+
+def entries(shared: Shared) -> Iterator[Entry]:
+    """The members that are no folders, in order; CorruptTar where the archive is damaged or cut short."""
+    at = 0
+    zeros = 0  # bytes of them right before this place
+    everywhere: dict[str, str] = {}  # what a global pax header says of all members after it
+    own: dict[str, str] = {}  # what the headers before it say of one member
+    read_at = shared.read_at
+    while True:
+        block = read_at(at, _BLOCK)
+        if block == _ZEROS or (zeros and not block.strip(b"\0")):
+            if own:
+                raise _corrupt(shared, at, "a long name belongs to no member")
+            if zeros > _MOST_ZEROS:
+                raise _corrupt(shared, at, f"there are {zeros} zeros before it, as if the file was never filled")
+            if len(block) < _BLOCK:
+                if zeros < 2 * _BLOCK:
+                    raise _cut_short(shared, at, len(block))
+                return
+            zeros, everywhere = zeros + _BLOCK, {}
+            at += _BLOCK
+            continue
+        if len(block) < _BLOCK:
+            raise _cut_short(shared, at, len(block))
+        if not _is_sound(block) or zeros == _BLOCK:
+            raise _corrupt(shared, at, "a header is not as it should be, by its checksum or its mark")
+        zeros = 0
+        kind, size = block[156:157], _number(shared, at, block[124:136])
+        start = at + _BLOCK
+        if kind in (b"x", b"X", b"g"):
+            records = _pax(shared, at, _text_after(shared, start, size))
+            (everywhere if kind == b"g" else own).update(records)
+        elif kind in (b"L", b"K"):
+            name = _text_after(shared, start, size).split(b"\0", 1)[0]
+            own["path" if kind == b"L" else "linkpath"] = _decoded(name)
+        else:
+            said = {**everywhere, **own} if own or everywhere else own
+            own = {}
+            if said and "size" in said:
+                size = _size_of(shared, at, said["size"])
+            name_of = said.get("path") or _name(block)
+            if kind in _REGULAR:
+                if any(key.startswith("GNU.sparse.") for key in said):
+                    yield Entry(name_of, KINDS[b"S"], start, size)
+                elif kind != b"\0" or not name_of.endswith("/"):
+                    yield Entry(name_of, "", start, size)
+            elif kind in _WITHOUT_DATA:
+                size = 0
+            if kind in _LINKS:
+                target = said.get("linkpath") or _decoded(block[157:257].split(b"\0", 1)[0])
+                yield Entry(name_of, KINDS[kind], start, size, target)
+            elif kind not in _REGULAR and kind not in _FOLDERS and kind != b"V":
+                yield Entry(name_of, KINDS.get(kind) or f"of the unknown type {kind!r}", start, size)
+        at = start + (size + _BLOCK - 1) // _BLOCK * _BLOCK
+
+
+def _is_sound(block: bytes) -> bool:
+    if block[257:262] not in (b"ustar", b"\0\0\0\0\0"):  # the latter in archives of before 1988
+        return False
+    if block[156:157] in _REGULAR and block[157:257] != _NO_LINK:  # a sum does not notice what only moved
+        return False
+    # The lower half of Adler-32 is one more than the sum of the bytes, modulo 65521: the sum in one call in C.
+    total = adler32(block[156:], adler32(_BLANK_CHECKSUM, adler32(block[:148]))) & 0xFFFF
+    try:
+        claimed = int(block[148:156].replace(b"\0", b" ").split(b" ")[0] or block[148:156].strip(b" \0"), 8)
+    except ValueError:
+        return False
+    if (claimed + 1) % 65521 == total:
+        return True
+    signed = sum(byte - 256 if byte > 127 else byte for byte in block[:148] + _BLANK_CHECKSUM + block[156:])
+    return claimed == signed  # as some programs of old computed it
+
+
+def _name(block: bytes) -> str:
+    name = block[:100].split(b"\0", 1)[0]
+    if block[257:263] == b"ustar\0" and block[345]:
+        name = block[345:500].split(b"\0", 1)[0] + b"/" + name
+    return _decoded(name)
+
+
+def _decoded(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")
+
+
+def _number(shared: Shared, at: int, field: bytes) -> int:
+    """A header's number: octal digits, or, if the first bit is set, an integer."""
+    try:
+        size = int.from_bytes(field[1:], "big") if field[0] == 0x80 else int(field.strip(b" \0") or b"0", 8)
+    except ValueError:
+        size = -1
+    if not 0 <= size <= _MOST_SIZE:
+        raise _corrupt(shared, at, f"a header's size is {field!r}")
+    return size
+
+
+def _size_of(shared: Shared, at: int, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= _MOST_SIZE):
+        raise _corrupt(shared, at, f"a pax header's size is {text!r:.40}")
+    return int(text)
+
+
+def _text_after(shared: Shared, start: int, size: int) -> bytes:
+    """The data of a header that is followed by some."""
+    if size > MOST:
+        raise _corrupt(shared, start - _BLOCK, f"a header claims {size} bytes, which no name has")
+    data = shared.read_at(start, size)
+    if len(data) < size:
+        raise _cut_short(shared, start, len(data))
+    return data
+
+
+def _pax(shared: Shared, at: int, data: bytes) -> dict[str, str]:
+    """The records of a pax header: ``length key=value`` and a newline, each."""
+    records: dict[str, str] = {}
+    done = 0
+    while done < len(data):
+        digits, space, _ = data[done : done + 20].partition(b" ")
+        length = int(digits) if space and digits.isdigit() else 0
+        key, equals, value = data[done + len(digits) + 1 : done + length].partition(b"=")
+        if length < len(digits) + 4 or done + length > len(data) or not equals or value[-1:] != b"\n":
+            raise _corrupt(shared, at, f"byte {done} of a pax header begins no record")
+        records[_decoded(key)] = _decoded(value[:-1])
+        done += length
+    return records
+
+
+def _cut_short(shared: Shared, at: int, there: int) -> CorruptTar:
+    what = "the file is empty" if not at and not there else f"it is cut short at byte {at + there} or before"
+    return CorruptTar(f"{shared.label}: {what}: the marker of a tar archive's end is missing")
+
+
+def _corrupt(shared: Shared, at: int, what: str) -> CorruptTar:
+    return CorruptTar(f"{shared.label}: {what}; the header at byte {at} is damaged, or this is no tar archive")

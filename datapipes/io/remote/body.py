@@ -1,0 +1,176 @@
+"""The bytes of a file that comes over HTTP: all of them and nothing else, or an error.
+
+A connection that breaks is resumed where it broke, and only if what comes then is provably the same file. If the first
+answer named its version (a strong ETag, or else Last-Modified and the length), the rest is asked for by Range on the
+condition that the version is the same. Otherwise a digest of all that was handed on is kept, and the file is read anew
+from its start: its beginning has to have that digest. A file that ends before its Content-Length, or in the middle of
+its chunks, is a broken connection and never a short file. (An answer with neither of the two ends when its connection
+does, and nobody can tell; HTTP/1.0 is like that.)
+
+After an error that was raised, each further read raises it again: a buffer in between may have dropped bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from datapipes.errors import CutShort, TransferError, without_frames
+from datapipes.io.remote.transfer import Clock
+
+BUFFER = 256 * 1024
+_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
+
+
+class Body(io.RawIOBase):
+    """``fetch`` makes a request with some more headers, and gives an answer as urllib3 has it."""
+
+    def __init__(self, fetch: Callable[[dict[str, str]], Any], clock: Clock) -> None:
+        self._fetch = fetch
+        self._clock = clock
+        self._at = 0
+        self._error: Exception | None = None
+        self._answer: Any = None
+        clock.tried(self._begin)
+
+    @property
+    def headers(self) -> Any:
+        """The headers of the first answer."""
+        return self._answer.headers
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if self._error is not None:
+            raise without_frames(self._error)
+        while True:
+            try:
+                with self._clock:
+                    data = self._received(len(buffer))
+                    if data:
+                        self._clock.check()
+                break
+            except Exception as error:
+                self._recover(error)
+        buffer[: len(data)] = data
+        self._at += len(data)
+        if self._digest is not None:
+            self._digest.update(data)
+        return len(data)
+
+    def _received(self, most: int) -> bytes:
+        if self._total is not None and self._at == self._total:
+            return b""
+        data: bytes = self._answer.read1(most, decode_content=False)
+        if not data and self._total is not None:
+            raise CutShort(f"{self._clock.label}: the connection ended after {self._at} of {self._total} bytes")
+        return data
+
+    def _begin(self) -> None:
+        """Take up an answer from the file's start."""
+        self._answer = self._fetch({})
+        headers = self._answer.headers
+        length = headers.get("Content-Length", "")
+        self._total = int(length) if length.isdecimal() and "Transfer-Encoding" not in headers else None
+        self._version = _version(headers)
+        self._digest = None if self._version else hashlib.blake2b()
+
+    def _recover(self, error: Exception) -> None:
+        """Go on where it broke, as often as the clock allows; or raise."""
+        while True:
+            self._let_go()
+            try:
+                self._clock.again(self._told(error))
+            except Exception as final:
+                self._error = without_frames(final)
+                raise
+            try:
+                with self._clock:
+                    self._resume()
+                return
+            except Exception as another:
+                error = another
+
+    def _told(self, error: Exception) -> Exception:
+        """What broke a body, said with its place."""
+        if isinstance(error, TransferError) or hasattr(error, "response"):
+            return error
+        told = CutShort(f"{self._clock.label}: broken off after {self._at} bytes: {type(error).__name__}: {error}")
+        return told if isinstance(error, OSError) or _is_of_http(error) else error
+
+    def _resume(self) -> None:
+        if not self._at:
+            self._begin()
+        elif self._version is None:
+            self._answer = self._fetch({})
+            self._pass_over(hashlib.blake2b())
+        else:
+            self._answer = self._fetch({"Range": f"bytes={self._at}-", "If-Range": self._version})
+            headers, partial = self._answer.headers, self._answer.status == 206
+            version = _version(headers)
+            if version != self._version and not (partial and version is None):  # If-Range has seen to that one
+                raise self._changed(f"its version was {self._version} and is now {version}")
+            if partial:
+                self._check_range(headers.get("Content-Range", ""))
+            elif headers.get("Content-Length") != (None if self._total is None else str(self._total)):
+                raise self._changed(f"its length was {self._total} and is now {headers.get('Content-Length')}")
+            else:
+                self._pass_over(None)
+
+    def _check_range(self, given: str) -> None:
+        found = _RANGE.fullmatch(given)
+        if found is None or int(found[1]) != self._at or (self._total and found[3] not in ("*", str(self._total))):
+            raise self._changed(f"asked for the bytes from {self._at} on, it answered with {given!r:.80}")
+        if found[3] != "*":
+            self._total = int(found[3])
+
+    def _pass_over(self, digest: Any) -> None:
+        """Read again what was given before, without giving it."""
+        left = self._at
+        while left:
+            data = self._answer.read1(min(left, BUFFER), decode_content=False)
+            self._clock.check()
+            if not data:
+                raise CutShort(f"{self._clock.label}: read anew, it ended {left} bytes before the place it broke at")
+            left -= len(data)
+            if digest is not None:
+                digest.update(data)
+        if digest is not None and self._digest is not None and digest.digest() != self._digest.digest():
+            raise self._changed("read anew, it does not begin with what was handed on")
+
+    def _changed(self, how: str) -> TransferError:
+        return TransferError(
+            f"{self._clock.label}: the connection broke after {self._at} bytes, and the file has changed since: {how}"
+        )
+
+    def _let_go(self) -> None:
+        if self._answer is not None:
+            with suppress(OSError):
+                self._answer.close()
+
+    def close(self) -> None:
+        if not self.closed:
+            self._let_go()
+        super().close()
+
+
+def opened_body(fetch: Callable[[dict[str, str]], Any], clock: Clock) -> io.BufferedReader:
+    """A file of the bytes that ``fetch`` brings, to be read, iterated, or read by lines."""
+    return io.BufferedReader(Body(fetch, clock), BUFFER)
+
+
+def _version(headers: Any) -> str | None:
+    """What proves that two answers are of one file: a strong ETag, or a date where the length is known as well."""
+    etag: str = headers.get("ETag", "")
+    if etag.startswith('"'):
+        return etag
+    return headers.get("Last-Modified") if headers.get("Content-Length") else None
+
+
+def _is_of_http(error: Exception) -> bool:
+    return type(error).__module__.partition(".")[0] in ("urllib3", "http", "requests")

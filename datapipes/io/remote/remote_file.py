@@ -1,0 +1,168 @@
+"""A file of a remote file system, read under the one policy: all of it, or an error.
+
+What breaks is tried again from where it broke, if the file can be sought. fsspec asks for blocks of s3 objects on the
+condition that they are still the same version; over http the same is asked for wherever the server names a version.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from datapipes.elements.streams import StreamWrapper
+from datapipes.errors import CutShort, TransferError, without_frames
+from datapipes.io.remote.body import BUFFER
+from datapipes.io.remote.filesystems import filesystem_of, is_near
+from datapipes.io.remote.transfer import Clock, Transfer, may_pass, status_of
+from datapipes.messages.short import hide
+
+_OF_TEXT = ("encoding", "errors", "newline")
+
+
+class RemoteFile(io.RawIOBase):
+    """What ``make`` opens, which gives bytes."""
+
+    def __init__(self, make: Callable[[], Any], clock: Clock) -> None:
+        self._file: Any = None
+        self._clock = clock
+        self._make = make
+        self._at = 0
+        self._error: Exception | None = None
+        self._file = clock.tried(make)
+
+    @property
+    def size(self) -> int:
+        """How many bytes there are, if the server says so; otherwise -1."""
+        size = getattr(self._file, "size", None)
+        return size if type(size) is int else -1
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return bool(self._file.seekable()) and _can_seek(self._file)
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if not self.seekable():
+            raise io.UnsupportedOperation(f"{self._clock.label} cannot be sought: its server does not give parts of it")
+        self._at = self._file.seek(offset, whence)
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        if self._error is not None:
+            raise without_frames(self._error)
+        while True:
+            try:
+                with self._clock:
+                    data = self._file.read(len(buffer))
+                    self._clock.check()
+                self._check_end(data)
+                break
+            except Exception as error:
+                self._recover(error)
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+    def _check_end(self, data: bytes) -> None:
+        if not data and self._at < self.size:
+            raise CutShort(f"{self._clock.label}: ended after {self._at} of {self.size} bytes")
+
+    def _recover(self, error: Exception) -> None:
+        while True:
+            try:
+                told = self._told(error)
+                self._clock.again(told)
+                if self._at and not self.seekable():
+                    raise told from None
+            except Exception as final:
+                self._error = without_frames(final)
+                raise
+            try:
+                with self._clock:
+                    self._start_again()
+                return
+            except Exception as another:
+                error = another
+
+    def _told(self, error: Exception) -> Exception:
+        """What broke it, said with its place."""
+        if isinstance(error, IndexError) and isinstance(error.__context__, OSError):
+            error = error.__context__  # s3fs stumbles over errors that say nothing
+        if status_of(error) == 412:
+            return TransferError(f"{self._clock.label}: it has changed since it was opened; open it again")
+        if isinstance(error, TransferError) or not may_pass(error) or status_of(error) is not None:
+            return error
+        what = f"{type(error).__name__}: {hide(str(error))}"
+        return CutShort(f"{self._clock.label}: broken off after {self._at} bytes: {what}")
+
+    def _start_again(self) -> None:
+        if self.seekable():
+            self._file.seek(self._at)
+        else:
+            self._let_go()
+            self._file = self._make()
+
+    def _let_go(self) -> None:
+        with suppress(OSError):
+            self._file.close()
+
+    def close(self) -> None:
+        if not self.closed and self._file is not None:
+            self._let_go()
+        super().close()
+
+
+def opened_url(
+    url: str, mode: str, transfer: Transfer, options: dict[str, Any], for_open: dict[str, Any]
+) -> tuple[str, StreamWrapper]:
+    """The name of a URL, which shows no secret, and its file; ``options`` are those of the file system."""
+    label = hide(url)
+    clock = Clock(transfer, label)
+    filesystem, path = clock.tried(lambda: filesystem_of(url, options, transfer))
+    return label, StreamWrapper(opened_file(filesystem, path, mode, for_open, clock), name=label)
+
+
+def opened_file(filesystem: Any, path: str, mode: str, options: dict[str, Any], clock: Clock) -> Any:
+    """A file of a file system: as that opens it if it is near, else under the policy."""
+    of_text = {name: options[name] for name in _OF_TEXT if name in options}
+    others = {name: value for name, value in options.items() if name not in of_text}
+    file: Any
+    if "memory" in filesystem.protocol and not others:
+        file = io.BytesIO(filesystem.cat_file(path))  # fsspec gives all who open a file one and the same object
+    elif is_near(filesystem):
+        return filesystem.open(path, mode, **options)
+    else:
+        file = io.BufferedReader(RemoteFile(lambda: _open(filesystem, path, others), clock), BUFFER)
+    return file if "b" in mode else io.TextIOWrapper(file, **{"encoding": "utf-8", **of_text})
+
+
+def _open(filesystem: Any, path: str, options: dict[str, Any]) -> Any:
+    protocols = filesystem.protocol
+    if "http" not in protocols or "compression" in options:
+        return filesystem.open(path, "rb", **options)
+    try:
+        found = filesystem.info(path)
+    except FileNotFoundError as error:
+        if error.__cause__ is None or status_of(error) in (404, 410):
+            raise
+        raise error.__cause__ from None  # fsspec takes any failure over http for a file that is not there
+    given = {"size": found.get("size"), **options}
+    if str(found.get("ETag", "")).startswith('"'):
+        given["headers"] = {
+            **(options.get("headers") or filesystem.kwargs.get("headers") or {}),
+            "If-Match": found["ETag"],
+        }
+    if not found.get("partial", True):
+        given.setdefault("block_size", 0)
+    return filesystem.open(path, "rb", **given)
+
+
+def _can_seek(file: Any) -> bool:
+    """Whether a file that says it can be sought can: fsspec's stream of an HTTP answer says so and cannot."""
+    return type(file).__name__ != "HTTPStreamFile"

@@ -1,0 +1,243 @@
+"""The one policy for everything that is read from elsewhere: how long to wait, and how often to try again.
+
+A ``Transfer`` says it and a ``Clock`` keeps it, for one file: all the seconds that somebody waited for the other side
+count against the deadline (connecting, reading, pausing before the next attempt), and what the user does between two
+reads does not. The clock that is running is a context variable, so that what waits deep inside of a library can ask
+how much is left. What may pass (a broken connection, a server that is overloaded) is tried again; what is wrong for
+good (not found, not allowed, no such scheme) is raised at once. An error that leaves here shows no secret.
+"""
+
+from __future__ import annotations
+
+import random
+import ssl
+from collections.abc import Callable
+from contextvars import ContextVar, Token
+from dataclasses import Field, dataclass, fields
+from math import isfinite
+from threading import Event
+from time import monotonic
+from typing import Any, TypeVar
+
+from datapipes.errors import BadArgument, CutShort, TransferError, TransferTimeout
+from datapipes.messages.short import hide
+
+T = TypeVar("T")
+
+LONGEST_PAUSE = 60.0
+_chance = random.SystemRandom()  # of pauses only: no element depends on it
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Transfer:
+    """How long to wait for a remote file, and how often to try again.
+
+    ``timeout``: seconds for connecting and for each wait for data, or one number for each; ``deadline``: seconds spent
+    waiting for one file in all; ``retries``: how many times a file may be tried again after what may pass;
+    ``backoff``: seconds before the first of them, twice as many before each further one, up to a minute.
+
+    >>> Transfer(timeout=5, retries=1)
+    Transfer(timeout=5, retries=1)
+    """
+
+    timeout: float | tuple[float, float] = 30.0
+    deadline: float = 3600.0
+    retries: int = 4
+    backoff: float = 0.5
+
+    def __post_init__(self) -> None:
+        waits = (*self.timeouts, self.deadline) if len(self.timeouts) == 2 else ()
+        if not waits or not all(type(wait) in (int, float) and wait > 0 and isfinite(wait) for wait in waits):
+            raise BadArgument(f"timeout and deadline must be finite numbers of seconds above 0, in {self!r}")
+        if type(self.retries) is not int or self.retries < 0 or not 0 <= self.backoff <= LONGEST_PAUSE:
+            raise BadArgument(
+                f"retries must be a count, and backoff between 0 and {LONGEST_PAUSE} seconds, in {self!r}"
+            )
+
+    def __repr__(self) -> str:
+        given = [f"{field.name}={getattr(self, field.name)!r}" for field in fields(self) if self._differs(field)]
+        return f"Transfer({', '.join(given)})"
+
+    def _differs(self, field: Field[Any]) -> bool:
+        return bool(getattr(self, field.name) != field.default)
+
+    @property
+    def timeouts(self) -> tuple[float, float]:
+        """Seconds for connecting, and for each wait for data."""
+        return self.timeout if isinstance(self.timeout, tuple) else (self.timeout, self.timeout)
+
+
+DEFAULT = Transfer()
+
+
+class Clock:
+    """What one file has left: seconds, and attempts. ``with clock:`` is the time that counts."""
+
+    def __init__(self, transfer: Transfer, label: str) -> None:
+        self.transfer = transfer
+        self.label = label
+        self.failed = 0
+        self._spent = 0.0
+        self._since: float | None = None
+        self._token: Token[Clock | None] | None = None
+
+    def __enter__(self) -> Clock:
+        self._since, self._token = monotonic(), _running.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._since is not None and self._token is not None:
+            self._spent += monotonic() - self._since
+            _running.reset(self._token)
+            self._since = self._token = None
+
+    @property
+    def left(self) -> float:
+        """Seconds until the deadline."""
+        running = 0.0 if self._since is None else monotonic() - self._since
+        return self.transfer.deadline - self._spent - running
+
+    @property
+    def timeouts(self) -> tuple[float, float]:
+        """Seconds for connecting, and for the next wait for data; none goes past the deadline."""
+        connect, read = self.transfer.timeouts
+        left = max(self.left, 0.001)
+        return min(connect, left), min(read, left)
+
+    def check(self) -> None:
+        """Raise if the deadline has passed."""
+        if self.left <= 0:
+            raise self._too_late("")
+
+    def again(self, error: Exception) -> None:
+        """Pause before the next attempt, if there may be one after this error; otherwise raise."""
+        if self.left <= 0:
+            raise self._too_late(f"; the last error was {type(error).__name__}: {hide(str(error))[:200]}") from None
+        if self.failed >= self.transfer.retries or not may_pass(error):
+            shown = without_secrets(error)
+            if self.label not in str(shown):
+                shown.add_note(f"while reading {self.label}")
+            shown.__dict__[_ENOUGH] = True
+            raise shown from None
+        pause = min(LONGEST_PAUSE, self.transfer.backoff * 2.0**self.failed) * _chance.uniform(0.5, 1.0)
+        self.failed += 1
+        with self:
+            Event().wait(max(0.0, min(max(pause, _asked_for(error)), self.left)))
+
+    def tried(self, make: Callable[[], T]) -> T:
+        """What ``make`` gives, tried again after what may pass."""
+        while True:
+            try:
+                with self:
+                    made = make()
+                    self.check()  # a wait that ended with the deadline may have ended without a word
+                    return made
+            except Exception as error:
+                self.again(error)
+
+    def _too_late(self, why: str) -> TransferTimeout:
+        return TransferTimeout(
+            f"{self.label}: not read within deadline={self.transfer.deadline:g} seconds of waiting "
+            f"(set it by transfer=Transfer(deadline=...)){why}"
+        )
+
+
+_running: ContextVar[Clock | None] = ContextVar("clock", default=None)
+
+
+def running_clock() -> Clock | None:
+    """The clock of the file that is waited for."""
+    return _running.get()
+
+
+_PASSING = {
+    ("aiohttp.client_exceptions", "ClientConnectionError"),
+    ("aiohttp.client_exceptions", "ClientPayloadError"),
+    ("aistore.sdk.errors", "AISRetryableError"),
+    ("botocore.exceptions", "HTTPClientError"),
+    ("botocore.exceptions", "IncompleteReadError"),
+    ("http.client", "IncompleteRead"),
+    ("http.client", "BadStatusLine"),
+    ("requests.exceptions", "ChunkedEncodingError"),
+    ("requests.exceptions", "ConnectionError"),
+    ("requests.exceptions", "Timeout"),
+    ("urllib3.exceptions", "ProtocolError"),
+    ("urllib3.exceptions", "TimeoutError"),
+}
+_LASTING = {
+    ("aiohttp.client_exceptions", "ClientConnectorCertificateError"),
+    ("requests.exceptions", "SSLError"),
+    ("urllib3.exceptions", "SSLError"),
+}
+_ENOUGH = "_tried_enough"  # on an error that was raised after all attempts: a reader around this one makes no more
+_FOREIGN = ("aiohttp", "botocore", "http", "urllib3")
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether the next attempt may go better. Types of optional packages are told by their names.
+
+    >>> may_pass(ConnectionResetError()), may_pass(FileNotFoundError())
+    (True, False)
+    """
+    if _ENOUGH in vars(error):
+        return False
+    if isinstance(error, TransferError):
+        return isinstance(error, CutShort)
+    status = status_of(error)
+    if status is not None:
+        return status in (408, 429) or status >= 500
+    kinds = {(kind.__module__, kind.__qualname__) for kind in type(error).__mro__}
+    if kinds & _LASTING or isinstance(error, ssl.SSLCertVerificationError):
+        return False
+    return isinstance(error, ConnectionError | TimeoutError) or bool(kinds & _PASSING)
+
+
+def status_of(error: BaseException | None) -> int | None:
+    """The HTTP status that an error, or the one it was made from, tells of."""
+    seen = 0
+    while error is not None and seen < 5:
+        answer: Any = getattr(error, "response", None)
+        found = getattr(error, "status", getattr(answer, "status_code", getattr(error, "status_code", None)))
+        if isinstance(answer, dict):  # as botocore has it
+            found = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        if type(found) is int and found:
+            return found
+        error, seen = error.__cause__, seen + 1
+    return None
+
+
+def _asked_for(error: BaseException) -> float:
+    """The pause that a server asks for, if it is a bearable one."""
+    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    asked = str(headers.get("Retry-After", ""))
+    return min(float(asked), LONGEST_PAUSE) if asked.isdecimal() else 0.0
+
+
+def without_secrets(error: Exception) -> Exception:
+    """The error itself where neither it nor what caused it shows a secret, else one of its kind that does not.
+
+    An error of the libraries further down, which nobody who reads a file expects, becomes a TransferError.
+    """
+    seen: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in seen:
+        seen.append(link)
+        link = link.__cause__ or link.__context__
+    foreign = type(error).__module__.partition(".")[0] in _FOREIGN
+    if not foreign and all(
+        hide(text) == text for link in seen for text in (str(link), repr(link), *getattr(link, "__notes__", ()))
+    ):
+        return error
+    text = hide(str(error))
+    if type(error).__module__ == "requests.exceptions":
+        return type(error)(text)
+    if type(error).__module__ == "builtins":
+        alike = type(error)(*(hide(x) if isinstance(x, str) else x for x in error.args))
+        if isinstance(error, OSError) and isinstance(alike, OSError) and isinstance(error.filename, str):
+            alike.filename = hide(error.filename)
+        return alike
+    if isinstance(error, FileNotFoundError | PermissionError | TimeoutError | ConnectionError):
+        kind: Any = next(kind for kind in type(error).__mro__ if kind.__module__ == "builtins")
+        made: Exception = kind(text)
+        return made
+    return TransferError(f"{type(error).__name__}: {text}")

@@ -1,0 +1,134 @@
+"""Requests over HTTP, redirects followed by hand: bounded, never to a lesser scheme, and without credentials elsewhere.
+
+What a redirect to another host is not given: ``auth``, ``cookies``, client certificates, parameters, and every header
+but the few that say how to read. A redirect may go from http to https, and to no other scheme than the one it came
+from. Connections are shared by the files of one stage; cookies are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
+
+from datapipes.errors import TransferError
+from datapipes.io.remote.transfer import Clock, Transfer
+from datapipes.messages.extras import needed
+from datapipes.messages.short import hide
+
+if TYPE_CHECKING:
+    import requests
+
+MOST_REDIRECTS = 10
+HARMLESS = {"accept", "accept-encoding", "accept-language", "if-range", "range", "user-agent"}
+_FOR_ANYBODY = {"headers", "proxies", "verify"}
+
+
+class Web:
+    """Where the files of one stage are asked for: shared connections, and the options of its user."""
+
+    def __init__(self, transfer: Transfer, options: dict[str, Any]) -> None:
+        needed("requests", "http")
+        from datapipes.io.remote.bounded_http import BoundedAdapter
+
+        self._transfer = transfer
+        self._options = options
+        self._adapter = BoundedAdapter()
+
+    def visit(self, label: str) -> Visit:
+        """The requests for one file."""
+        import requests
+
+        session = requests.Session()
+        session.headers["Accept-Encoding"] = "identity"  # the bytes of the file, which nobody would decode
+        session.mount("http://", self._adapter)
+        session.mount("https://", self._adapter)
+        return Visit(session, self._options, Clock(self._transfer, label))
+
+
+class Visit:
+    """The requests for one file, with one clock."""
+
+    def __init__(self, session: Any, options: dict[str, Any], clock: Clock) -> None:
+        self.session = session
+        self.clock = clock
+        self._options = {"proxies": None, **options}
+        self._follows = self._options.pop("allow_redirects", True)
+
+    def get(self, url: str, headers: dict[str, str] | None = None) -> requests.Response:
+        """The answer to one request, its body not read yet; an error for a status from 400 on."""
+        url, options = _with_auth_apart(url, self._options)
+        options["headers"] = {**(options.get("headers") or {}), **(headers or {})}
+        for _ in range(MOST_REDIRECTS + 1):
+            answer = self.session.get(
+                url, **{**options, "timeout": self.clock.timeouts, "stream": True, "allow_redirects": False}
+            )
+            if not answer.is_redirect:
+                return _accepted(answer)
+            answer.close()
+            if not self._follows:
+                raise TransferError(f"{hide(url)}: answered by a redirect, and allow_redirects is False")
+            url, options = _redirected(url, answer.headers["location"], options)
+        raise TransferError(f"{self.clock.label}: more than {MOST_REDIRECTS} redirects, the last to {hide(url)}")
+
+    def fetch(self, url: str) -> Callable[[dict[str, str]], Any]:
+        """How ``Body`` asks for the file again, or for a part of it."""
+        return lambda headers: self.get(url, headers).raw
+
+
+def host_of(url: str) -> str:
+    """The host that a URL names, in lower case.
+
+    >>> host_of("https://me@Drive.Google.com:443/uc?id=1")
+    'drive.google.com'
+    """
+    return urlsplit(url).hostname or ""
+
+
+def _with_auth_apart(url: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """A URL without its user and password, which are options like others."""
+    from requests.utils import get_auth_from_url
+
+    user, password = get_auth_from_url(url)
+    if not user and not password:
+        return url, dict(options)
+    parts = urlsplit(url)
+    bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    return bare, {**options, "auth": options.get("auth") or (user, password)}
+
+
+def _redirected(url: str, location: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Where a redirect leads, and what may be sent there."""
+    target = urljoin(url, location)
+    old, new = urlsplit(url), urlsplit(target)
+    if new.scheme != old.scheme and (old.scheme, new.scheme) != ("http", "https"):
+        raise TransferError(f"{hide(url)}: refused to follow a redirect from {old.scheme} to {hide(target)!r:.200}")
+    kept = {name: value for name, value in options.items() if name != "params"}
+    if not _same_origin(old, new):
+        kept = {name: value for name, value in kept.items() if name in _FOR_ANYBODY}
+        kept["headers"] = {name: value for name, value in kept["headers"].items() if name.lower() in HARMLESS}
+    return target, kept
+
+
+def _same_origin(old: SplitResult, new: SplitResult) -> bool:
+    default = {"http": 80, "https": 443}
+    ports = [part.port or default.get(part.scheme) for part in (old, new)]
+    same_port = ports[0] == ports[1] or (old.scheme != new.scheme and ports == [80, 443])
+    return old.hostname == new.hostname and same_port
+
+
+def _accepted(answer: Any) -> Any:
+    if answer.status_code < 400:
+        return answer
+    import requests
+
+    answer.close()
+    shown = requests.Response()  # the status and headers alone: the true one holds what was sent
+    shown.status_code, shown.reason, shown.headers, shown.url = (
+        answer.status_code,
+        answer.reason,
+        answer.headers,
+        hide(answer.url),
+    )
+    shown._content = b""
+    raise requests.HTTPError(f"{answer.status_code} {answer.reason} for url: {hide(answer.url)}", response=shown)

@@ -1,0 +1,223 @@
+"""decompress, extract, load_from_bz2, load_from_xz: the content of compressed files, as streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, ClassVar, Literal, cast
+
+from datapipes.description.pipe import IterDataPipe
+from datapipes.elements.streams import Origin, StreamWrapper, unwrapped
+from datapipes.errors import BadArgument
+from datapipes.io.archives.codecs import kind_of
+from datapipes.io.archives.inflating import inflated
+from datapipes.io.archives.limits import MAX_RATIO, Limits
+from datapipes.io.archives.spool import seekable
+from datapipes.io.archives.tar_files import LazyTar, plain_tar
+from datapipes.io.archives.zip_entries import open_zip
+from datapipes.iter.archives.members import opened, origin_from_start
+from datapipes.operators.checks import given_length
+from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.reopening import origin_of
+from datapipes.position.steps import Step
+
+
+class CompressionType(Enum):
+    """What a file may be compressed with."""
+
+    GZIP = "gzip"
+    LZMA = "lzma"
+    TAR = "tar"
+    ZIP = "zip"
+    BZIP2 = "bz2"
+    ZSTD = "zstd"
+
+
+class Decompressor(IterDataPipe[tuple[str, StreamWrapper]]):
+    """``(path, content)`` for each ``(path, stream)``, decompressed as ``file_type`` or the path's ending tells.
+
+    The content of an archive is a ``tarfile.TarFile`` or a ``zipfile.ZipFile``, of anything else a file of bytes (a
+    buffered reader, which torchdata had as many kinds of as there are compressions). It ends when its checksum has been
+    read and held. Endings are known in any case, with `.tgz` and its kin (torchdata took `v1.0.tar.gz` for plain gzip).
+    What may come out of one file is limited: ``max_ratio`` times its size (the first 16 MiB are free), ``max_bytes``.
+
+    >>> import gzip, io
+    >>> from datapipes.iter import IterableWrapper
+    >>> pipe = IterableWrapper([("a.txt.gz", io.BytesIO(gzip.compress(b"some text")))], deepcopy=False).decompress()
+    >>> [(path, stream.read()) for path, stream in pipe]
+    [('a.txt.gz', b'some text')]
+    """
+
+    _fluent: ClassVar[str | None] = "decompress"
+    _stream_key: ClassVar[tuple[type, ...] | None] = (str,)
+    _out_of_streams: ClassVar[Literal["", "one of each", "several of each"]] = "one of each"
+    types: ClassVar[type[CompressionType]] = CompressionType
+
+    def __init__(
+        self,
+        source_datapipe: IterDataPipe[tuple[str, Any]],
+        file_type: str | CompressionType | None = None,
+        *,
+        max_ratio: float | None = MAX_RATIO,
+        max_bytes: int | None = None,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> None:
+        self.source_datapipe = source_datapipe
+        self.file_type = _compression_type(file_type)
+        self.max_ratio = max_ratio
+        self.max_bytes = max_bytes
+        self.on_error = on_error
+        self.max_errors = max_errors
+        check_policy(self)
+
+    def _step(self) -> Step:
+        limits = Limits(self.max_ratio, self.max_bytes)
+
+        def decompressed(element: Any) -> tuple[str, StreamWrapper]:
+            path, stream = opened(element, "decompress")
+            kind = kind_of(path) if self.file_type is None else self.file_type.value
+            if kind is None:
+                raise RuntimeError(
+                    f"decompress(): the ending of {path!r} tells of no compression that is known; give `file_type`"
+                )
+            origin = origin_from_start(stream)
+            return path, _taken_out(self, stream, _content(unwrapped(stream), kind, path, limits), path, origin)
+
+        return Step("map", decompressed)
+
+    def _reopening(self, source: StreamWrapper | None) -> Callable[..., StreamWrapper]:
+        return _again(self, source)
+
+
+def Extractor(
+    source_datapipe: IterDataPipe[tuple[str, Any]],
+    file_type: str | CompressionType | None = None,
+    *,
+    max_ratio: float | None = MAX_RATIO,
+    max_bytes: int | None = None,
+    on_error: OnError = "raise",
+    max_errors: int | float | None = None,
+) -> Decompressor:
+    """The same as ``decompress``, under an older name.
+
+    >>> import gzip, io
+    >>> from datapipes.iter import IterableWrapper
+    >>> pipe = IterableWrapper([("a.gz", io.BytesIO(gzip.compress(b"some text")))], deepcopy=False).extract("gzip")
+    >>> [stream.read() for path, stream in pipe]
+    [b'some text']
+    """
+    return Decompressor(
+        source_datapipe,
+        file_type,
+        max_ratio=max_ratio,
+        max_bytes=max_bytes,
+        on_error=on_error,
+        max_errors=max_errors,
+    )
+
+
+def _compression_type(file_type: Any) -> CompressionType | None:
+    if file_type is None or isinstance(file_type, CompressionType):
+        return file_type
+    try:
+        return CompressionType(file_type.lower() if isinstance(file_type, str) else file_type)
+    except ValueError:
+        known = ", ".join(kind.value for kind in CompressionType)
+        raise BadArgument(f"{file_type!r} is not a valid CompressionType: choose one of {known}") from None
+
+
+def _content(file: Any, kind: str, path: str, limits: Limits) -> Any:
+    if kind == "tar":
+        return LazyTar(plain_tar(file, path, limits, None), path)
+    if kind == "zip":
+        return open_zip(seekable(file, path)[0], path)
+    return inflated(file, kind, path, limits)
+
+
+def _taken_out(
+    pipe: IterDataPipe[Any], stream: StreamWrapper, content: Any, path: str, origin: Origin | None
+) -> StreamWrapper:
+    """A stream that came out of another one, which closes after it."""
+    taken = StreamWrapper(content, stream, path)
+    if origin is not None:
+        taken.origin = origin_of(pipe, path, source=origin)
+    stream.autoclose()
+    return taken
+
+
+def _again(pipe: IterDataPipe[Any], source: StreamWrapper | None) -> Callable[[str], StreamWrapper]:
+    """What a step of these makes of a path and a stream, of the path alone."""
+    step: Any = pipe._step()
+    return lambda path: cast("StreamWrapper", step.fn((path, source))[1])
+
+
+class Bz2FileLoader(IterDataPipe[tuple[str, StreamWrapper]]):
+    """``(path, content)`` of each bz2 file, the path without its ``.bz2``.
+
+    torchdata removed any of those letters from the end, and gave ``a`` for ``abz.bz2``.
+
+    >>> import bz2, io
+    >>> from datapipes.iter import IterableWrapper
+    >>> pipe = IterableWrapper([("abz.bz2", io.BytesIO(bz2.compress(b"some text")))], deepcopy=False).load_from_bz2()
+    >>> [(path, stream.read()) for path, stream in pipe]
+    [('abz', b'some text')]
+    """
+
+    _fluent: ClassVar[str | None] = "load_from_bz2"
+    _stream_key: ClassVar[tuple[type, ...] | None] = (str,)
+    _out_of_streams: ClassVar[Literal["", "one of each", "several of each"]] = "one of each"
+    _codec: ClassVar[str] = "bz2"
+    _ending: ClassVar[str] = ".bz2"
+
+    def __init__(
+        self,
+        datapipe: IterDataPipe[tuple[str, Any]],
+        length: int = -1,
+        *,
+        max_ratio: float | None = MAX_RATIO,
+        max_bytes: int | None = None,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> None:
+        self.datapipe = datapipe
+        self.length = length
+        self.max_ratio = max_ratio
+        self.max_bytes = max_bytes
+        self.on_error = on_error
+        self.max_errors = max_errors
+        check_policy(self)
+
+    def _step(self) -> Step:
+        limits = Limits(self.max_ratio, self.max_bytes)
+
+        def loaded(element: Any) -> tuple[str, StreamWrapper]:
+            path, stream = opened(element, str(self._fluent))
+            name = path[: -len(self._ending)] if path.lower().endswith(self._ending) else path
+            origin = origin_from_start(stream)
+            content = inflated(unwrapped(stream), self._codec, path, limits)
+            return name, _taken_out(self, stream, content, name, origin)
+
+        return Step("map", loaded)
+
+    def _reopening(self, source: StreamWrapper | None) -> Callable[..., StreamWrapper]:
+        return _again(self, source)
+
+    __len__ = given_length
+
+
+class XzFileLoader(Bz2FileLoader):
+    """``(path, content)`` of each xz file, the path without its ``.xz``.
+
+    torchdata removed any of those letters from the end, and gave ``fi`` for ``fizz.xz``.
+
+    >>> import io, lzma
+    >>> from datapipes.iter import IterableWrapper
+    >>> pipe = IterableWrapper([("fizz.xz", io.BytesIO(lzma.compress(b"some text")))], deepcopy=False).load_from_xz()
+    >>> [(path, stream.read()) for path, stream in pipe]
+    [('fizz', b'some text')]
+    """
+
+    _fluent: ClassVar[str | None] = "load_from_xz"
+    _codec: ClassVar[str] = "lzma"
+    _ending: ClassVar[str] = ".xz"

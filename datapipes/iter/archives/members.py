@@ -1,0 +1,192 @@
+"""What a member of an archive may be called, and what is given for one: a path below the archive's, and a stream.
+
+Nothing here writes, but the paths that are yielded may end as names of files elsewhere. So a name that leads outside
+the archive is an error: an absolute one, one that climbs out by ``..`` (or would, where backslashes part names), an
+empty one, one with a NUL in it.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from os.path import dirname, join, normpath
+from typing import Any, ClassVar, Literal, NoReturn, cast
+
+from datapipes.description.pipe import IterDataPipe
+from datapipes.elements.streams import Origin, StreamWrapper, can_seek, streams_of, unwrapped
+from datapipes.errors import BadArgumentType, Loader2Error, StateError, UnsafeMember
+from datapipes.io.archives.ranges import Shared
+from datapipes.messages.warnings import warn
+from datapipes.operators.flattening import Flattening
+from datapipes.position.reopening import label
+
+_REMEDY = "on_error='skip' passes over it"
+
+
+class ArchiveStage(Flattening[tuple[str, StreamWrapper]]):
+    """A stage that takes ``(path, stream)`` apart; a stream closes with the last of those that came out of it."""
+
+    datapipe: IterDataPipe[tuple[str, Any]]
+    _out_of_streams: ClassVar[Literal["", "one of each", "several of each"]] = "several of each"
+    _kind: ClassVar[str]
+
+    def _inner(self, element: Any) -> Members:
+        path, archive = opened(element, str(self._fluent))
+        try:
+            return self._members(path, archive)
+        except Exception as error:
+            warn_of(self._kind, error, self)
+            raise
+
+    def _members(self, path: str, archive: StreamWrapper) -> Members:
+        """The members of an archive that nobody has begun to read."""
+        raise NotImplementedError(f"{type(self).__name__} has no _members")
+
+    def _reopening(self, source: StreamWrapper | None) -> Callable[..., StreamWrapper]:
+        archive = cast("StreamWrapper", source)
+        return self._members(archive.name or "", archive).again
+
+    def _let_go(self, element: Any) -> None:
+        for stream in streams_of(element):
+            if isinstance(stream, StreamWrapper):
+                stream.autoclose()
+
+
+def opened(element: Any, method: str) -> tuple[str, StreamWrapper]:
+    """An element of the source as a path and an open stream of bytes; TypeError if it is anything else."""
+    if not isinstance(element, tuple) or len(element) != 2:
+        raise BadArgumentType(f"{method}() needs tuples (path, stream), got {type(element).__name__}: {element!r:.80}")
+    path, stream = element
+    if not isinstance(path, str):
+        raise BadArgumentType(f"{method}() needs a path as str, got {type(path).__name__}: {path!r:.80}")
+    if not isinstance(stream, StreamWrapper | io.IOBase):
+        raise BadArgumentType(
+            f"{method}() needs an open file or a StreamWrapper, got {type(stream).__name__}: {stream!r:.80}"
+        )
+    if isinstance(unwrapped(stream), io.TextIOBase):
+        raise BadArgumentType(f"{method}() needs bytes, and {path!r} is open as text: use open_files(mode='b')")
+    return path, stream if isinstance(stream, StreamWrapper) else StreamWrapper(stream, name=path)
+
+
+def origin_from_start(stream: StreamWrapper) -> Origin | None:
+    """The origin of a stream that nobody has read from yet; what comes out of any other cannot be opened again."""
+    file = unwrapped(stream)
+    begun = isinstance(file, io.IOBase) and can_seek(file) and file.tell() != 0
+    return None if begun else stream.origin
+
+
+def the_one(entries: Iterable[Any], is_it: Callable[[Any], bool]) -> Any:
+    """The entry of a directory that a saved position names."""
+    entry = next(filter(is_it, entries), None)
+    if entry is None or entry.is_dir():
+        raise StateError("the archive has no such member any more")
+    return entry
+
+
+def placed(archive: str, name: str) -> str:
+    """The path of a member; UnsafeMember if it would not be below that of the archive.
+
+    >>> placed("data/a.tar", "./x/1.txt")
+    'data/a.tar/x/1.txt'
+    >>> placed("data/a.tar", "../b.txt")
+    Traceback (most recent call last):
+        ...
+    datapipes.errors.UnsafeMember: data/a.tar: the member '../b.txt' leads outside the archive; ...
+    """
+    if name[:1] in ("/", "\\", "") or ".." in name or "\0" in name or not name.strip("./"):
+        inner = _normal(name)
+        if _is_outside(inner) or "\0" in name or inner == ".":
+            raise UnsafeMember(f"{archive}: the member {name!r} leads outside the archive; {_REMEDY}")
+    return normpath(join(archive, name))
+
+
+def stays_within(name: str, target: str) -> bool:
+    """Whether a link of this name, relative to its own folder, leads to a place in the same archive.
+
+    >>> stays_within("train/1.txt", "../val/1.txt"), stays_within("1.txt", "../b.tar"), stays_within("1.txt", "/etc")
+    (True, False, False)
+    """
+    return not _is_outside(_normal(join(dirname(name), target)))
+
+
+def _normal(name: str) -> str:
+    return normpath(name.replace("\\", "/"))
+
+
+def _is_outside(inner: str) -> bool:
+    return inner[:1] == "/" or inner.split("/", 1)[0] == ".."
+
+
+def irregular(archive: str, name: str, what: str) -> NoReturn:
+    """Refuse a member that is no regular file."""
+    raise UnsafeMember(f"{archive}: the member {name!r} is {what}, and only regular files are read; {_REMEDY}")
+
+
+class Members(Iterator[tuple[str, StreamWrapper]]):
+    """The members of one archive, one by one; after one that is refused it goes on with the next.
+
+    The archive is let go after the last, and with the streams that came out of it.
+    """
+
+    def __init__(
+        self,
+        pipe: ArchiveStage,
+        path: str,
+        archive: StreamWrapper,
+        entries: Iterator[Any],
+        shared: Shared,
+        origin: Origin | None,
+    ) -> None:
+        self.pipe = pipe
+        self.path = path
+        self.archive = archive
+        self.entries = entries
+        self.shared = shared
+        self.label = label(pipe) or ""
+        self.origin = origin if shared.seeks and self.label else None
+
+    def member(self, entry: Any) -> tuple[str, Any] | None:
+        """The path and the stream of one entry; None if nothing is given for it, as for a folder."""
+        raise NotImplementedError(f"{type(self).__name__} has no member")
+
+    def ended(self) -> None:
+        """Called after the last member; nothing by default."""
+
+    def key(self, entry: Any) -> tuple[int | str, ...]:
+        """What tells an entry from the others, beside its path."""
+        raise NotImplementedError(f"{type(self).__name__} has no key")
+
+    def content(self, path: str, *key: Any) -> Any:
+        """The data of an entry, told by its path and its key."""
+        raise NotImplementedError(f"{type(self).__name__} has no content")
+
+    def again(self, path: str, *key: Any) -> StreamWrapper:
+        """The stream of an entry that was given before."""
+        return StreamWrapper(self.content(path, *key), self.archive, path)
+
+    def __next__(self) -> tuple[str, StreamWrapper]:
+        try:
+            for entry in self.entries:
+                if (member := self.member(entry)) is not None:
+                    path, file = member
+                    stream = StreamWrapper(file, self.archive, path)
+                    if self.origin is not None:
+                        stream.origin = self.label, (path, *self.key(entry)), self.origin
+                    return path, stream
+        except Exception as error:
+            warn_of(self.pipe._kind, error, self.pipe)
+            raise
+        self.archive.autoclose()
+        self.ended()
+        raise StopIteration
+
+
+def warn_of(kind: str, error: Exception, pipe: IterDataPipe[Any]) -> None:
+    """The warning that torchdata gave before it raised; a filter that raises warnings does not hide the error.
+
+    With another ``on_error`` there is a warning of its own.
+    """
+    if isinstance(error, Loader2Error) and pipe.on_error == "raise":
+        with suppress(UserWarning):
+            warn(f"corrupted {kind} stream: {error}")

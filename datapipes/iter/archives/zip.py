@@ -1,0 +1,98 @@
+"""load_from_zip: the files in zip archives."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from typing import Any, ClassVar
+
+from datapipes.description.pipe import IterDataPipe
+from datapipes.elements.streams import Origin, StreamWrapper, unwrapped
+from datapipes.io.archives.limits import MAX_RATIO, Limits, Meter, meter_of
+from datapipes.io.archives.ranges import Shared
+from datapipes.io.archives.spool import seekable
+from datapipes.io.archives.zip_entries import content, kind_of_member, zip_entries
+from datapipes.iter.archives.members import ArchiveStage, Members, irregular, origin_from_start, placed, the_one
+from datapipes.operators.checks import given_length
+from datapipes.position.on_error import OnError, check_policy
+
+
+class ZipArchiveLoader(ArchiveStage):
+    """``(path, stream)`` for each file in each zip archive, in the order of its directory; folders are passed over.
+
+    The path is that of the archive and then that of the member. Streams may be read in any order, also after the last.
+    The last bytes of a member are given when its checksum held. A member that is a link or a device, or whose name
+    leads outside the archive, is an error, and the next element is the member after it. A stream that cannot be
+    sought is copied first. What may come out of one archive is limited: ``max_ratio`` times its size (the first 16 MiB
+    are free), and ``max_bytes``.
+
+    >>> import io, zipfile
+    >>> from datapipes.iter import IterableWrapper
+    >>> file = io.BytesIO()
+    >>> with zipfile.ZipFile(file, "w") as archive:
+    ...     archive.writestr("one.txt", "1")
+    >>> pipe = IterableWrapper([("a.zip", io.BytesIO(file.getvalue()))], deepcopy=False).load_from_zip()
+    >>> [(path, stream.read()) for path, stream in pipe]
+    [('a.zip/one.txt', b'1')]
+    """
+
+    _fluent: ClassVar[str | None] = "load_from_zip"
+    _kind: ClassVar[str] = "zipfile"
+    _stream_key: ClassVar[tuple[type, ...] | None] = (str, int)
+
+    def __init__(
+        self,
+        datapipe: IterDataPipe[tuple[str, Any]],
+        length: int = -1,
+        *,
+        max_ratio: float | None = MAX_RATIO,
+        max_bytes: int | None = None,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> None:
+        self.datapipe = datapipe
+        self.length = length
+        self.max_ratio = max_ratio
+        self.max_bytes = max_bytes
+        self.on_error = on_error
+        self.max_errors = max_errors
+        check_policy(self)
+
+    def _members(self, path: str, archive: StreamWrapper) -> Members:
+        origin = origin_from_start(archive)
+        file = unwrapped(archive)
+        file = file.fp if isinstance(file, zipfile.ZipFile) else file
+        meter = Meter(Limits(self.max_ratio, self.max_bytes), path, meter_of(file))
+        file, shared = seekable(file, path)
+        return _ZipMembers(self, path, archive, zip_entries(file, path), shared, origin, meter)
+
+    __len__ = given_length
+
+
+class _ZipMembers(Members):
+    def __init__(
+        self,
+        pipe: ArchiveStage,
+        path: str,
+        archive: StreamWrapper,
+        found: list[zipfile.ZipInfo],
+        shared: Shared,
+        origin: Origin | None,
+        meter: Meter,
+    ) -> None:
+        super().__init__(pipe, path, archive, iter(found), shared, origin)
+        self.found = found
+        self.meter = meter
+
+    def member(self, entry: zipfile.ZipInfo) -> tuple[str, io.BufferedReader] | None:
+        if kind := kind_of_member(entry):
+            irregular(self.path, entry.filename, kind)
+        path = placed(self.path, entry.orig_filename)
+        file = content(self.shared, entry, path, self.meter)
+        return None if entry.is_dir() else (path, file)
+
+    def key(self, entry: zipfile.ZipInfo) -> tuple[int]:
+        return (entry.header_offset,)
+
+    def content(self, path: str, offset: int) -> io.BufferedReader:
+        return content(self.shared, the_one(self.found, lambda entry: entry.header_offset == offset), path, self.meter)

@@ -1,0 +1,287 @@
+"""in_memory_cache: a stream made once, and handed on again in every later pass.
+
+What is above a cache is opened with a seed of its own that never changes, whatever the loader's seed, the epoch or the
+lap: it gives the same elements every time, and the cache remembers what this pure function gave. That is why it does
+not matter to anybody whether the elements come from the cache or are made again, and a position means the same in a
+process whose cache is still empty. What was remembered belongs to the stages above as they are: where one of them is
+replaced, seeded or sharded differently, the cache begins anew.
+
+The cache is shared by all openings and copies of a pipe in one process, and is filled at the end of a pass that began
+at the start and met no exception. A pass that goes on from a saved position remembers nothing, unless it had to read
+everything from the start: where the elements of that position came from a cache.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+from datapipes.description import structure
+from datapipes.description.pipe import IterDataPipe
+from datapipes.description.printing import stage
+from datapipes.elements.sizes import size_of
+from datapipes.elements.streams import holds_stream
+from datapipes.errors import StateError
+from datapipes.operators.checks import length_of, needs
+from datapipes.position.cells import Cell, Table, count, fields, table
+from datapipes.position.counting import Counted
+from datapipes.position.opening import Opening
+from datapipes.position.session import Session, segment
+
+T_co = TypeVar("T_co", covariant=True)
+
+_MEGABYTE = 1024 * 1024
+_OF_AN_OPENING = frozenset({"_place", "_run", "_fresh", "_opened_as", "_kept_values"})
+_PLAIN = (int, float, str, bytes, bool)
+_SMALL = 100
+
+
+class InMemoryCacheHolder(IterDataPipe[T_co]):
+    """The same elements in every pass: the first whole one makes them, later ones hand on the same objects.
+
+    What is random above is drawn once and for all, and does not depend on the loader's seed (``set_seed`` above chooses
+    another order); shuffle below the cache for an order that changes. ``size`` limits the cache, in megabytes: the
+    oldest elements make room, and are made again in each pass. Their contents count, where torchdata counted the list
+    alone. The cache goes with the pipe when that is pickled, and never into a state.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> dp = IterableWrapper(range(3)).map(str).in_memory_cache()
+    >>> list(dp), dp.cache, list(dp)
+    (['0', '1', '2'], ['0', '1', '2'], ['0', '1', '2'])
+    """
+
+    _fluent: ClassVar[str | None] = "in_memory_cache"
+    _alone: ClassVar[str | None] = (
+        "caches one child of a fork, demux or unzip while another part of the graph reads its "
+        "sibling, which would be left alone in later passes: put in_memory_cache() above the fork"
+    )
+
+    def __init__(self, source_dp: IterDataPipe[T_co], size: float | None = None) -> None:
+        self.source_dp = source_dp
+        self._size = size
+        self._kept = _Kept()
+        needs(size is None or size > 0, self, "size is required to be larger than 0 megabytes, or None for no limit")
+
+    @property
+    def size(self) -> int | None:
+        """The most bytes that the cached elements may take; None for no limit."""
+        return None if self._size is None else int(self._size * _MEGABYTE)
+
+    @property
+    def cache(self) -> list[T_co] | None:
+        """The cached elements; None until a whole pass was made."""
+        remembered = self._kept.of(_settings(self.source_dp))
+        return None if remembered is None else list(remembered.elements)
+
+    @property
+    def idx(self) -> int:
+        """How many elements had to make room, and are made again in each pass."""
+        remembered = self._kept.of(_settings(self.source_dp))
+        return 0 if remembered is None else remembered.missing
+
+    def _reads(self) -> tuple[()]:
+        return ()
+
+    def _open(self, at: Opening) -> Iterator[T_co]:
+        reading = at.cell(_Reading)
+        if reading.loaded is not None:
+            self._session_of(at, reading).iterator()  # what does not fit is said when the state is loaded
+        return self._elements(at, reading)
+
+    def _session_of(self, at: Opening, reading: _Reading) -> Session:
+        if reading.session is None:
+            source = structure.unfold(self.source_dp)
+            for above in structure.walk(source):  # counted from here: the same wherever in a graph the cache is
+                place = structure.place_of(above)
+                above.__dict__["_place"] = at.place - place if place < at.place else place
+            reading.session = at.session(source, replace(at.run, seed=0, epoch=0, lap=()), reading.loaded)
+            reading.loaded = None
+        return reading.session
+
+    def _elements(self, at: Opening, reading: _Reading) -> Iterator[T_co]:
+        settings = _settings(self.source_dp, at.run.shard)
+        remembered = self._kept.of(settings) if reading.whole else None
+        if remembered is None or reading.given() < remembered.missing:
+            yield from self._made(at, reading, settings, None if remembered is None else remembered.missing)
+        if remembered is not None:
+            reading.leave_source()
+            yield from reading.counting(islice(remembered.elements, max(reading.given() - remembered.missing, 0), None))
+
+    def _made(self, at: Opening, reading: _Reading, settings: list[Any], most: int | None) -> Iterator[T_co]:
+        """The elements of the source up to its end, or until ``most`` were given."""
+        if reading.taken == 0 and reading.whole and most is None:
+            reading.noted = _Noted(self.size)
+        elements: Any = segment(self._session_of(at, reading))
+        while most is None or reading.taken < most:
+            try:
+                element = next(elements)
+                reading.taken += 1
+                if reading.noted is not None:
+                    self._refuse_streams(element)
+                    reading.noted.add(element)
+            except StopIteration:
+                reading.end()
+                break
+            except Exception:
+                reading.lose()
+                raise
+            if not reading.was_given():
+                yield element
+        elements.close()
+        if reading.noted is not None:
+            self._kept.remember(settings, reading.noted)
+
+    def _refuse_streams(self, element: Any) -> None:
+        if holds_stream(element):
+            raise TypeError(
+                f"{stage(self)} keeps elements for later passes, and an open file can be read once: read it above, for "
+                "instance with .map(lambda file: (file[0], file[1].read()))"
+            )
+
+    def __len__(self) -> int:
+        try:
+            return length_of(self.source_dp)
+        except TypeError:
+            remembered = self._kept.of(_settings(self.source_dp))
+        if remembered is None:
+            raise TypeError(
+                f"{type(self).__name__} instance doesn't have valid length until the cache is loaded: {stage(self)}"
+            )
+        return remembered.missing + len(remembered.elements)
+
+
+def _settings(source: structure.Pipe, shard: object = None) -> list[Any]:
+    """All that decides what a stream gives: what its stages hold, but for what differs between two openings."""
+    values: list[Any] = [repr(shard)]
+    for above in structure.walk(source):
+        values.append(type(above))
+        for name, value in structure.attributes(above).items():
+            if name not in _OF_AN_OPENING and next(structure.pipes_in(value), None) is None:
+                values.append(value)
+    return values
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two settings are the same object, or equal where that is soon told: to compare data could even fail."""
+    if a is b or type(a) is not type(b):
+        return a is b
+    if type(a) in _PLAIN:
+        return bool(a == b)
+    if type(a) not in (dict, list, tuple) or not len(a) == len(b) <= _SMALL:
+        return False
+    return all(map(_same, *((list(x.items()) if type(x) is dict else x) for x in (a, b))))
+
+
+class _Remembered(NamedTuple):
+    """The elements of a stream, but for the first ``missing`` of them, and the settings that it had."""
+
+    settings: list[Any]
+    missing: int
+    elements: list[Any]
+
+
+class _Kept:
+    """What is remembered of a stream, shared by all copies of a cache in one process."""
+
+    def __init__(self) -> None:
+        self._remembered: _Remembered | None = None
+
+    def of(self, settings: list[Any]) -> _Remembered | None:
+        """What is remembered of a stream with these settings."""
+        known = self._remembered
+        same = known is not None and len(known.settings) == len(settings) and all(map(_same, known.settings, settings))
+        return known if same else None
+
+    def remember(self, settings: list[Any], noted: _Noted) -> None:
+        """Keep what was noted, unless somebody was first, or there is nothing."""
+        if noted.elements and self.of(settings) is None:
+            self._remembered = _Remembered(settings, noted.missing, list(noted.elements))
+
+
+class _Noted:
+    """The elements of a pass so far; the oldest make room when all of them are too large."""
+
+    def __init__(self, most: int | None) -> None:
+        self.elements: deque[Any] = deque()
+        self.missing = 0
+        self._most = most
+        self._sizes: deque[int] = deque()
+        self._size = 0
+
+    def add(self, element: Any) -> None:
+        """Note an element."""
+        self.elements.append(element)
+        if self._most is None:
+            return
+        self._sizes.append(size_of(element))
+        self._size += self._sizes[-1]
+        while self._size > self._most:
+            self.elements.popleft()
+            self._size -= self._sizes.popleft()
+            self.missing += 1
+
+
+class _Reading(Cell):
+    """How far a pass is: what was taken from the source, and what was given, whether from there or from the cache."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self.whole = True  # whether no element failed
+        self.noted: _Noted | None = None
+        self.session: Session | None = None
+        self.loaded: Table | None = None
+        self._given = 0
+        self._counted: Counted[Any] | None = None
+
+    def given(self) -> int:
+        """How many elements were given."""
+        return self._given if self._counted is None else self._counted.taken
+
+    done = given
+
+    def was_given(self) -> bool:
+        """Whether the element that was just taken was given before; otherwise it is given now."""
+        before = self.taken <= self._given
+        self._given = max(self._given, self.taken)
+        return before
+
+    def lose(self) -> None:
+        """An element could not be made: the pass is not whole. One that is made again uses up its number."""
+        self.whole, self.noted = False, None
+        self.taken += self.taken < self._given
+
+    def end(self) -> None:
+        """The source has ended."""
+        if self.taken < self._given:
+            raise StateError(f"{self.label}: {self._given} elements were given, and made again there are {self.taken}")
+
+    def counting(self, elements: Iterator[T_co]) -> Iterator[T_co]:
+        """The elements of the cache, counted."""
+        self._counted = Counted(elements, start=self.given())
+        return self._counted.elements
+
+    def leave_source(self) -> None:
+        """The rest comes from the cache."""
+        if self.session is not None:
+            self.session.close()
+        self.session = self.loaded = None
+
+    def save(self) -> dict[str, Any]:
+        above = self.loaded if self.session is None else self.session.table()
+        taken = 0 if above is None else self.taken
+        return {"given": self.given(), "taken": taken, "whole": self.whole, "above": above}
+
+    def load(self, saved: Any) -> None:
+        given, taken, whole, above = fields(saved, "given", "taken", "whole", "above")
+        if type(whole) is not bool:
+            raise StateError(f"whole: expected True or False, found {type(whole).__name__}")
+        self._given, self.whole, self.loaded = count(given, "given"), whole, table(above)
+        self.taken = count(taken, "taken", most=self._given)
+
+    def close(self) -> None:
+        self.noted = None
+        if self.session is not None:
+            self.session.close()

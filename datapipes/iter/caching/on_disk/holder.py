@@ -1,0 +1,93 @@
+"""on_disk_cache: where a cache begins, and what it knows of its files; ``end_caching`` does the work."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, NoReturn, TypeVar
+
+from datapipes.description.pipe import IterDataPipe
+from datapipes.description.printing import stage as printed
+from datapipes.errors import GraphError
+from datapipes.iter.files.hashed import HASH_TYPES
+from datapipes.operators.checks import needs, needs_callable, no_length
+from datapipes.position.opening import Opening
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class OnDiskCacheHolder(IterDataPipe[T_co]):
+    """The elements whose files, at ``filepath_fn(element)``, are not there yet; ``end_caching`` gives the files.
+
+    A file counts as there if its hash is ``hash_dict[path]``, where that is given, and ``extra_check_fn(path)`` is
+    true. Without ``filepath_fn`` the elements are the paths (torchdata failed there).
+
+    With ``max_bytes``, files that were not used for the longest time are removed when those that such caches have made
+    in one folder become more: that of each path, or ``cache_dir`` for all folders in it. What has just been handed on
+    stays, so open files before elements wait in a shuffle or prefetch; see ``budget``.
+
+    >>> import os, tempfile
+    >>> from datapipes.iter import IterableWrapper
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     dp = IterableWrapper(["a", "b"]).on_disk_cache(lambda name: os.path.join(folder, name))
+    ...     dp = dp.map(lambda name: (name, f"made of {name}")).end_caching("w", same_filepath_fn=True)
+    ...     list(dp.open_files().readlines(return_path=False)), sorted(os.listdir(folder))
+    (['made of a', 'made of b'], ['a', 'b'])
+    """
+
+    _fluent: ClassVar[str | None] = "on_disk_cache"
+    _data: ClassVar[frozenset[str]] = frozenset({"hash_dict", "_element"})
+
+    def __init__(
+        self,
+        source_datapipe: IterDataPipe[T_co],
+        filepath_fn: Callable[[Any], str] | None = None,
+        hash_dict: Mapping[str, str] | None = None,
+        hash_type: str = "sha256",
+        extra_check_fn: Callable[[str], bool] | None = None,
+        *,
+        max_bytes: int | None = None,
+        cache_dir: str | None = None,
+    ) -> None:
+        for fn in (filepath_fn, extra_check_fn):
+            if fn is not None:
+                needs_callable("on_disk_cache", fn)
+        self.source_datapipe = source_datapipe
+        self.filepath_fn = filepath_fn
+        self.hash_dict = hash_dict
+        self.hash_type = hash_type
+        self.extra_check_fn = extra_check_fn
+        self.max_bytes = max_bytes
+        self.cache_dir = cache_dir
+        needs(not inspect.isgeneratorfunction(filepath_fn), self, "filepath_fn must return one path, not yield several")
+        known = hash_dict is None or hash_type in HASH_TYPES
+        needs(known, self, f"hash_type should be one of {', '.join(HASH_TYPES)}, got {hash_type!r}")
+        needs(max_bytes is None or max_bytes > 0, self, f"max_bytes must be positive, got {max_bytes!r}")
+        needs(
+            cache_dir is None or max_bytes is not None, self, "cache_dir is where max_bytes counts: give that as well"
+        )
+
+    def _reads(self) -> Iterable[Any]:
+        return ()
+
+    def _open(self, at: Opening) -> Iterator[T_co]:
+        element = vars(self).get("_element")
+        if element is None:
+            raise _not_ended(self)
+        return iter(element)
+
+    def _given(self, element: list[Any]) -> OnDiskCacheHolder[T_co]:
+        """This stage with the element to make, in a list, in place of its source."""
+        new = object.__new__(type(self))
+        new.__dict__.update(vars(self), source_datapipe=None, _element=element)
+        return new
+
+    def __add__(self, other: Any) -> NoReturn:
+        raise _not_ended(self)
+
+    def __len__(self) -> int:
+        raise no_length(self)
+
+
+def _not_ended(holder: OnDiskCacheHolder[Any]) -> GraphError:
+    return GraphError(f"Please call `end_caching()` after {printed(holder)}: what is between the two fills the cache")

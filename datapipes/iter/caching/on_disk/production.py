@@ -1,0 +1,195 @@
+"""The files of one element of a cache: found, or made by the stages in between.
+
+They are found if a list of them is there whose files all are, or a file at the element's path itself. Otherwise they
+are made under a lock on that path, so by one process or thread; the others wait, and then find them. The lock dies with
+its owner, and what its owner had not completed counts for nothing: every file appears as a whole, and of several, the
+list comes last. A production that fails takes back the files that it has made.
+
+Nothing is held while an element is handed on: neither the lock, nor a stage in the midst of its work.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from datapipes.elements.streams import StreamWrapper
+from datapipes.errors import BadArgument, BadArgumentType, HashMismatch
+from datapipes.iter.caching.on_disk.budget import Budget, in_use
+from datapipes.iter.caching.on_disk.listfile import list_of, needs_listable, read_list, write_list
+from datapipes.iter.files.hashed import Hashed
+from datapipes.iter.files.locks import let_go, lock_of, locked, sweep
+from datapipes.iter.files.pairs import pair_of
+from datapipes.iter.files.pieces import pieces_of, put
+from datapipes.messages.short import shortened
+from datapipes.messages.where import where
+from datapipes.position.on_error import Faults
+from datapipes.position.opening import Opening
+from datapipes.position.seeds import derive
+from datapipes.position.session import Session, segment
+
+if TYPE_CHECKING:
+    from datapipes.description.structure import Pipe
+    from datapipes.iter.caching.on_disk.holder import OnDiskCacheHolder
+
+
+class Production:
+    """How one stage finds or makes files, in one opening."""
+
+    def __init__(
+        self,
+        holder: OnDiskCacheHolder[Any],
+        at: Opening,
+        *,
+        make: Pipe,
+        of: list[Any],
+        mode: str,
+        filepath_fn: Callable[[Any], str] | None,
+        skip_read: bool,
+        timeout: float,
+    ) -> None:
+        self._holder = holder
+        self._at = at
+        self._make = make  # the stages in between, which begin with
+        self._of = of  # the element in this list
+        self._mode = mode
+        self._filepath_fn = filepath_fn
+        self._skip_read = skip_read
+        self._timeout = timeout
+        self._budget = None if holder.max_bytes is None else Budget(holder.max_bytes, holder.cache_dir)
+        self._at_hand: int | None = None  # the lock that keeps the files at hand from being removed
+
+    def paths(self, element: Any, counts: dict[int, list[int]]) -> list[str]:
+        """The files of an element; ``counts``: the errors of the stages in between so far, by their places."""
+        self.let_go()
+        path = _path(self._holder.filepath_fn, element)
+        found = self._found(path)
+        if found is not None:
+            sweep(lock_of(path))  # of somebody who was killed when all was done
+            return found
+        os.makedirs(os.path.dirname(path) or os.curdir, exist_ok=True)
+        with locked(path, self._timeout, self._at.closed, why="OnDiskCache Exception: "):
+            found = self._found(path)
+            return self._made(path, element, counts) if found is None else found
+
+    def let_go(self) -> None:
+        """Let the files at hand be removed, where there are too many."""
+        descriptor, self._at_hand = self._at_hand, None
+        if descriptor is not None:
+            let_go(descriptor)
+
+    # -- found ---------------------------------------------------------------------------------------------------------
+
+    def _found(self, path: str) -> list[str] | None:
+        members = read_list(path)
+        if members is None:
+            extra_check = self._holder.extra_check_fn
+            is_there = self._is_sound(path, None, folders=extra_check is not None)
+            return [path] if is_there and (extra_check is None or extra_check(path)) and self._stays(path) else None
+        is_there = all(self._is_sound(*one) for one in members)
+        return [one.path for one in members] if is_there and self._stays(list_of(path)) else None
+
+    def _stays(self, mark: str) -> bool:
+        """Keep files from being removed as long as they are at hand; False if they are gone already.
+
+        The mark is locked after they were found, and whoever removes them locks it before that, and removes it first.
+        """
+        if self._budget is not None and not os.path.isdir(mark):
+            self._at_hand = in_use(mark)
+            return self._at_hand is not None
+        return True
+
+    def _is_sound(self, path: str, size: int | None, folders: bool = False) -> bool:
+        """Whether a file is there, of this size if it is known, and with the hash that it must have, if any.
+
+        A folder is no file of a cache, unless somebody else looks into it.
+        """
+        try:
+            found = os.stat(path)
+            if folders and stat.S_ISDIR(found.st_mode):
+                return True
+            if not stat.S_ISREG(found.st_mode) or size not in (None, found.st_size):
+                return False
+            if self._holder.hash_dict is not None:
+                hashed = Hashed(path, self._holder.hash_dict, self._holder.hash_type)
+                with open(path, "rb") as file, pieces_of(file) as pieces:
+                    for piece in pieces:
+                        hashed.update(piece)
+                hashed.must_match()
+        except (FileNotFoundError, NotADirectoryError, HashMismatch):
+            return False
+        return True
+
+    # -- made ----------------------------------------------------------------------------------------------------------
+
+    def _made(self, path: str, element: Any, counts: dict[int, list[int]]) -> list[str]:
+        made: dict[str, bool] = {}  # the files, and whether each is new
+        self._of[:] = [element]
+        session = self._at.session(self._make, self._at.run.next_lap(derive(path)))
+        try:
+            session.iterator()  # which makes the cells
+            for place, faults in _tolerant(session):
+                faults.go_on(counts.get(place, [0, 0]))
+            for product in segment(session):
+                self._save(path, product, made)
+            return self._committed(path, list(made))
+        except BaseException:
+            for file in (file for file, is_new in made.items() if is_new):
+                with suppress(FileNotFoundError):
+                    os.unlink(file)
+            if self._budget is not None:
+                self._budget.forget(path)
+            raise
+        finally:
+            self._of.clear()
+            counts.update({place: faults.save() for place, faults in _tolerant(session)})
+            session.close()
+
+    def _save(self, element: str, product: Any, made: dict[str, bool]) -> None:
+        name, data = pair_of(product, "end_caching")
+        path = _path(self._filepath_fn, name)
+        if path in made:
+            raise BadArgument(f"two files of one element have the same path, {shortened(path)}; tell them apart")
+        if not self._skip_read and isinstance(data, bytes | bytearray | memoryview):
+            raise BadArgumentType(
+                f"end_caching() reads a stream, and the data for {shortened(path)} is {type(data).__name__} already: "
+                "use skip_read=True"
+            )
+        needs_listable(path)
+        hashes = self._holder.hash_dict
+        hashed = None if hashes is None else Hashed(path, hashes, self._holder.hash_type)
+        is_new = not os.path.lexists(path)
+        if self._budget is not None:
+            self._budget.intend(element, path)
+        put(path, self._mode, data, hashed)
+        made[path] = is_new
+        StreamWrapper.close_streams(data)
+
+    def _committed(self, path: str, made: list[str]) -> list[str]:
+        """Say that all is there. Nothing is said of an element that became nothing: it is tried again."""
+        mark = path if made == [path] else list_of(path)
+        if mark == path:
+            with suppress(FileNotFoundError):
+                os.unlink(list_of(path))  # one that names files that are gone
+        elif made:
+            write_list(path, made)
+        if self._budget is not None and made:
+            self._budget.commit(path, {*made, mark})
+            self._stays(mark)
+        return made
+
+
+def _path(filepath_fn: Callable[[Any], str] | None, name: Any) -> str:
+    path: Any = name if filepath_fn is None else filepath_fn(name)
+    if not isinstance(path, str | os.PathLike):
+        source = "the elements are the paths" if filepath_fn is None else f"filepath_fn, {where(filepath_fn)},"
+        raise BadArgument(f"{source} must give one path as str, got {type(path).__name__}: {shortened(path)}")
+    return os.fsdecode(path)
+
+
+def _tolerant(session: Session) -> list[tuple[int, Faults]]:
+    """The stages of a session that may let errors pass, by their places."""
+    return [(place, cell.faults) for place, cell in session.cells.items() if cell.faults is not None]

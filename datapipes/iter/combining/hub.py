@@ -1,0 +1,253 @@
+"""What the children of one fork, demux or unzip share: the source, and a queue for each reader.
+
+A reader is a child in one place of the graph: a child that is zipped with itself has two, and both get all of it.
+Whatever is taken from the source goes to all who are to have it in one step, under a lock, because children may be read
+from different threads. An element that could not be made is no exception to that: where every child was to have it, its
+error waits in the queues of the other readers, who raise it when they get there, so that those who are read side by
+side stay in step; where it was one child's, its error is raised once. In neither case does a child end short.
+
+What waits is bounded in elements, and on request in bytes; on request, what exceeds the bounds waits on disk instead of
+being refused. Where neither is asked for, the queues are plain deques, and nothing is measured.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator
+from operator import ge, gt
+from typing import Any, ClassVar, TypeAlias, TypeVar
+
+from datapipes.description.pipe import IterDataPipe
+from datapipes.description.printing import stage
+from datapipes.elements.sizes import size_of
+from datapipes.errors import GraphError, StateError
+from datapipes.iter.combining.hub_apart import Apart, Reading
+from datapipes.iter.combining.spill import Room, Waiting
+from datapipes.messages.exception_copies import twin_of
+from datapipes.messages.warnings import warn
+from datapipes.operators.checks import needs, needs_count
+from datapipes.position.cells import Cell, count, fields
+from datapipes.position.forks import give_back, tell_of_forks
+from datapipes.position.opening import Opening
+
+T_co = TypeVar("T_co", covariant=True)
+
+SPENT: Any = object()
+"""What taking an element from a source gives at its end."""
+
+Folder: TypeAlias = str | os.PathLike[str]
+Queue: TypeAlias = deque[Any] | Waiting
+
+
+class Hub(IterDataPipe[Any]):
+    """The stage that the children of one call share."""
+
+    _hub: ClassVar[bool] = True
+    _hands_on: ClassVar[bool] = True
+    _shares_room: ClassVar[bool] = False  # whether the bounds are for all that waits, not for each reader
+    datapipe: IterDataPipe[Any]
+    num_instances: int
+    buffer_size: int
+    buffer_bytes: int | None
+    spill_dir: Folder | None
+
+    def _check(self) -> None:
+        needs_count(self, "num_instances", 1, f"Expected `num_instances` larger than 0, got {self.num_instances}")
+        needs_count(self, "buffer_size")
+        size, folder = self.buffer_bytes, self.spill_dir
+        too_small = f"`buffer_bytes` must be positive, or None for no limit, got {size}"
+        needs_count(self, "buffer_bytes", 1, too_small, or_none=True)
+        needs(folder is None or os.path.isdir(folder), self, f"`spill_dir` is not a folder that exists: {folder}")
+        if self.buffer_size < 0 and self.buffer_bytes is None:
+            warn(f"Unlimited buffer size is set for `{self._fluent}`; OOM may occur if one child is read far ahead")
+
+    @property
+    def most_elements(self) -> float:
+        """How many elements may wait."""
+        return self.buffer_size if self.buffer_size >= 0 else float("inf")
+
+    @property
+    def limit(self) -> float:
+        """How many elements may wait before the queues have to be asked whether there is room for more."""
+        return self.most_elements if self.buffer_bytes is None and self.spill_dir is None else -1
+
+    def room(self) -> Room | None:
+        """What may wait for one reader, or for all; None where nothing but the number of elements matters."""
+        if self.buffer_bytes is None and self.spill_dir is None:
+            return None
+        folder = None if self.spill_dir is None else os.fspath(self.spill_dir)
+        return Room(self.most_elements, self.buffer_bytes, folder, stage(self))
+
+    def _open(self, at: Opening) -> Any:
+        if at.is_apart():
+            return at.cell(lambda: Apart(self._queues())).opened(self, at)
+        return at.cell(self._queues).reading(at.source(self.datapipe))
+
+    def _queues(self) -> Queues:
+        return Queues(self)
+
+
+class Child(IterDataPipe[T_co]):
+    """One of the streams that come out of a hub."""
+
+    _fluent: ClassVar[str | None] = "fork"
+    _hands_on: ClassVar[bool] = True
+
+    def __init__(self, main_datapipe: Hub, instance_id: int) -> None:
+        self.main_datapipe = main_datapipe
+        self.instance_id = instance_id
+
+    def _open(self, at: Opening) -> Iterator[T_co]:
+        queues: Queues = at.hub(self.main_datapipe)
+        elements = self._elements(queues, queues.of_reader(at.place, self.instance_id))
+        apart: Apart | None = at.joined(self.main_datapipe)
+        if apart is None:
+            return elements
+        return at.cell(Reading).along(self, at, apart.told_to(at.place, elements))
+
+    def _elements(self, queues: Queues, mine: Queue) -> Iterator[T_co]:
+        """What waits, and then what is taken from the source."""
+        raise NotImplementedError(f"{type(self).__name__} has no _elements")
+
+
+class Lost:
+    """Stands in a queue for an element that could not be made."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+class Queues(Cell):
+    """What waits for each reader, by its place."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._room = hub.room()
+        self.waiting: dict[int, Queue] = {}
+        self.children: dict[int, int] = {}
+        self.readers: list[list[Queue]] = [[] for _ in range(hub.num_instances)]  # of each child
+        self.marks: deque[None] = deque()  # one for each element that is dealt to a reader and waits: they count it
+        self.source: Iterator[Any] = iter(())
+        self.lock = threading.Lock()
+        tell_of_forks(self)
+
+    def forked(self) -> None:
+        give_back(self.lock)
+
+    def reading(self, source: Iterator[Any]) -> Queues:
+        """Take elements from this iterator."""
+        self.source = source
+        return self
+
+    def of_reader(self, place: int, child: int) -> Queue:
+        """What waits for one reader, who reads this child."""
+        queue = self.waiting.setdefault(place, self._new_queue())
+        if place not in self.children:  # and not opened again after an exception
+            self.children[place] = child
+            self.readers[child].append(queue)
+        return queue
+
+    def _new_queue(self) -> Queue:
+        room = self._room if self._hub._shares_room else self._hub.room()
+        return deque() if room is None else Waiting(room)
+
+    def others(self, mine: Queue) -> list[Queue]:
+        """What waits for the others; to be asked for with the first element: by then all readers are there."""
+        return [queue for queues in self.readers for queue in queues if queue is not mine]
+
+    def need_room(self, queue: Queue) -> None:
+        """Raise unless another element may wait in a queue, or in those that it shares room with.
+
+        To be asked once as many wait there as the hub's ``limit``.
+        """
+        if not isinstance(queue, Waiting):
+            raise self._overflow()
+        room = queue.room
+        if (refusal := room.refusal()) is not None:
+            raise refusal()
+        # Where all share the room it may be full: what comes next may be the reader's own, and need none.
+        is_full = gt if self._hub._shares_room else ge
+        if room.folder is None and (is_full(room.elements, room.most_elements) or is_full(room.bytes, room.most_bytes)):
+            raise self._overflow()
+
+    def _overflow(self) -> BufferError:
+        """The error for a child that is read too far ahead of the others."""
+        hub = self._hub
+        lags = {place: [x for x in queue if type(x) is not Lost] for place, queue in self.waiting.items()}
+        sizes = {place: sum(map(size_of, elements)) for place, elements in lags.items()}
+        last = max(lags, key=(lambda place: len(lags[place])) if hub.buffer_bytes is None else sizes.__getitem__)
+        bounds = [f"{hub.buffer_size} elements"] if hub.buffer_size >= 0 else []
+        bounds += [] if hub.buffer_bytes is None else [f"{hub.buffer_bytes} bytes"]
+        raised = "buffer_size (-1: no limit)" if hub.buffer_bytes is None else "buffer_size or buffer_bytes"
+        return BufferError(
+            f"{hub._fluent} buffer overflow: {stage(hub)} keeps up to {' and '.join(bounds)}, and child "
+            f"{self.children[last]} lags behind by {len(lags[last])} elements ({sizes[last]} bytes); this buffer is "
+            f"insufficient: read the children in step, raise {raised}, or give spill_dir= to keep the rest on disk"
+        )
+
+    def lose(self, error: BaseException, others: list[Queue]) -> None:
+        """Leave the error of an element that could not be made for the other children."""
+        for queue in others:
+            _put(queue, Lost(_again(error)))
+
+    def in_step(self) -> bool:
+        return not any(self.waiting.values())
+
+    def save(self) -> dict[str, Any] | None:
+        waiting = {place: list(queue) for place, queue in self.waiting.items()}
+        if not any(waiting.values()):
+            return None
+        elements = [[place, [x for x in queue if type(x) is not Lost]] for place, queue in waiting.items()]
+        lost = [
+            [place, at, f"{type(x.error).__name__}: {x.error}"]
+            for place, queue in waiting.items()
+            for at, x in enumerate(queue)
+            if type(x) is Lost
+        ]
+        return {"elements": self.pack(elements), "lost": lost}
+
+    def load(self, saved: Any) -> None:
+        if saved is None:
+            return
+        elements, lost = fields(saved, "elements", "lost")
+        waiting: dict[int, list[Any]] = dict(_entry(entry, int, list) for entry in self.unpack_list(elements))
+        for entry in lost if type(lost) is list else [lost]:
+            place, at, text = _entry(entry, int, int, str)
+            queue = waiting.setdefault(place, [])
+            error = GraphError(f"{self.label} could not make an element before its position was saved: {text}")
+            queue.insert(count(at, "lost", most=len(queue)), Lost(error))
+        for place, loaded in waiting.items():
+            self.waiting[place] = self._new_queue()
+            for element in loaded:
+                self.marks.append(None)
+                _put(self.waiting[place], element)
+
+    def close(self) -> None:
+        # Streams among these close by themselves, unless somebody who was given one still reads it.
+        for queue in self.waiting.values():
+            queue.clear()
+
+
+def _put(queue: Queue, element: Any) -> None:
+    """Put an element into a queue, or what stands for one; that waits in memory."""
+    if isinstance(queue, Waiting):
+        queue.append(element, kept=type(element) is Lost)
+    else:
+        queue.append(element)
+
+
+def _entry(entry: object, *kinds: type) -> Any:
+    if type(entry) is not list or [type(value) for value in entry] != list(kinds):
+        raise StateError(f"expected [{', '.join(kind.__name__ for kind in kinds)}], found {entry!r:.80}")
+    return entry
+
+
+def _again(error: BaseException) -> Exception:
+    """The same error for another child, whose frames are its own."""
+    if not isinstance(error, Exception):
+        return GraphError(f"{type(error).__name__} interrupted the making of this element for another child")
+    return twin_of(error)

@@ -1,0 +1,214 @@
+"""A hub that several sessions read: fork, demux and unzip of which a child is read by a user's plain class.
+
+Such a class reads each of its sources in a session of its own, which begins anew whenever the class does, while its
+siblings are read elsewhere. So the hub stands apart: its source is one session, which belongs to the hub, and all that
+read a child take from the same queues. Nothing of it goes back when a class is run again. The hub knows how many
+elements, and which errors, each reader in another session was told; a session that begins anew is told them once more
+out of a second opening of the child, made for that and let go of when it has caught up, and goes on with the hub from
+there. So a replay costs what running the graph above that one child costs, as a replay of any plain class does, and
+moves nobody else; what comes out of it, nobody sees.
+
+An error of the source that ended a user's generator is not told again, or it would end the next one too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from datapipes.description import structure
+from datapipes.errors import GraphError, StateError
+from datapipes.position.cells import Cell, Table, count, fields, table
+from datapipes.position.session import Session, segment
+from datapipes.position.user_classes import must_start_anew
+
+if TYPE_CHECKING:
+    from datapipes.iter.combining.hub import Child, Hub, Queues
+    from datapipes.position.opening import Opening
+
+_END: Any = object()
+
+
+class Apart(Cell):
+    """The position of a hub that stands apart: what waits, the position above it, and what readers were told."""
+
+    def __init__(self, queues: Queues) -> None:
+        self.queues = queues
+        self._session: Session | None = None
+        self._loaded: Table | None = None
+        self._told: dict[int, Told] = {}
+
+    def opened(self, hub: Hub, at: Opening) -> Queues:
+        """The queues, with everybody who reads from them."""
+        if self._session is None:
+            self._session = at.session(hub.datapipe, at.run, self._loaded)
+            if self._loaded is not None:
+                self._session.iterator()  # what does not fit is said when the state is loaded
+            self.queues.stage = hub
+            self.queues.reading(_elements(self._session))
+        for child in at.readers():
+            self.queues.of_reader(structure.place_of(child), child.instance_id)
+        at.run.hubs[at.place] = self
+        return self.queues
+
+    def told_to(self, place: int, elements: Iterator[Any]) -> Told:
+        """What the reader at a place, in another session, was told; ``elements`` is what it is told now."""
+        told = self._told.setdefault(place, Told())
+        told.elements = elements
+        return told
+
+    def begins_anew(self, places: set[int]) -> None:
+        """A generator that reads at these places has ended by an error, and is run again."""
+        for place in places & self._told.keys():
+            self._told[place].pass_over()
+
+    def in_step(self) -> bool:
+        return self.queues.in_step()
+
+    def save(self) -> dict[str, Any]:
+        inside = self._loaded if self._session is None else self._session.table()
+        told = [[place, told.given, list(told.errors), told.raised] for place, told in self._told.items()]
+        return {"waiting": self.queues.save(), "inside": inside, "told": told}
+
+    def load(self, saved: Any) -> None:
+        waiting, inside, told = fields(saved, "waiting", "inside", "told")
+        self._loaded = table(inside)
+        if type(told) is not list or not all(type(entry) is list and len(entry) == 4 for entry in told):
+            raise StateError(f"told: expected [place, given, errors, raised] for each reader, found {told!r:.80}")
+        for place, given, errors, raised in told:
+            if type(errors) is not list:
+                raise StateError(f"told: expected a list of counts, found {errors!r:.80}")
+            one = self._told[count(place, "told")] = Told()
+            one.given, one.raised = count(given, "told"), count(raised, "told")
+            one.errors = [count(error, "told", most=one.given) for error in errors]
+        self.queues.stage = self.stage
+        self.queues.load(waiting)
+
+    def close(self) -> None:
+        self.queues.close()
+        if self._session is not None:
+            self._session.close()
+
+
+class Told:
+    """What one reader in another session was told."""
+
+    def __init__(self) -> None:
+        self.given = 0
+        self.errors: list[int] = []  # after how many elements, of those that it is told again
+        self.raised = 0  # how many in all
+        self.elements: Iterator[Any] = iter(())
+
+    def next(self) -> Any:
+        """The next element, or ``_END``."""
+        try:
+            element = next(self.elements, _END)
+        except Exception:
+            self.errors.append(self.given)
+            self.raised += 1
+            raise
+        self.given += element is not _END
+        return element
+
+    def pass_over(self) -> None:
+        """Do not tell the last error again, if it is the last that was told."""
+        if self.errors and self.errors[-1] == self.given:
+            self.errors.pop()
+
+
+class Reading(Cell):
+    """Where one session is in what it reads of a hub that stands apart."""
+
+    def __init__(self) -> None:
+        self._given = 0
+        self._errors = 0
+        self._again: Session | None = None  # of what was told before this session began
+        self._elements: Iterator[Any] = iter(())
+        self._ahead = 0  # how many elements were taken from there
+        self._raised = 0
+
+    def along(self, child: Child[Any], at: Opening, told: Told) -> Iterator[Any]:
+        """The elements of a child from this position on: what was told before, and then what comes."""
+        while True:
+            if self._errors < len(told.errors) and told.errors[self._errors] == self._given:
+                self._errors += 1
+                self._raise_again(child, at)
+            if self._given < told.given:
+                element = self._told_before(child, at, told)
+            else:
+                self._let_go()
+                try:
+                    element = told.next()
+                except Exception:
+                    self._errors += 1
+                    raise
+                if element is _END:
+                    return
+            self._given += 1
+            yield element
+
+    def _told_before(self, child: Child[Any], at: Opening, told: Told) -> Any:
+        self._open_again(child, at)
+        while True:
+            try:
+                element = next(self._elements, _END)
+            except Exception:
+                self._raised += 1
+                if self._raised > told.raised:
+                    raise
+                continue
+            if element is _END:
+                raise StateError(
+                    f"{self.label}: when what is above it was run again, it gave {told.given - self._ahead} elements "
+                    "less than before; a source that can be read once only cannot be replayed"
+                )
+            self._ahead += 1
+            if self._ahead > self._given:
+                return element
+
+    def _raise_again(self, child: Child[Any], at: Opening) -> None:
+        self._open_again(child, at)
+        while self._ahead < self._given:
+            self._ahead += 1
+            next(self._elements, None)
+        if next(self._elements, _END) is not _END:
+            self._ahead += 1
+        raise GraphError(f"{self.label} raised here before; when what is above it was run again, it did not")
+
+    def _open_again(self, child: Child[Any], at: Opening) -> None:
+        if self._again is None:
+            must_start_anew(child)
+            self._again = at.session(child, at.run.alone())
+            self._elements = _elements(self._again)
+            self._ahead = self._raised = 0
+
+    def _let_go(self) -> None:
+        again, self._again = self._again, None
+        if again is not None:
+            again.close()
+            self._elements = iter(())
+
+    def save(self) -> list[int]:
+        return [self._given, self._errors]
+
+    def load(self, saved: Any) -> None:
+        if type(saved) is not list or len(saved) != 2:
+            raise StateError(f"expected [given, errors], found {saved!r:.80}")
+        self._given, self._errors = (count(number) for number in saved)
+
+    def done(self) -> int:
+        return self._given
+
+    def close(self) -> None:
+        self._let_go()
+
+
+def _elements(session: Session) -> Iterator[Any]:
+    """The elements of a session, which goes on behind its errors."""
+    return chain.from_iterable(_segments(session))
+
+
+def _segments(session: Session) -> Iterator[Iterator[Any]]:
+    while not session.ended:
+        yield segment(session)

@@ -1,0 +1,28 @@
+"""What the stages with several inputs ask of them: that there is one, that each is a stream, and how long they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from datapipes.description.pipe import IterDataPipe
+from datapipes.description.printing import stage
+from datapipes.description.structure import is_pipe, is_stream
+from datapipes.errors import BadArgumentType
+from datapipes.operators.checks import needs, source_length
+
+
+def needs_streams(pipe: IterDataPipe[Any], inputs: tuple[Any, ...]) -> None:
+    """Refuse inputs that are not streams, and none at all; the message shows the call."""
+    for source in inputs:
+        if not is_stream(source):
+            hint = "; a map-style pipe becomes one by .to_iter_datapipe()" if is_pipe(source) else ""
+            raise BadArgumentType(
+                f"Expected every input to be an `IterDataPipe`, got {type(source).__name__}: {source!r:.60}, "
+                f"in {stage(pipe)}{hint}"
+            )
+    needs(len(inputs) > 0, pipe, "Expected at least one DataPipe, got none")
+
+
+def lengths(pipe: IterDataPipe[Any], inputs: tuple[Any, ...]) -> list[int]:
+    """The length of each input; LengthUnknown, naming the stages, if one is not known."""
+    return [source_length(pipe, source) for source in inputs]

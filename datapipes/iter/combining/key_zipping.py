@@ -1,0 +1,218 @@
+"""zip_with_iter, zip_with_map: each element with the one that has its key, in another stream or in a collection.
+
+``zip_with_iter`` reads the reference stream until the key is found; what is read on the way waits for its turn, oldest
+first. The element whose key is looked for is part of the position too: if the reference raises, the search goes on
+behind the reference element that is lost. What waits is nobody else's, so its streams are closed when it is given up.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, ClassVar, TypeVar
+
+from datapipes.description.pipe import IterDataPipe, MapDataPipe
+from datapipes.description.printing import stage
+from datapipes.description.structure import is_pipe, is_stream
+from datapipes.elements.streams import StreamWrapper
+from datapipes.errors import BadArgumentType, StateError
+from datapipes.operators.checks import needs_callable, needs_count, same_length
+from datapipes.position.cells import Cell, fields
+from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.opening import Opening
+from datapipes.position.steps import Step
+
+T_co = TypeVar("T_co", covariant=True)
+
+_MISSING: Any = object()
+
+
+class IterKeyZipper(IterDataPipe[Any]):
+    """Each element with the reference element of the same key: ``(element, reference)``, or what ``merge_fn`` makes.
+
+    Reference elements that nobody has asked for yet wait in a buffer, at most ``buffer_size`` of them (torchdata kept
+    one more); None sets no limit.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> labels = IterableWrapper([("b", 2), ("a", 1)])
+    >>> list(IterableWrapper("ab").zip_with_iter(labels, str, lambda label: label[0], merge_fn=lambda x, y: (x, y[1])))
+    [('a', 1), ('b', 2)]
+    """
+
+    _fluent: ClassVar[str | None] = "zip_with_iter"
+
+    def __init__(
+        self,
+        source_datapipe: IterDataPipe[Any],
+        ref_datapipe: IterDataPipe[Any],
+        key_fn: Callable[[Any], Hashable],
+        ref_key_fn: Callable[[Any], Hashable] | None = None,
+        keep_key: bool = False,
+        buffer_size: int | None = 10000,
+        merge_fn: Callable[[Any, Any], Any] | None = None,
+    ) -> None:
+        if not is_stream(ref_datapipe):
+            raise BadArgumentType(
+                "zip_with_iter needs `ref_datapipe` to be an `IterDataPipe`, "
+                f"got {type(ref_datapipe).__name__}: {ref_datapipe!r:.60}"
+            )
+        for fn in (key_fn, *(fn for fn in (ref_key_fn, merge_fn) if fn is not None)):
+            needs_callable("zip_with_iter", fn)
+        self.source_datapipe = source_datapipe
+        self.ref_datapipe = ref_datapipe
+        self.key_fn = key_fn
+        self.ref_key_fn = ref_key_fn
+        self.keep_key = keep_key
+        self.buffer_size = buffer_size
+        self.merge_fn = merge_fn
+        needs_count(self, "buffer_size", 1, "'buffer_size' is required to be positive, or None", or_none=True)
+
+    def _open(self, at: Opening) -> Iterator[Any]:
+        return self._pairs(at.source(self.source_datapipe), at.source(self.ref_datapipe), at.cell(_Search))
+
+    def _pairs(self, source: Iterator[Any], references: Iterator[Any], search: _Search) -> Iterator[Any]:
+        key_fn, merge_fn, keep_key = self.key_fn, self.merge_fn, self.keep_key
+        for element in search.elements(source):
+            key = key_fn(element)
+            search.begin(element)
+            reference = self._reference(key, references, search)
+            search.end()
+            found = (element, reference) if merge_fn is None else merge_fn(element, reference)
+            yield (key, found) if keep_key else found
+        search.close()
+
+    def _reference(self, key: Hashable, references: Iterator[Any], search: _Search) -> Any:
+        """The reference element with a key; those read before it are left to wait."""
+        waiting, ref_key_fn = search.waiting, self.ref_key_fn or self.key_fn
+        reference = waiting.pop(key, _MISSING)
+        if reference is not _MISSING:
+            return reference
+        for reference in references:
+            ref_key = ref_key_fn(reference)
+            if ref_key in waiting:
+                raise ValueError(
+                    f"Duplicate key: {ref_key!r:.80} is the key of two reference elements in {stage(self)}, and the "
+                    "first of them still waits; make the keys unique, or read the streams in a closer order"
+                )
+            if ref_key == key:
+                return reference
+            if len(waiting) == self.buffer_size:
+                self._give_up_the_oldest(search)
+            waiting[ref_key] = reference
+        search.end()
+        raise BufferError(
+            f"No matching key can be found: {stage(self)} has read all reference elements, and none that it still has "
+            f"is of key {key!r:.80}; {len(waiting)} wait, of {self.buffer_size or 'any number'} that may"
+        )
+
+    def _give_up_the_oldest(self, search: _Search) -> None:
+        if not search.warned:
+            search.warned = True
+            warnings.warn(
+                f"Buffer reaches the upper limit: {stage(self)} gives up reference elements that nobody has asked for, "
+                "oldest first; a larger buffer_size keeps more",
+                stacklevel=2,
+            )
+        StreamWrapper.close_streams(search.waiting.pop(next(iter(search.waiting))))
+
+    __len__ = same_length
+
+
+class _Search(Cell):
+    """The reference elements that wait, by key, and the element whose key is being looked for."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[Any, Any] = {}
+        self.warned = False
+        self._sought: list[Any] = []
+
+    def elements(self, source: Iterator[Any]) -> Iterator[Any]:
+        """The element that was being looked for, if there is one, and then those of the source."""
+        if self._sought:
+            yield self._sought.pop()
+        yield from source
+
+    def begin(self, element: Any) -> None:
+        """Look for the partner of an element."""
+        self._sought = [element]
+
+    def end(self) -> None:
+        """It was found, or there is none."""
+        self._sought = []
+
+    def save(self) -> dict[str, Any] | None:
+        if not self.waiting and not self._sought:
+            return None
+        return {"waiting": self.pack(list(self.waiting.items())), "sought": self.pack(self._sought)}
+
+    def load(self, saved: Any) -> None:
+        if saved is None:
+            return
+        waiting, sought = map(self.unpack_list, fields(saved, "waiting", "sought"))
+        if len(sought) > 1:
+            raise StateError(f"sought: expected one element at most, found {len(sought)}")
+        try:
+            self.waiting = dict(waiting)
+        except (TypeError, ValueError) as error:
+            raise StateError(f"waiting: expected pairs of a key and an element: {error}") from error
+        self._sought = sought
+
+    def close(self) -> None:
+        StreamWrapper.close_streams([*self.waiting.values(), *self._sought])
+        self.waiting.clear()
+        self._sought = []
+
+
+class MapKeyZipper(IterDataPipe[Any]):
+    """Each element with what a collection has under its key: ``(element, found)``, or what ``merge_fn`` makes of both.
+
+    A key that the collection does not have is a KeyError; ``on_error="skip"`` leaves its element out.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> from datapipes.map import SequenceWrapper
+    >>> list(IterableWrapper("ab").zip_with_map(SequenceWrapper({"a": 1, "b": 2}), key_fn=str))
+    [('a', 1), ('b', 2)]
+    """
+
+    _fluent: ClassVar[str | None] = "zip_with_map"
+
+    def __init__(
+        self,
+        source_iterdatapipe: IterDataPipe[Any],
+        map_datapipe: MapDataPipe[Any],
+        key_fn: Callable[[Any], Any],
+        merge_fn: Callable[[Any, Any], Any] | None = None,
+        keep_key: bool = False,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> None:
+        if not is_pipe(map_datapipe) or is_stream(map_datapipe):
+            raise BadArgumentType(
+                "zip_with_map needs `map_datapipe` to be a `MapDataPipe`, "
+                f"got {type(map_datapipe).__name__}: {map_datapipe!r:.60}"
+            )
+        for fn in (key_fn, *([] if merge_fn is None else [merge_fn])):
+            needs_callable("zip_with_map", fn)
+        self.source_iterdatapipe = source_iterdatapipe
+        self.map_datapipe = map_datapipe
+        self.key_fn = key_fn
+        self.merge_fn = merge_fn
+        self.keep_key = keep_key
+        self.on_error = on_error
+        self.max_errors = max_errors
+        check_policy(self)
+
+    def _step(self) -> Step:
+        return Step("map", self._merged)
+
+    def _merged(self, element: Any) -> Any:
+        key = self.key_fn(element)
+        try:
+            found = self.map_datapipe[key]
+        except (KeyError, IndexError) as error:
+            raise KeyError(f"{key!r:.80} is not a valid key of the collection in {stage(self)}") from error
+        merged = (element, found) if self.merge_fn is None else self.merge_fn(element, found)
+        return (key, merged) if self.keep_key else merged
+
+    __len__ = same_length

@@ -1,0 +1,133 @@
+"""mux, mux_longest: the elements of several inputs in turn.
+
+A round of ``mux`` is handed on once every input has given its element of it; ``mux_longest`` hands on each element as
+it comes, and passes over inputs that have ended. Elements of a round are nobody's partners, so nothing is given up if
+an input raises: it keeps its turn.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar
+
+from datapipes.description.pipe import IterDataPipe
+from datapipes.description.structure import is_stream
+from datapipes.errors import StateError
+from datapipes.iter.combining.inputs import lengths, needs_streams
+from datapipes.iter.sources.wrapper import IterableWrapper
+from datapipes.position.cells import Cell, count, fields
+from datapipes.position.opening import Opening
+
+
+class Multiplexer(IterDataPipe[Any]):
+    """One element of each input in turn, as long as each has one.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper("abc").mux(IterableWrapper([1, 2])))
+    ['a', 1, 'b', 2]
+    """
+
+    _fluent: ClassVar[str | None] = "mux"
+
+    def __init__(self, *datapipes: Iterable[Any]) -> None:
+        self.datapipes = _as_streams(datapipes)
+        needs_streams(self, self.datapipes)
+
+    def _open(self, at: Opening) -> Iterator[Any]:
+        return self._elements([at.source(pipe) for pipe in self.datapipes], at.cell(_Round))
+
+    def _elements(self, sources: list[Iterator[Any]], cell: _Round) -> Iterator[Any]:
+        left, taken = cell.left, cell.taken
+        while True:
+            while left:
+                yield left.popleft()
+            for source in sources[len(taken) :]:
+                for element in source:
+                    taken.append(element)
+                    break
+                else:
+                    return
+            left.extend(taken)
+            taken.clear()
+
+    def __len__(self) -> int:
+        return min(lengths(self, self.datapipes)) * len(self.datapipes)
+
+
+class MultiplexerLongest(IterDataPipe[Any]):
+    """One element of each input in turn, those that have ended being passed over, until all have ended.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper("abc").mux_longest(IterableWrapper([1])))
+    ['a', 1, 'b', 'c']
+    """
+
+    _fluent: ClassVar[str | None] = "mux_longest"
+
+    def __init__(self, *datapipes: Iterable[Any]) -> None:
+        self.datapipes = _as_streams(datapipes)
+        needs_streams(self, self.datapipes)
+
+    def _open(self, at: Opening) -> Iterator[Any]:
+        sources = [at.source(pipe) for pipe in self.datapipes]
+        return self._elements(sources, at.cell(lambda: _Turns(len(sources))).live)
+
+    def _elements(self, sources: list[Iterator[Any]], live: deque[int]) -> Iterator[Any]:
+        while live:
+            for element in sources[live[0]]:
+                live.rotate(-1)
+                yield element
+                break
+            else:
+                live.popleft()
+
+    def __len__(self) -> int:
+        return sum(lengths(self, self.datapipes))
+
+
+def _as_streams(inputs: tuple[Any, ...]) -> tuple[IterDataPipe[Any], ...]:
+    return tuple(p if is_stream(p) else IterableWrapper(p, deepcopy=False) for p in inputs)
+
+
+class _Round(Cell):
+    """What is left of the round that is being handed on, and what was taken for the next one."""
+
+    def __init__(self) -> None:
+        self.left: deque[Any] = deque()
+        self.taken: list[Any] = []
+
+    def save(self) -> Any:
+        if not self.left and not self.taken:
+            return None
+        return {"left": self.pack(list(self.left)), "taken": self.pack(self.taken)}
+
+    def load(self, saved: Any) -> None:
+        if saved is not None:
+            left, taken = map(self.unpack_list, fields(saved, "left", "taken"))
+            self.left.extend(left)
+            self.taken += taken
+
+    def close(self) -> None:
+        self.left.clear()
+        self.taken.clear()
+
+
+class _Turns(Cell):
+    """The inputs that have not ended, in the order in which their turns come."""
+
+    def __init__(self, number_of_inputs: int) -> None:
+        self._last = number_of_inputs - 1
+        self.live = deque(range(number_of_inputs))
+
+    def save(self) -> list[int]:
+        return list(self.live)
+
+    def load(self, saved: Any) -> None:
+        if type(saved) is not list:
+            raise StateError(f"expected a list of inputs, found {type(saved).__name__}")
+        live = [count(i, "input", most=self._last) for i in saved]
+        if sum(live[i - 1] >= live[i] for i in range(len(live))) > 1:  # they go round in one order, each once
+            raise StateError(f"expected each input once, and in their order, found {live}")
+        self.live.clear()
+        self.live.extend(live)

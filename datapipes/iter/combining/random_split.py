@@ -1,0 +1,234 @@
+"""random_split: the elements of one stream dealt out at random to several, of which each reads the stream for itself.
+
+To whom an element goes is a pure function of the seed, the weights, the total length and the element's number, so the
+children agree without knowing of each other, in one process or in several, and the split is the same in every epoch. It
+is found by dealing from the start: weights are scaled to the total length, each element is drawn by what is left of
+them, and what it was drawn for loses one. The position is a count, and going on from it deals that many anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import cache
+from itertools import chain, compress
+from math import fsum, inf
+from operator import length_hint
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+import torch
+
+from datapipes.description.indexed import Indexed, indexed
+from datapipes.description.pipe import IterDataPipe
+from datapipes.description.printing import stage
+from datapipes.description.structure import walk
+from datapipes.errors import BadArgument, BadArgumentType
+from datapipes.messages.warnings import warn
+from datapipes.operators.checks import length_of, needs, needs_count
+from datapipes.position.cells import Cell, count
+from datapipes.position.opening import Opening
+from datapipes.position.seeds import derive
+from datapipes.position.user_classes import has_method
+
+T_co = TypeVar("T_co", covariant=True)
+Self = TypeVar("Self", bound="SplitterIterator[Any]")
+
+_BLOCK = 4096
+
+
+def RandomSplitter(
+    source_datapipe: IterDataPipe[T_co],
+    weights: Mapping[Any, float],
+    seed: int,
+    total_length: int | None = None,
+    target: Hashable | None = None,
+) -> Any:
+    """A stream for each key of ``weights``, in their order, or the one for ``target``; each element is in one of them.
+
+    Elements are dealt by their number, so shuffle these streams and not the source: else elements change sides from
+    epoch to epoch. Weights must be positive, and a source must not be longer than ``total_length`` says; torchdata
+    failed on both in mid-epoch without saying why, and its copies had no length.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> train, valid = IterableWrapper(range(10)).random_split(weights={"train": 0.8, "valid": 0.2}, seed=0)
+    >>> len(train), len(valid), sorted([*train, *valid]) == list(range(10))
+    (8, 2, True)
+    """
+    split = _RandomSplit(source_datapipe, weights, seed, total_length)
+    random = [
+        pipe for pipe in walk(source_datapipe) if has_method(pipe, "set_seed") and vars(pipe).get("_enabled", True)
+    ]
+    if random:
+        warn(
+            f"random_split deals elements out by their number, and {stage(random[-1])} above it changes their order "
+            "from epoch to epoch, so that elements change sides: shuffle the streams that it gives instead",
+        )
+    if target is None:
+        return [SplitterIterator(split, key) for key in split.weights]
+    if target not in split.weights:
+        raise KeyError(f"{target!r:.80} does not match any key of `weights`: {list(split.weights)!r:.200}")
+    return SplitterIterator(split, target)
+
+
+class _RandomSplit(IterDataPipe[T_co]):
+    """What the children of one call have in common: their source, and how it is dealt out."""
+
+    _fluent: ClassVar[str | None] = "random_split"
+
+    def __init__(
+        self,
+        source_datapipe: IterDataPipe[T_co],
+        weights: Mapping[Any, float],
+        seed: int,
+        total_length: int | None = None,
+    ) -> None:
+        if not isinstance(weights, Mapping):
+            raise BadArgumentType(
+                "random_split needs `weights` to be a dict of keys and their weights, "
+                f"got {type(weights).__name__}: {weights!r:.60}"
+            )
+        self.source_datapipe = source_datapipe
+        self.weights = dict(weights)
+        self.seed = seed
+        needs(len(self.weights) > 0, self, "`weights` is empty: give a weight for each stream")
+        for key, weight in self.weights.items():
+            needs(0 < weight < inf, self, f"the weight of {key!r:.60} must be positive and finite, got {weight!r:.60}")
+        if total_length is None:
+            try:
+                total_length = length_of(source_datapipe)
+            except TypeError:
+                raise BadArgumentType(
+                    f"random_split needs `total_length`, because its source has no length: {source_datapipe!r:.200}"
+                ) from None
+        self.total_length = total_length
+        needs_count(self, "total_length", 0, f"`total_length` must not be negative, got {total_length}")
+
+    def _open(self, at: Opening) -> Iterator[T_co]:
+        return at.source(self.source_datapipe)
+
+    def shares(self) -> list[Fraction]:
+        """How many elements each key is to have; weights count as they are written, 0.1 for a tenth."""
+        weights = [Fraction(repr(float(weight))) for weight in self.weights.values()]
+        return [weight * self.total_length / sum(weights) for weight in weights]
+
+    def dealt(self, target: Hashable, start: int = 0, shares: Sequence[float] = ()) -> Iterator[_Block]:
+        """Which elements go to ``target``, block by block from the start of one, given the shares left there."""
+        mine = list(self.weights).index(target)
+        left = list(shares or map(float, self.shares()))
+        for first in range(start, self.total_length, _BLOCK):
+            before, remaining = tuple(left), self.total_length - first
+            generator = torch.Generator().manual_seed(derive("random_split", self.seed, first // _BLOCK))
+            drawn = torch.rand(min(_BLOCK, remaining), dtype=torch.float64, generator=generator).tolist()
+            goes = [_deal(left, number, remaining - i) == mine for i, number in enumerate(drawn)]
+            yield _Block(goes, first, before)
+        raise BadArgument(
+            f"the source of {stage(self)} has more elements than the {self.total_length} that it was split by: "
+            "give its length as total_length"
+        )
+
+
+class _Block(NamedTuple):
+    """Whether each of some elements goes to a target, the number of the first, and the shares that were left then."""
+
+    goes: list[bool]
+    first: int
+    shares: tuple[float, ...]
+
+
+def _deal(left: list[float], drawn: float, remaining: int) -> int:
+    """Which key a number from 0 up to 1 draws, by what is left of the shares; the share of that key loses one."""
+    point = drawn * remaining
+    key = -1
+    while point >= 0 and key + 1 < len(left):
+        key += 1
+        point -= left[key]
+    while not left[key]:  # fractions do not add up to the last digit
+        key -= 1
+    left[key] -= 1
+    if left[key] < 0:
+        left[key] = 0
+        whole = fsum(left)
+        left[:] = [share * (remaining - 1) / whole if whole else 0 for share in left]
+    return key
+
+
+class SplitterIterator(IterDataPipe[T_co]):
+    """One of the streams that ``random_split`` gives. Iterated by themselves or side by side, each reads the source.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> train, _ = IterableWrapper(range(10)).random_split(weights={"train": 8, "valid": 2}, seed=0)
+    >>> train.target, len(train)
+    ('train', 8)
+    """
+
+    def __init__(self, main_datapipe: _RandomSplit[T_co], target: Hashable) -> None:
+        self.main_datapipe = main_datapipe
+        self.target = target
+
+    def override_seed(self: Self, seed: int) -> Self:
+        """Split by another seed, all streams of the same call alike, in iterations that start from now on."""
+        self.main_datapipe.seed = seed
+        return self
+
+    def _open(self, at: Opening) -> Iterator[T_co]:
+        main = self.main_datapipe
+        cell = at.cell(lambda: _Dealt(main.total_length))
+        return self._elements(at.source(main), cell.going_on(main, self.target))
+
+    def _elements(self, source: Iterator[T_co], goes: Iterator[bool]) -> Iterator[T_co]:
+        # compress takes from the source first: an element that could not be made is dealt to nobody.
+        yield from compress(source, goes)
+
+    def _given_as(self) -> tuple[_RandomSplit[T_co], int]:
+        return self.main_datapipe, list(self.main_datapipe.weights).index(self.target)
+
+    def _indexed(self) -> Indexed | None:
+        main = self.main_datapipe
+        source = indexed(main.source_datapipe)
+        if source is None or source.length > main.total_length:
+            return None  # to read the latter to its end is an error
+        length, at = source.length, source.at
+
+        @cache
+        def numbers() -> list[int]:
+            goes = chain.from_iterable(block.goes for block in main.dealt(self.target))
+            return list(compress(range(length), goes))
+
+        return Indexed(lambda: len(numbers()), lambda i: at(numbers()[i]))
+
+    def __len__(self) -> int:
+        main = self.main_datapipe
+        shares = main.shares()
+        if any(share.denominator > 1 for share in shares):
+            raise TypeError(
+                f"{stage(main)}{stage(self)} doesn't have valid length: it cannot be known in advance, because the "
+                f"weights do not divide {main.total_length} elements evenly"
+            )
+        return int(shares[list(main.weights).index(self.target)])
+
+
+class _Dealt(Cell):
+    """How many elements of the source were dealt out."""
+
+    def __init__(self, total_length: int) -> None:
+        self._total_length = total_length
+        self._end = 0  # of the block at hand
+        self._left: Iterator[bool] = iter(())  # what is left of it
+        self._start: tuple[int, tuple[float, ...]] = (0, ())  # where it begins, and the shares that are left there
+
+    def going_on(self, split: _RandomSplit[Any], target: Hashable) -> Iterator[bool]:
+        """Whether the next elements go to ``target``; after an exception no more than a block is dealt anew."""
+        return chain.from_iterable(self._blocks(split, target, self.save()))
+
+    def _blocks(self, split: _RandomSplit[Any], target: Hashable, behind: int) -> Iterator[Iterator[bool]]:
+        for goes, first, shares in split.dealt(target, *self._start):
+            if first + len(goes) > behind:
+                self._start, self._end = (first, shares), first + len(goes)
+                self._left = iter(goes[max(behind - first, 0) :])
+                yield self._left
+
+    def save(self) -> int:
+        return self._end - length_hint(self._left)
+
+    def load(self, saved: Any) -> None:
+        self._end = count(saved, most=self._total_length)

@@ -1,0 +1,125 @@
+"""zip, zip_longest: rows of one element of each input.
+
+The inputs stay in step whatever happens: if one raises, the row under way is given up as a whole, so that no element
+meets the partner of another. The inputs that the row had not reached yet give their elements of it before the next row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain, zip_longest
+from typing import Any, ClassVar, TypeAlias
+
+from datapipes.description.indexed import Indexed, all_indexed
+from datapipes.description.pipe import IterDataPipe
+from datapipes.errors import StateError
+from datapipes.iter.combining.inputs import lengths, needs_streams
+from datapipes.position.cells import Cell, count
+from datapipes.position.counting import Counted
+from datapipes.position.opening import Opening
+
+Row: TypeAlias = tuple[Any, ...]
+
+
+class Zipper(IterDataPipe[Row]):
+    """Tuples of one element of each input, up to the end of the shortest.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper("ab").zip(IterableWrapper(range(9))))
+    [('a', 0), ('b', 1)]
+    """
+
+    _fluent: ClassVar[str | None] = "zip"
+
+    def __init__(self, *datapipes: IterDataPipe[Any]) -> None:
+        self.datapipes = datapipes
+        needs_streams(self, datapipes)
+
+    def _open(self, at: Opening) -> Iterator[Row]:
+        return _rows(self.datapipes, at, zip)
+
+    def _indexed(self) -> Indexed | None:
+        columns = all_indexed(self.datapipes)
+        if columns is None:
+            return None
+        return Indexed(min(column.length for column in columns), partial(self._row, [column.at for column in columns]))
+
+    def _row(self, columns: list[Callable[[int], Any]], i: int) -> Row:
+        return tuple([at(i) for at in columns])
+
+    def __len__(self) -> int:
+        return min(lengths(self, self.datapipes))
+
+
+class ZipperLongest(IterDataPipe[Row]):
+    """Tuples of one element of each input, up to the end of the longest; ``fill_value`` stands for what is missing.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper("ab").zip_longest(IterableWrapper([1]), fill_value=0))
+    [('a', 1), ('b', 0)]
+    """
+
+    _fluent: ClassVar[str | None] = "zip_longest"
+
+    def __init__(self, *datapipes: IterDataPipe[Any], fill_value: Any = None) -> None:
+        self.datapipes = datapipes
+        self.fill_value = fill_value
+        needs_streams(self, datapipes)
+
+    def _open(self, at: Opening) -> Iterator[Row]:
+        return _rows(self.datapipes, at, partial(zip_longest, fillvalue=self.fill_value))
+
+    def __len__(self) -> int:
+        return max(lengths(self, self.datapipes))
+
+
+def _rows(inputs: tuple[IterDataPipe[Any], ...], at: Opening, zipped: Callable[..., Iterator[Row]]) -> Iterator[Row]:
+    sources = [at.source(pipe) for pipe in inputs]
+    return at.cell(lambda: _Step(len(sources))).rows(sources, zipped)
+
+
+class _Step(Cell):
+    """The inputs that still owe their element of a row that was given up; none, as long as nothing raises."""
+
+    def __init__(self, number_of_inputs: int) -> None:
+        self._number_of_inputs = number_of_inputs
+        self._owing: list[int] = []
+
+    def rows(self, sources: list[Iterator[Any]], zipped: Callable[..., Iterator[Row]]) -> Iterator[Row]:
+        """The rows of ``sources``, from the first one that is whole."""
+        while self._owing:
+            # Struck off first: an input that raises here has given its element all the same.
+            next(sources[self._owing.pop(0)], None)
+        ended: set[int] = set()
+        columns = [Counted(chain(source, _noting(i, ended))) for i, source in enumerate(sources)]
+        try:
+            # `yield from` would take an exception of the consumer's for one of an input.
+            for row in zipped(*[column.elements for column in columns]):  # noqa: UP028
+                yield row
+        except GeneratorExit:
+            raise
+        except BaseException:
+            self._owing = _not_reached([column.taken for column in columns], ended)
+            raise
+
+    def save(self) -> list[int] | None:
+        return list(self._owing) or None
+
+    def load(self, saved: Any) -> None:
+        if saved is not None and type(saved) is not list:
+            raise StateError(f"expected a list of inputs, found {type(saved).__name__}")
+        self._owing = [count(i, "input", most=self._number_of_inputs - 1) for i in saved or ()]
+
+
+def _noting(i: int, ended: set[int]) -> Iterator[Any]:
+    """No elements; asking for one, as ``chain`` does at the end of an input, notes that input."""
+    ended.add(i)
+    yield from ()
+
+
+def _not_reached(taken: list[int], ended: set[int]) -> list[int]:
+    """The inputs behind the one that raised; ``taken`` is how many rows each has given its element to."""
+    live = [i for i in range(len(taken)) if i not in ended]
+    raised = next((i for i in live if taken[i] < taken[live[0]]), live[0])
+    return [i for i in live if i > raised]

@@ -1,0 +1,49 @@
+"""filter: the elements that a function says True to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
+
+from datapipes.description.pipe import IterDataPipe
+from datapipes.operators.checks import needs_callable
+from datapipes.operators.columns import on_input, validate_input_col
+from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.steps import Step
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Filter(IterDataPipe[T_co]):
+    """The elements for which ``filter_fn`` returns True; anything but True or False is an error.
+
+    For a pandas DataFrame it may return a Series of them: the rows to keep. A frame without any is left out.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper(range(6)).filter(lambda x: x % 2 == 0))
+    [0, 2, 4]
+    """
+
+    _fluent: ClassVar[str | None] = "filter"
+    _hands_on: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        datapipe: IterDataPipe[T_co],
+        filter_fn: Callable[..., bool],
+        input_col: Any = None,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> None:
+        needs_callable("filter", filter_fn)
+        self.datapipe = datapipe
+        self.filter_fn = filter_fn
+        self.input_col = input_col
+        self.on_error = on_error
+        self.max_errors = max_errors
+        validate_input_col(filter_fn, input_col)
+        check_policy(self)
+
+    def _step(self) -> Step:
+        return Step("filter", on_input(self.filter_fn, self.input_col))

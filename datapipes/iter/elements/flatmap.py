@@ -1,0 +1,55 @@
+"""flatmap: each element replaced by the elements of an iterable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, TypeVar
+
+from datapipes.description.pipe import IterDataPipe
+from datapipes.operators.checks import needs_callable
+from datapipes.operators.columns import on_input, validate_input_col
+from datapipes.operators.flattening import Flattening
+from datapipes.position.on_error import OnError, check_policy
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class FlatMapper(Flattening[T_co]):
+    """Every element of ``fn(element)``; without ``fn``, of the element itself.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper(["ab", "c"]).flatmap())
+    ['a', 'b', 'c']
+    """
+
+    _fluent: ClassVar[str | None] = "flatmap"
+
+    def __init__(
+        self,
+        datapipe: IterDataPipe[Any],
+        fn: Callable[..., Iterable[T_co]] | None = None,
+        input_col: Any = None,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> None:
+        if fn is not None:
+            needs_callable("flatmap", fn)
+            validate_input_col(fn, input_col)
+        self.datapipe = datapipe
+        self.fn = fn
+        self.input_col = input_col
+        self.on_error = on_error
+        self.max_errors = max_errors
+        check_policy(self)
+
+    def _inner(self, element: Any) -> Iterable[T_co]:
+        made: Iterable[T_co] = on_input(_itself if self.fn is None else self.fn, self.input_col)(element)
+        return made
+
+    def __len__(self) -> int:
+        raise TypeError(f"{type(self).__name__}'s length relies on the output of its function.")
+
+
+def _itself(*columns: Any) -> Any:
+    return columns[0] if len(columns) == 1 else columns

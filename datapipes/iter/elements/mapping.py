@@ -1,0 +1,94 @@
+"""map and collate: each element replaced by what a function makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, ClassVar, TypeVar
+
+from torch.utils.data import default_collate
+
+from datapipes.description.pipe import IterDataPipe
+from datapipes.memory import batches
+from datapipes.operators.checks import needs_callable, same_length
+from datapipes.operators.columns import check_columns, on_columns, validate_input_col
+from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.pandas_rows import collated
+from datapipes.position.steps import Step
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Mapper(IterDataPipe[R_co]):
+    """``fn`` of each element, or of some of its columns.
+
+    With an ``input_col``, ``fn`` is given that column, or those of a list. What it returns goes into ``output_col``
+    (-1: behind the last), or takes the place of the first of them, and the others are left out. What becomes of an
+    element for which ``fn`` raises is for ``on_error`` and ``max_errors`` to say (see ``datapipes.position.on_error``).
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper([(1, 2), (3, 4)]).map(lambda a, b: a + b, input_col=[0, 1], output_col=-1))
+    [(1, 2, 3), (3, 4, 7)]
+    """
+
+    _fluent: ClassVar[str | None] = "map"
+
+    def __init__(
+        self,
+        datapipe: IterDataPipe[Any],
+        fn: Callable[..., R_co],
+        input_col: Any = None,
+        output_col: Any = None,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> None:
+        needs_callable(type(self)._fluent or type(self).__name__, fn)
+        self.datapipe = datapipe
+        self.fn = fn
+        self.input_col = input_col
+        self.output_col = check_columns(input_col, output_col)
+        self.on_error = on_error
+        self.max_errors = max_errors
+        validate_input_col(fn, input_col)
+        check_policy(self)
+
+    def _step(self) -> Step:
+        return Step("map", on_columns(self.fn, self.input_col, self.output_col))
+
+    __len__ = same_length
+
+
+class Collator(Mapper[R_co]):
+    """Each element, usually a batch, as tensors: ``torch.utils.data.default_collate`` or a function of the user's.
+
+    If ``conversion`` is a dict or None, each element is, or holds, one pandas DataFrame, which becomes a named tuple of
+    its columns: a column is given to the function that the dict has for its name, or made into a tensor.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper(range(4)).batch(2).collate())
+    [tensor([0, 1]), tensor([2, 3])]
+    """
+
+    _fluent: ClassVar[str | None] = "collate"
+
+    def __init__(
+        self,
+        datapipe: IterDataPipe[Any],
+        conversion: Callable[..., Any] | Mapping[str, Callable[[Any], Any]] | None = default_collate,
+        collate_fn: Callable[..., Any] | None = None,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> None:
+        self.conversion = conversion
+        self.collate_fn = collate_fn
+        fn: Any = conversion if collate_fn is None else collate_fn
+        if fn is None or isinstance(fn, Mapping):
+            for convert in (fn or {}).values():
+                needs_callable("collate", convert)
+            fn = partial(collated, fn)
+        super().__init__(datapipe, fn, on_error=on_error, max_errors=max_errors)
+
+    def _step(self) -> Step:
+        return Step("map", batches.collated) if self.fn is default_collate else super()._step()

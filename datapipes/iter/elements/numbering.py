@@ -1,0 +1,216 @@
+"""enumerate, add_index, header, repeat: stages that count their elements."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from typing import Any, ClassVar, TypeVar
+
+from datapipes.description.indexed import Indexed, indexed
+from datapipes.description.pipe import IterDataPipe
+from datapipes.description.printing import stage
+from datapipes.errors import LengthUnknown
+from datapipes.operators.checks import length_of, needs_count, same_length, source_length
+from datapipes.position.cells import Cell, count, fields
+from datapipes.position.counting import Given
+from datapipes.position.opening import Opening
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Enumerator(IterDataPipe[tuple[int, T_co]]):
+    """``(index, element)``, the index counting from ``starting_index``.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper("ab").enumerate(starting_index=1))
+    [(1, 'a'), (2, 'b')]
+    """
+
+    _fluent: ClassVar[str | None] = "enumerate"
+
+    def __init__(self, source_datapipe: IterDataPipe[T_co], starting_index: int = 0) -> None:
+        self.source_datapipe = source_datapipe
+        self.starting_index = starting_index
+
+    def _open(self, at: Opening) -> Iterator[tuple[int, T_co]]:
+        return at.cell(_Number).numbering(at.source(self.source_datapipe), self.starting_index)
+
+    def _indexed(self) -> Indexed | None:
+        source = indexed(self.source_datapipe)
+        return None if source is None else source.giving(partial(self._pair, source.at))
+
+    def _pair(self, at: Callable[[int], T_co], i: int) -> tuple[int, T_co]:
+        return i + self.starting_index, at(i)
+
+    __len__ = same_length
+
+
+class IndexAdder(IterDataPipe[dict[Any, Any]]):
+    """Each element, which is a dict, with its number stored in it under ``index_name``.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper([{"x": "a"}, {"x": "b"}]).add_index("number"))
+    [{'x': 'a', 'number': 0}, {'x': 'b', 'number': 1}]
+    """
+
+    _fluent: ClassVar[str | None] = "add_index"
+
+    def __init__(self, source_datapipe: IterDataPipe[dict[Any, Any]], index_name: str = "index") -> None:
+        self.source_datapipe = source_datapipe
+        self.index_name = index_name
+
+    def _open(self, at: Opening) -> Iterator[dict[Any, Any]]:
+        numbered = at.cell(_Number).numbering(at.source(self.source_datapipe), 0)
+        return self._elements(numbered)
+
+    def _elements(self, numbered: Iterator[tuple[int, Any]]) -> Iterator[dict[Any, Any]]:
+        for number, row in numbered:
+            yield self._with_index(number, row)
+
+    def _with_index(self, number: int, row: Any) -> dict[Any, Any]:
+        if not isinstance(row, dict):
+            raise NotImplementedError(
+                f"We only support adding index to row or batch in dict type, got {type(row).__name__}: {row!r:.80}"
+            )
+        row[self.index_name] = number
+        return row
+
+    def _indexed(self) -> Indexed | None:
+        source = indexed(self.source_datapipe)
+        return None if source is None else source.giving(partial(self._at, source.at))
+
+    def _at(self, at: Callable[[int], Any], i: int) -> dict[Any, Any]:
+        return self._with_index(i, at(i))
+
+    __len__ = same_length
+
+
+class Header(IterDataPipe[T_co]):
+    """The first ``limit`` elements; no more than these are taken from the source.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper(range(100)).header(3))
+    [0, 1, 2]
+    """
+
+    _fluent: ClassVar[str | None] = "header"
+
+    def __init__(self, source_datapipe: IterDataPipe[T_co], limit: int | None = 10) -> None:
+        self.source_datapipe = source_datapipe
+        self.limit = limit
+        needs_count(self, "limit", or_none=True)
+
+    def _open(self, at: Opening) -> Iterator[T_co]:
+        source = at.source(self.source_datapipe)
+        if self.limit is None:
+            return source
+        given = at.cell(Given)
+        left = max(self.limit - given.save(), 0)
+        return islice(given.counting(source), left)
+
+    def _indexed(self) -> Indexed | None:
+        source = indexed(self.source_datapipe)
+        if source is None or self.limit is None:
+            return source
+        return Indexed(max(min(source.length, self.limit), 0), source.at)
+
+    def __len__(self) -> int:
+        try:
+            length = length_of(self.source_datapipe)
+        except LengthUnknown as unknown:
+            if self.limit is None:
+                message = f"The length of {stage(self)} cannot be determined: {unknown}"
+                raise LengthUnknown(message, unknown.stage) from None
+            warnings.warn(
+                f"The length of {stage(self)} is inferred to be equal to its limit; "
+                "the actual value may be smaller if the source has fewer elements",
+                stacklevel=2,
+            )
+            return max(self.limit, 0)
+        return length if self.limit is None else max(min(length, self.limit), 0)
+
+
+class Repeater(IterDataPipe[T_co]):
+    """Each element ``times`` times in a row.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper("ab").repeat(2))
+    ['a', 'a', 'b', 'b']
+    """
+
+    _fluent: ClassVar[str | None] = "repeat"
+
+    def __init__(self, source_datapipe: IterDataPipe[T_co], times: int) -> None:
+        self.source_datapipe = source_datapipe
+        self.times = times
+        needs_count(self, "times", 2, f"The number of repetition must be > 1, got {times}")
+
+    def _open(self, at: Opening) -> Iterator[T_co]:
+        return self._elements(at.source(self.source_datapipe), at.cell(_Again))
+
+    def _elements(self, source: Iterator[T_co], again: _Again) -> Iterator[T_co]:
+        while True:
+            while again.left > 0:
+                again.left -= 1
+                yield again.element
+            again.element = None
+            for again.element in source:
+                again.left = self.times
+                break
+            else:
+                return
+
+    def __len__(self) -> int:
+        return self.times * source_length(self, self.source_datapipe)
+
+
+class _Number(Cell):
+    """The number of the next element, which ``enumerate`` itself knows."""
+
+    def __init__(self) -> None:
+        self._behind = 0
+        self._first = 0
+        self._pairs: enumerate[Any] | None = None
+
+    def numbering(self, source: Iterator[T_co], starting_index: int) -> Iterator[tuple[int, T_co]]:
+        """Pairs of a number and an element."""
+        self._behind = self.save()
+        self._first = starting_index
+        self._pairs = enumerate(source, start=starting_index + self._behind)
+        return self._pairs
+
+    def save(self) -> int:
+        if self._pairs is None:
+            return self._behind
+        reduced: Any = self._pairs.__reduce__()
+        _, (_, following) = reduced  # (enumerate, (iterator, number of the next element))
+        return int(following - self._first)
+
+    done = save
+
+    def load(self, saved: Any) -> None:
+        self._behind = count(saved)
+
+    def close(self) -> None:
+        self._behind, self._pairs = self.save(), None  # `enumerate` keeps the last pair it gave, to use its tuple again
+
+
+class _Again(Cell):
+    """The element at hand, and how often it is still to be given."""
+
+    def __init__(self) -> None:
+        self.element: Any = None
+        self.left = 0
+
+    def save(self) -> Any:
+        return {"left": self.left, "element": self.pack([self.element])} if self.left else None
+
+    def load(self, saved: Any) -> None:
+        if saved is not None:
+            left, element = fields(saved, "left", "element")
+            self.left, (self.element,) = count(left, "left"), self.unpack_list(element)
+
+    def close(self) -> None:
+        self.left, self.element = 0, None

@@ -1,0 +1,246 @@
+"""drop, slice, flatten: other columns of each element, in a container of its kind.
+
+A tuple becomes a plain tuple, a list a plain list, a dict a plain dict; the element itself is not changed. What a stage
+cannot do for an element (a column that is not there, no container at all) is a warning, and the element is handed on as
+far as it goes. Of elements that are alike in that, an opening warns once: a stream may be all of these. torchdata 0.9
+raised for some of these elements after it had warned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from datapipes.description.pipe import IterDataPipe
+from datapipes.description.printing import stage
+from datapipes.messages.warnings import warn
+from datapipes.operators.checks import same_length
+from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.steps import Step
+
+_SEQUENCES = (tuple, list)
+_PLANNED = 64
+"""For elements up to this length it is worked out once for each length which positions to take."""
+
+_MOST_WARNINGS = 20
+"""In one opening."""
+
+Select = Callable[[Any], Any]
+Plan = tuple[list[int], list[Any]]
+"""The positions to take, and the columns that are not there."""
+
+
+class _Selecting(IterDataPipe[Any]):
+    """A stage that says in ``_selecting`` what becomes of an element, and tells a ``_Warner`` what cannot be done."""
+
+    datapipe: IterDataPipe[Any]
+
+    def _selecting(self, warner: _Warner) -> Select:
+        """A function of an element."""
+        raise NotImplementedError(f"{type(self).__name__} has no _selecting")
+
+    def _step(self) -> Step:
+        return Step("map", self._selecting(_Warner(self)))
+
+    def _by_position(self, plan_for: Callable[[int], Plan], warner: _Warner) -> Select:
+        """Take the positions of a tuple or list that are planned for its length."""
+        plans: dict[int, Plan] = {}
+
+        def select(element: Any) -> Any:
+            length = len(element)
+            plan = plans.get(length)
+            if plan is None:
+                plan = plan_for(length)
+                if length <= _PLANNED:
+                    plans[length] = plan
+            positions, missing = plan
+            if missing:
+                warner.warn_of_missing(missing, element)
+            return _alike(element, [element[i] for i in positions])
+
+        return select
+
+    __len__ = same_length
+
+
+class _Warner:
+    """Warns of what a stage cannot do for an element, unless it has said so of another one."""
+
+    def __init__(self, pipe: _Selecting) -> None:
+        self._pipe = pipe
+        self._said: set[str] = set()
+
+    def warn_of_missing(self, missing: list[Any], element: Any) -> None:
+        """Warn of columns that the element does not have, if there are any."""
+        if missing:
+            self.warn(f"the columns {missing} are not in this {type(element).__name__}", element)
+
+    def warn(self, what: str, element: Any) -> None:
+        """Warn of something else."""
+        if what not in self._said and len(self._said) < _MOST_WARNINGS:
+            self._said.add(what)
+            text = f"{stage(self._pipe)}: {what}: {element!r:.80} (this is the first; no more is said of others)"
+            warn(text)
+
+
+class Dropper(_Selecting):
+    """The elements without the columns at ``indices``: one index or key, or a list of them.
+
+    A tuple is one key. Positions count from 0; a negative one names nothing.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper([("a", 1, 2.0), ("b", 3, 4.0)]).drop([0, 2]))
+    [(1,), (3,)]
+    """
+
+    _fluent: ClassVar[str | None] = "drop"
+
+    def __init__(self, datapipe: IterDataPipe[Any], indices: Any) -> None:
+        self.datapipe = datapipe
+        self.indices = indices
+
+    def _selecting(self, warner: _Warner) -> Select:
+        dropped = _listed(self.indices)
+        of_sequence = self._by_position(
+            lambda length: ([i for i in range(length) if i not in dropped], _missing(dropped, length)), warner
+        )
+
+        def select(element: Any) -> Any:
+            if isinstance(element, _SEQUENCES):
+                return of_sequence(element)
+            if isinstance(element, dict):
+                warner.warn_of_missing([key for key in dropped if key not in element], element)
+                return {key: value for key, value in element.items() if key not in dropped}
+            warner.warn(f"nothing can be dropped from an element of type {type(element).__name__}", element)
+            return element
+
+        return select
+
+
+class Slicer(_Selecting):
+    """A part of each element: ``element[index:stop:step]``, or the positions or keys in the list ``index``.
+
+    They come in the element's own order. Of a dict, a single ``index`` is a key. Negative positions in a list count
+    from the end, as they do elsewhere; torchdata 0.9 found nothing there.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper([(1, 2, 3), (4, 5, 6)]).slice(1))
+    [(2, 3), (5, 6)]
+    >>> list(IterableWrapper([{"x": 1, "y": 2, "z": 3}]).slice(["z", "x"]))
+    [{'x': 1, 'z': 3}]
+    """
+
+    _fluent: ClassVar[str | None] = "slice"
+
+    def __init__(
+        self, datapipe: IterDataPipe[Any], index: Any, stop: int | None = None, step: int | None = None
+    ) -> None:
+        self.datapipe = datapipe
+        self.index = index
+        self.stop = stop
+        self.step = step
+        if isinstance(index, list) and (stop is not None or step is not None):
+            warn(f"A list of indices was given together with `stop` or `step`, which are ignored, in {stage(self)}")
+
+    def _selecting(self, warner: _Warner) -> Select:
+        by_list, index = isinstance(self.index, list), self.index
+        part = slice(None) if by_list else slice(index, self.stop, self.step)
+        of_sequence = self._by_position(self._plan, warner)
+
+        def select(element: Any) -> Any:
+            if isinstance(element, _SEQUENCES):
+                return of_sequence(element) if by_list else _alike(element, element[part])
+            if isinstance(element, dict):
+                wanted = _listed(index)
+                missing = [key for key in wanted if key not in element]
+                warner.warn_of_missing(missing, element)
+                nothing_there = missing and not by_list
+                return element if nothing_there else {key: value for key, value in element.items() if key in wanted}
+            warner.warn(f"no part can be taken of an element of type {type(element).__name__}", element)
+            return element
+
+        return select
+
+    def _plan(self, length: int) -> Plan:
+        wanted = {i + length if isinstance(i, int) and i < 0 else i for i in self.index}
+        return [i for i in range(length) if i in wanted], _missing(self.index, length)
+
+
+class Flattener(_Selecting):
+    """Each element with the containers in it taken apart, one level: lists and tuples, and in a dict the dicts.
+
+    ``indices`` says at which positions or keys, one or a list; by default at all. (``flatten(0)`` is about the first
+    column only, as it says; in torchdata 0.9 it was about all.) In a dict, a key that the element has already stays
+    as it is, with a warning.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper([(1, (2, 3)), ("ab", [4])]).flatten())
+    [(1, 2, 3), ('ab', 4)]
+    >>> list(IterableWrapper([{"x": 1, "more": {"y": 2}}]).flatten("more"))
+    [{'x': 1, 'y': 2}]
+    """
+
+    _fluent: ClassVar[str | None] = "flatten"
+
+    def __init__(
+        self,
+        datapipe: IterDataPipe[Any],
+        indices: Any = None,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> None:
+        self.datapipe = datapipe
+        self.indices = indices
+        self.on_error = on_error
+        self.max_errors = max_errors
+        check_policy(self)
+
+    def _selecting(self, warner: _Warner) -> Select:
+        chosen = None if self.indices is None else _listed(self.indices)
+
+        def select(element: Any) -> Any:
+            if isinstance(element, dict):
+                return _merged(element, chosen, warner)
+            element = element if isinstance(element, _SEQUENCES) else list(element)
+            flat: list[Any] = []
+            for i, value in enumerate(element):
+                if isinstance(value, _SEQUENCES) and (chosen is None or i in chosen):
+                    flat.extend(value)
+                else:
+                    flat.append(value)
+            if chosen is not None:
+                warner.warn_of_missing(_missing(chosen, len(element)), element)
+            return _alike(element, flat)
+
+        return select
+
+
+def _merged(element: dict[Any, Any], chosen: list[Any] | None, warner: _Warner) -> dict[Any, Any]:
+    """A dict with the dicts in it, or those at the chosen keys, taken apart."""
+    flat: dict[Any, Any] = {}
+    for key, value in element.items():
+        if isinstance(value, dict) and (chosen is None or key in chosen):
+            if taken := [child for child in value if child in element]:
+                warner.warn(
+                    f"the keys {taken} of the dict at {key!r} are left out: the element has them itself", element
+                )
+            flat.update((child, inner) for child, inner in value.items() if child not in element)
+        else:
+            flat[key] = value
+    warner.warn_of_missing([key for key in chosen or () if key not in element], element)
+    return flat
+
+
+def _missing(named: list[Any], length: int) -> list[Any]:
+    """The columns that a sequence of this length does not have; ``element[-1]`` is there, whoever makes use of it."""
+    return [column for column in named if column not in range(-length, length)]
+
+
+def _listed(indices: Any) -> list[Any]:
+    return indices if isinstance(indices, list) else [indices]
+
+
+def _alike(element: Any, values: Any) -> Any:
+    """The values in a plain tuple or list, as the element is one."""
+    return tuple(values) if isinstance(element, tuple) else list(values)

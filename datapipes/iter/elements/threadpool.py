@@ -1,0 +1,331 @@
+"""threadpool_map: a function of each element, called in several threads; the results keep the elements' order.
+
+Whoever iterates reads the source, ``scheduled_tasks`` elements ahead of what was handed on; only the function runs in
+the threads. What a call or the source raises is raised in its place, after the results before it, and the elements
+behind it go on meanwhile.
+
+Where it is: the elements taken but not yet handed on are ahead. As long as looking at the positions above is cheap, by
+itself or beside all the rest, or the elements are open streams, it is done after each element; saving then reads the
+positions after the one handed on last, and waits for nobody. Otherwise saving takes back the calls that have not begun,
+waits for those that have, and saves elements for the former and results for the latter.
+
+In a fork of the process there are no such threads, and the elements ahead are the parent's: going on is an error.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from time import perf_counter
+from typing import Any, ClassVar, TypeVar
+
+from datapipes.description.indexed import Indexed, indexed
+from datapipes.description.pipe import IterDataPipe
+from datapipes.elements.streams import holds_stream, is_lost
+from datapipes.errors import GraphError, StateError, UnsavableElement
+from datapipes.operators.checks import needs_callable, needs_count, same_length
+from datapipes.operators.columns import check_columns, on_columns, validate_input_col
+from datapipes.position.cells import Cell, Table, count, fields
+from datapipes.position.forks import Origin, tell_of_forks
+from datapipes.position.on_error import SKIP, Faults, OnError, check_policy
+from datapipes.position.opening import Opening
+
+R_co = TypeVar("R_co", covariant=True)
+
+_CHEAP = 20e-6  # seconds; looking at positions that takes no more is always done, since a call in a pool takes as much
+_SHARE = 0.05  # of the time, which may go into looking at positions where it takes more
+_AHEAD = "the elements ahead"
+_END: Any = object()
+
+
+class ThreadPoolMapper(IterDataPipe[R_co]):
+    """``fn`` of each element, or of some of its columns, called in a pool of threads; the order is kept.
+
+    ``threadpool_kwargs`` go to ``concurrent.futures.ThreadPoolExecutor``.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper(range(5)).threadpool_map(lambda x: 10 * x, max_workers=2))
+    [0, 10, 20, 30, 40]
+    """
+
+    _fluent: ClassVar[str | None] = "threadpool_map"
+    _commutes: ClassVar[bool] = True
+    _runs_ahead: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        source_datapipe: IterDataPipe[Any],
+        fn: Callable[..., R_co],
+        input_col: Any = None,
+        output_col: Any = None,
+        scheduled_tasks: int = 128,
+        max_workers: int | None = None,
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+        **threadpool_kwargs: Any,
+    ) -> None:
+        needs_callable("threadpool_map", fn)
+        self.datapipe = source_datapipe
+        self.fn = fn
+        self.input_col = input_col
+        self.output_col = check_columns(input_col, output_col)
+        self.scheduled_tasks = scheduled_tasks
+        self.max_workers = max_workers
+        self.on_error = on_error
+        self.max_errors = max_errors
+        self.threadpool_kwargs = threadpool_kwargs
+        validate_input_col(fn, input_col)
+        needs_count(self, "scheduled_tasks", 1, "'scheduled_tasks' is required to be a positive integer")
+        needs_count(self, "max_workers", 1, "'max_workers' is required to be a positive integer", or_none=True)
+        check_policy(self)
+
+    def _open(self, at: Opening) -> Iterator[R_co]:
+        mark = at.above().now if at.is_private() else None
+        return self._elements(at.source(self.datapipe), at.cell(partial(_Tasks, self)).looking(mark))
+
+    def _elements(self, source: Iterator[Any], tasks: _Tasks) -> Iterator[R_co]:
+        tasks.start()
+        more = True
+        while True:
+            while more and tasks.ahead() <= self.scheduled_tasks:
+                more = tasks.take(source)
+            if not tasks.ahead():
+                break
+            result = tasks.first()
+            if result is not SKIP:
+                yield result
+        tasks.finish()
+
+    def pool(self) -> ThreadPoolExecutor:
+        """New threads for this stage."""
+        return ThreadPoolExecutor(self.max_workers, **self.threadpool_kwargs)
+
+    def call(self) -> Callable[[Any], Any]:
+        """What is called with an element."""
+        return on_columns(self.fn, self.input_col, self.output_col)
+
+    def _indexed(self) -> Indexed | None:
+        source = indexed(self.datapipe)
+        return None if source is None else source.giving(partial(self._made_of, self.call(), source.at))
+
+    __len__ = same_length
+
+
+class _Task:
+    """One element: the call, or None if that is still to be made, and the positions after it was taken, if known."""
+
+    __slots__ = ("above", "as_taken", "call", "element", "own")
+
+    def __init__(
+        self,
+        element: Any,
+        call: Future[Any] | None,
+        above: Table | None,
+        own: bool = True,
+        as_taken: bytes | None = None,
+    ) -> None:
+        self.element = element
+        self.as_taken = as_taken  # a call reads the streams of its element, so they are saved before it begins
+        self.call: Any = call
+        self.above = above
+        self.own = own  # False: the source has raised in place of an element
+
+
+class _Tasks(Cell):
+    """What is ahead, in order, and the threads at work on it."""
+
+    carries = True
+    is_quiet = False
+
+    def __init__(self, pipe: ThreadPoolMapper[Any]) -> None:
+        self.faults = None if pipe.on_error == "raise" else Faults(pipe)
+        self._pipe = pipe
+        self._fn = pipe.call()
+        self._pool: ThreadPoolExecutor | None = None
+        self._origin = Origin()
+        self._inherited = False  # whether this is a fork of that process
+        tell_of_forks(self)
+        self._tasks: deque[_Task] = deque()
+        self._given = 0
+        self._above: Table | None = None  # the positions after the last element handed on
+        self._mark: Callable[[], Table] | None = None
+        self._began = perf_counter()
+        self._looking = 0.0  # seconds spent on looking at positions
+        self._took = 0.0, 0.0  # of these, by the last two looks: one may have been held up by something else
+
+    def forked(self) -> None:
+        self._inherited = True
+
+    def looking(self, mark: Callable[[], Table] | None) -> _Tasks:
+        """``mark`` looks at the positions above, if nobody else reads there."""
+        self._mark = mark
+        return self
+
+    def ahead(self) -> int:
+        """How many elements were taken and not handed on."""
+        return len(self._tasks)
+
+    def start(self) -> None:
+        """Begin the calls that a loaded position, or saving, has left to be made."""
+        self._origin.must_be_here(_AHEAD)
+        for task in self._tasks:
+            if task.call is None:
+                task.call = self._submit(task.element)
+
+    def _submit(self, element: Any) -> Future[Any]:
+        if self._pool is None:
+            self._pool = self._pipe.pool()
+        return self._pool.submit(self._fn, element)
+
+    def take(self, source: Iterator[Any]) -> bool:
+        """Take an element and have the function called; False if there is none, or the source has raised."""
+        if self._inherited:
+            self._origin.must_be_here(_AHEAD)
+        try:
+            element = next(source, _END)
+            if element is _END:
+                return False
+            above = self._positions(element)
+            task = _Task(element, None, above, as_taken=self._as_taken(element) if above is None else None)
+        except Exception as error:
+            self._tasks.append(_Task(None, _failed(error), self._positions(None), own=False))
+            return False
+        self._tasks.append(task)
+        task.call = self._submit(element)
+        return True
+
+    def _positions(self, element: Any) -> Table | None:
+        """The positions above, or None: nobody may look, it takes too long, or they cannot be saved."""
+        started = perf_counter()
+        is_cheap = min(self._took) <= _CHEAP or self._looking <= _SHARE * (started - self._began)
+        if self._mark is None or not (is_cheap or is_lost(element)):
+            return None
+        try:
+            return self._mark()
+        except UnsavableElement:  # an error only when somebody saves
+            return None
+        finally:
+            took = perf_counter() - started
+            self._looking += took
+            self._took = self._took[1], took
+
+    def _as_taken(self, element: Any) -> bytes | None:
+        with suppress(UnsavableElement):
+            return self.pack([element]) if holds_stream(element) else None
+        return None
+
+    def first(self) -> Any:
+        """The result of the first call, as soon as it is there; or what the call has raised, or ``SKIP``."""
+        if self._inherited:
+            self._origin.must_be_here(_AHEAD)
+        try:
+            error = self._tasks[0].call.exception()  # waits; who is interrupted here has taken nothing
+        except BaseException:
+            self._call_off()  # Python would make all these calls before it ends
+            raise
+        task = self._tasks.popleft()
+        self._above = task.above
+        try:
+            if self.faults is not None and task.own:
+                self.faults.seen += 1
+            if error is None:
+                self._given += 1
+                return task.call.result()
+            if self.faults is None or not task.own or not isinstance(error, Exception):
+                raise error
+            return self.faults.absorb(error, task.element, partial(self._again, task.element))
+        finally:
+            del error, task  # an error's traceback holds this frame
+
+    def _again(self, element: Any) -> Any:
+        return self._submit(element).result()
+
+    def finish(self) -> None:
+        """The source has ended, and all is handed on."""
+        self._end_pool()
+        if self.faults is not None:
+            self.faults.finish()
+
+    def _end_pool(self) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None and self._origin.is_here:
+            with suppress(RuntimeError):  # in one of these threads the collector may find an abandoned iterator
+                pool.shutdown(wait=True, cancel_futures=True)
+
+    def done(self) -> int:
+        return self._given
+
+    def carried(self) -> Table | None:
+        return self._above
+
+    def save(self) -> dict[str, Any]:
+        ahead = None if self._above is not None else self._ahead_as_data()
+        errors = None if self.faults is None else self.faults.save()
+        return {"given": self._given, "ahead": ahead, "errors": errors}
+
+    def _ahead_as_data(self) -> bytes | None:
+        """Results of the calls that have begun, elements of the others, and the texts of what the source has raised."""
+        self._origin.must_be_here(_AHEAD)
+        self._call_off()
+        saved: list[list[Any]] = []
+        for task in self._tasks:
+            error = None if task.call is None else task.call.exception()
+            if not task.own:
+                saved.append(["lost", f"{type(error).__name__}: {error}"])
+            elif task.call is None or error is not None:  # a call that failed is made again
+                saved.append(["element", task.element] if task.as_taken is None else ["as taken", task.as_taken])
+            else:
+                saved.append(["result", task.call.result()])
+        try:
+            return self.pack(saved) if saved else None  # before a call reads the streams of an element
+        finally:
+            if self._pool is not None:
+                self.start()
+
+    def _call_off(self) -> None:
+        """Take back the calls that have not begun; ``start`` makes them."""
+        for task in reversed(self._tasks):
+            if task.call is not None and task.call.cancel():
+                task.call = None
+
+    def load(self, saved: Any) -> None:
+        given, ahead, errors = fields(saved, "given", "ahead", "errors")
+        self._given = count(given, "given")
+        for entry in [] if ahead is None else self.unpack_list(ahead):
+            match entry:
+                case ["element", element]:
+                    self._tasks.append(_Task(element, None, None))
+                case ["as taken", bytes() as element]:
+                    (taken,) = self.unpack_list(element)
+                    self._tasks.append(_Task(taken, None, None, as_taken=element))
+                case ["result", result]:
+                    self._tasks.append(_Task(None, _returned(result), None))
+                case ["lost", str() as text]:
+                    error = GraphError(f"{self.label} met an error before its position was saved: {text:.500}")
+                    self._tasks.append(_Task(None, _failed(error), None, own=False))
+                case _:
+                    raise StateError(f"ahead: expected an element, a result or an error, found {entry!r:.80}")
+        if self.faults is not None:
+            self.faults.load(errors)
+        elif errors is not None:
+            raise StateError("errors: saved with another on_error")
+
+    def close(self) -> None:
+        self._end_pool()
+        self._tasks.clear()
+
+
+def _returned(result: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_result(result)
+    return future
+
+
+def _failed(error: Exception) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_exception(error)
+    return future

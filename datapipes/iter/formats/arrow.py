@@ -1,0 +1,199 @@
+"""read_arrow: the record batches of Arrow IPC files and streams.
+
+What this file keeps true: one batch is in memory at a time, and a stream must have its end mark, because one that was
+cut off between two batches looks whole otherwise. Of a file the batches are found by number, so resuming reads none of
+those that were given; its index must reach up to its end. Neither kind has checksums: a value that was changed, and a
+whole batch that was taken out of a stream, cannot be noticed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+from datapipes.description.pipe import IterDataPipe
+from datapipes.elements.flatbuffer import Table
+from datapipes.errors import CorruptData
+from datapipes.iter.formats.tables import FORMS, As, damage_is_named, file_of, has_columns, shaped
+from datapipes.messages.extras import needed
+from datapipes.operators.checks import needs
+from datapipes.operators.flattening import Flattening
+from datapipes.operators.flattening_position import Parts
+from datapipes.position.on_error import OnError, check_policy
+
+_MAGIC = b"ARROW1"
+_DICTIONARIES, _BATCHES = 2, 3  # fields of a file's index, lists of where each begins and how long it is
+_BLOCK = 24
+_PADDED_END = 16  # bytes that the end mark may take
+_STEP = 1 << 20  # bytes asked for at a time
+_END = b"\xff\xff\xff\xff\0\0\0\0"
+
+
+class ArrowReader(Flattening[Any]):
+    """The record batches of each Arrow IPC file or stream, whichever of the two it is.
+
+    The source gives paths, URLs or ``(path, stream)``. ``as_`` says what is handed on: ``"batch"`` (pyarrow's
+    RecordBatch), ``"dict"`` (lists by column) or ``"tensors"`` (tensors by column).
+
+    >>> import io
+    >>> from datapipes.iter import IterableWrapper
+    >>> import pyarrow
+    >>> file, batch = io.BytesIO(), pyarrow.record_batch({"x": [1, 2], "y": ["a", "b"]})
+    >>> with pyarrow.ipc.new_stream(file, batch.schema) as writer:
+    ...     writer.write_batch(batch)
+    >>> files = IterableWrapper([("a.arrows", io.BytesIO(file.getvalue()))], deepcopy=False)
+    >>> list(files.read_arrow(["x"], as_="dict"))
+    [{'x': [1, 2]}]
+    """
+
+    _fluent: ClassVar[str | None] = "read_arrow"
+
+    def __init__(
+        self,
+        source_datapipe: IterDataPipe[Any],
+        columns: Sequence[str] | None = None,
+        *,
+        as_: As = "batch",
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> None:
+        self.source_datapipe = source_datapipe
+        self.columns = columns
+        self.as_ = as_
+        self.on_error = on_error
+        self.max_errors = max_errors
+        check_policy(self)
+        needs(as_ in FORMS, self, f"as_ must be one of {', '.join(FORMS)}, got {as_!r:.60}")
+        needed("pyarrow.ipc", "parquet", "read_arrow")
+
+    def _sources(self) -> tuple[IterDataPipe[Any]]:
+        return (self.source_datapipe,)
+
+    def _inner(self, element: Any) -> Parts[Any]:
+        name, stream = file_of(element, "read_arrow")
+        with damage_is_named(lambda: name):
+            head = stream.read(len(_MAGIC))
+            if head == _MAGIC:
+                stream.seek(0)  # a file is read from its end, so it has to be one that can be sought
+                return _FileBatches(name, stream, self)
+            return _StreamBatches(name, _Ending(stream, head), self)
+
+
+class _Batches(Parts[Any]):
+    """The batches of one file."""
+
+    def __init__(self, name: str, stream: Any, pipe: ArrowReader) -> None:
+        self._name = name
+        self._stream = stream
+        self._pipe = pipe
+        self._number = 0  # of the batch at hand
+
+    def _where(self) -> str:
+        return f"{self._name}, batch {self._number}"
+
+    def _made(self, batch: Any) -> Any:
+        columns = self._pipe.columns
+        return shaped(batch if columns is None else batch.select(list(columns)), self._pipe.as_)
+
+
+class _FileBatches(_Batches):
+    """Those of a file, by number; it goes on after one that is damaged."""
+
+    def __init__(self, name: str, stream: Any, pipe: ArrowReader) -> None:
+        super().__init__(name, stream, pipe)
+        import pyarrow as pa
+
+        _check_index(stream)
+        stream.seek(0)
+        self._reader = pa.ipc.open_file(stream)
+        if pipe.columns is not None:
+            there = self._reader.schema.names
+            numbers = [there.index(column) for column in has_columns(name, there, pipe.columns)]
+            self._reader = pa.ipc.open_file(stream, options=pa.ipc.IpcReadOptions(included_fields=numbers))
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._batch, range(self._number, self._reader.num_record_batches))
+
+    def skip(self, given: int) -> int:
+        self._number = min(given, self._reader.num_record_batches)
+        return self._number
+
+    def _batch(self, number: int) -> Any:
+        self._number = number
+        with damage_is_named(self._where):
+            batch = self._reader.get_batch(number)
+            batch.validate(full=True)
+        return self._made(batch)
+
+
+class _StreamBatches(_Batches):
+    """Those of a stream, one after the other; one that is damaged is the last."""
+
+    def __init__(self, name: str, stream: _Ending, pipe: ArrowReader) -> None:
+        super().__init__(name, stream, pipe)
+        import pyarrow as pa
+
+        self._ending = stream
+        self._reader = pa.ipc.open_stream(pa.PythonFile(stream, mode="r"))
+        if pipe.columns is not None:
+            has_columns(name, self._reader.schema.names, pipe.columns)
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            with damage_is_named(self._where):
+                try:
+                    batch = self._reader.read_next_batch()
+                except StopIteration:
+                    if self._ending.last != _END:
+                        raise CorruptData(
+                            f"{self._where()}: the stream was cut short, its end mark is missing"
+                        ) from None
+                    return
+                batch.validate(full=True)
+            yield self._made(batch)
+            self._number += 1
+
+
+class _Ending:
+    """A stream some of which was read already, and the last bytes that were read of it."""
+
+    closed = False
+
+    def __init__(self, stream: Any, head: bytes) -> None:
+        self._stream = stream
+        self._head = head
+        self.last = b""
+
+    def read(self, size: int) -> bytes:
+        parts, left = [self._head[:size]], size - len(self._head[:size])
+        self._head = self._head[size:]
+        while left and (data := self._stream.read(min(left, _STEP))):  # whatever a damaged length asks for
+            parts.append(data)
+            left -= len(data)
+        self.last = b"".join([self.last, *parts[-2:]])[-len(_END) :]
+        return b"".join(parts)
+
+
+def _check_index(file: Any) -> None:
+    """Refuse an index that leaves out batches at the end: what it names last is followed by the end mark at most."""
+    tail = len(_MAGIC) + 4
+    size = file.seek(0, os.SEEK_END) or file.tell()
+    file.seek(max(size - tail, 0))
+    length = int.from_bytes(file.read(4), "little")
+    start = size - tail - length
+    if start < len(_MAGIC) or file.read(len(_MAGIC)) != _MAGIC:
+        raise ValueError("its index is missing, as if it was cut short")
+    file.seek(start)
+    index = Table(file.read(length))
+    file.seek(8)
+    prefix = file.read(8)
+    schema = 8 + 4 + int.from_bytes(prefix[:4], "little")
+    if prefix.startswith(_END[:4]):
+        schema = 8 + 8 + int.from_bytes(prefix[4:], "little")
+    ends = [schema]
+    for blocks in filter(None, (index.target(_DICTIONARIES), index.target(_BATCHES))):
+        places = range(blocks + 4, blocks + 4 + _BLOCK * index.number("<I", blocks), _BLOCK)
+        ends += [index.number("<q", at) + index.number("<i", at + 8) + index.number("<q", at + 16) for at in places]
+    if not 0 <= start - max(ends) <= _PADDED_END:
+        raise ValueError("its index does not name all that is in it")

@@ -1,0 +1,208 @@
+"""read_csv_columns: typed columns of CSV files, through pyarrow.
+
+A file is cut into blocks of whole rows, and each is read by pyarrow by itself. What this file keeps true: no more than
+a block is in memory; the types of the first block are those of all; the position is the number of blocks, and resuming
+reads but does not convert those that were given; a block that cannot be used costs no other. pyarrow by itself takes
+NUL bytes for text, undecodable text for bytes, and the rest of a file for one field if a quote is never closed.
+
+Quotes are counted to find out where rows end, so one inside of a field has to be quoted and doubled, as CSV has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from datapipes.description.pipe import IterDataPipe
+from datapipes.errors import CorruptData
+from datapipes.iter.formats.tables import (
+    FORMS,
+    As,
+    as_one_batch,
+    damage_is_named,
+    file_of,
+    has_columns,
+    shaped,
+)
+from datapipes.messages.extras import needed
+from datapipes.operators.checks import needs, needs_count
+from datapipes.operators.flattening import Flattening
+from datapipes.operators.flattening_position import Parts
+from datapipes.position.on_error import OnError, check_policy
+
+_LONGEST = 64 << 20  # bytes of a row, unless a block is longer than that
+_OPEN = "a quote was opened and never closed"
+
+
+class CSVColumnReader(Flattening[Any]):
+    """The rows of each CSV file in blocks, each a record batch with typed columns.
+
+    The source gives paths, URLs or ``(path, stream)``, the text being UTF-8. The first row names the columns, unless
+    ``names`` does. ``types`` says by name what type a column is of, as pyarrow calls it (``"int64"``, ``"float32"``,
+    ``"string"``); the others are of the type that the first block of ``block_size`` bytes suggests. ``as_`` says what
+    is handed on: ``"batch"`` (pyarrow's RecordBatch), ``"dict"`` (lists by column) or ``"tensors"``.
+
+    >>> import io
+    >>> from datapipes.iter import IterableWrapper
+    >>> file = io.BytesIO(b"x,y\\n1,2\\n3,4\\n")
+    >>> dp = IterableWrapper([("a.csv", file)], deepcopy=False).read_csv_columns(types={"y": "float32"}, as_="dict")
+    >>> list(dp)
+    [{'x': [1, 3], 'y': [2.0, 4.0]}]
+    """
+
+    _fluent: ClassVar[str | None] = "read_csv_columns"
+
+    def __init__(
+        self,
+        source_datapipe: IterDataPipe[Any],
+        columns: Sequence[str] | None = None,
+        types: Mapping[str, Any] | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        delimiter: str = ",",
+        block_size: int = 1 << 20,
+        use_threads: bool = False,
+        as_: As = "batch",
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> None:
+        self.source_datapipe = source_datapipe
+        self.columns = columns
+        self.types = types
+        self.names = names
+        self.delimiter = delimiter
+        self.block_size = block_size
+        self.use_threads = use_threads
+        self.as_ = as_
+        self.on_error = on_error
+        self.max_errors = max_errors
+        check_policy(self)
+        needs_count(self, "block_size", 1, "block_size must be at least 1")
+        needs(as_ in FORMS, self, f"as_ must be one of {', '.join(FORMS)}, got {as_!r:.60}")
+        needed("pyarrow.csv", "parquet", "read_csv_columns")
+
+    def _sources(self) -> tuple[IterDataPipe[Any]]:
+        return (self.source_datapipe,)
+
+    def _inner(self, element: Any) -> Parts[Any]:
+        return _Blocks(*file_of(element, "read_csv_columns"), self)
+
+
+class _Blocks(Parts[Any]):
+    """The blocks of one file."""
+
+    def __init__(self, name: str, stream: Any, pipe: CSVColumnReader) -> None:
+        self._name = name
+        self._stream = stream
+        self._pipe = pipe
+        self._rest = b""
+        self._line = 1  # where the next block begins
+        self._ended = False
+        self._schema: Any = None  # of the first block
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        block, where = self._block()
+        with damage_is_named(lambda: where):
+            table = self._read(block)
+            if not table.num_rows and self._ended:
+                raise StopIteration
+            batch = as_one_batch(table if self._pipe.columns is None else table.select(list(self._pipe.columns)))
+        return shaped(batch, self._pipe.as_)
+
+    def skip(self, given: int) -> int:
+        for number in range(given):
+            try:
+                block, _ = self._block()
+                if self._schema is None:
+                    self._read(block)
+            except StopIteration:
+                return number
+            except (CorruptData, ValueError, LookupError):
+                continue  # which was raised before
+        return given
+
+    def _read(self, block: bytes) -> Any:
+        """A block as a table, with the names and types of the first; if that cannot be used, no other can."""
+        first = self._schema is None
+        try:
+            return self._converted(block)
+        finally:
+            if first and self._schema is None:
+                self._ended, self._rest = True, b""
+
+    def _converted(self, block: bytes) -> Any:
+        import pyarrow as pa
+        import pyarrow.csv as pc
+
+        types = dict(self._pipe.types or {}) if self._schema is None else {f.name: f.type for f in self._schema}
+        names = self._pipe.names if self._schema is None else self._schema.names
+        table = pc.read_csv(
+            pa.BufferReader(block),
+            pc.ReadOptions(use_threads=self._pipe.use_threads, block_size=len(block) + 1, column_names=names),
+            pc.ParseOptions(delimiter=self._pipe.delimiter, newlines_in_values=True),
+            pc.ConvertOptions(column_types=types),
+        )
+        if self._schema is None:
+            self._schema = self._sound(table.schema)
+        return table
+
+    def _sound(self, schema: Any) -> Any:
+        """A schema in which each column can be told by its name, and each that was asked for is there."""
+        import pyarrow as pa
+
+        names, types = schema.names, self._pipe.types or {}
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise CorruptData(f"{self._name}: two columns are called {twice[0]!r:.80}")
+        for asked in (types, self._pipe.columns or ()):
+            has_columns(self._name, names, list(asked))
+        for field in schema:
+            if pa.types.is_binary(field.type) and field.name not in types:
+                raise CorruptData(f"{self._name}: column {field.name!r:.80} is no UTF-8 text")
+        return schema
+
+    def _block(self) -> tuple[bytes, str]:
+        """The next rows, and where they are; the header is in one block with the first row."""
+        block, first = b"", 1
+        while not block.strip():  # pyarrow refuses blocks of blank lines
+            first, block = self._line, self._take()
+            self._line += block.count(b"\n")
+        if b"\0" in block:
+            line = first + block.count(b"\n", 0, block.index(b"\0"))
+            raise CorruptData(f"{self._name}, line {line}: line contains NUL")
+        return block, f"{self._name}, in the block that begins at line {first}"
+
+    def _take(self) -> bytes:
+        """As many whole rows as there are in a block, or as it takes to have one."""
+        data, size = self._rest, self._pipe.block_size
+        with_header = self._schema is None and self._pipe.names is None
+        while more := b"" if self._ended else self._stream.read(size):
+            if not isinstance(more, bytes):
+                raise TypeError(f"{self._name}: read_csv_columns() reads bytes; open the file with open_files('rb')")
+            data += more
+            end = _end_of_rows(data)
+            if end and not (with_header and not _end_of_rows(data[: end - 1])):
+                self._rest = data[end:]
+                return data[:end]
+            if len(data) > max(_LONGEST, size):
+                self._ended, self._rest = True, b""
+                raise CorruptData(f"{self._name}, line {self._line}: a row of over {len(data)} bytes; perhaps {_OPEN}")
+        self._ended, self._rest = True, b""
+        if not data:
+            raise StopIteration
+        if data.count(b'"') % 2:
+            raise CorruptData(f"{self._name}, from line {self._line} on: {_OPEN}")
+        return data if data.endswith(b"\n") else data + b"\n"
+
+
+def _end_of_rows(data: bytes) -> int:
+    """Where the last row ends that is whole: behind the last newline that is not within quotes."""
+    quotes, end = data.count(b'"'), len(data)
+    while (newline := data.rfind(b"\n", 0, end)) >= 0:
+        quotes -= data.count(b'"', newline, end)
+        if quotes % 2 == 0:
+            return newline + 1
+        end = newline
+    return 0

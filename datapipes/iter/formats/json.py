@@ -1,0 +1,135 @@
+"""parse_json_files, parse_jsonl: JSON documents, one for each file or one on each line.
+
+A document that cannot be read is an error that names its file and line, of the type that the json module raises. A file
+of lines that was cut off right behind a line cannot be told from a whole one: nothing in it says how many there are.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from itertools import filterfalse, islice, repeat
+from operator import methodcaller
+from typing import Any, ClassVar
+
+from datapipes.description.pipe import IterDataPipe
+from datapipes.elements.streams import StreamWrapper
+from datapipes.errors import CorruptData
+from datapipes.iter.files.pairs import lines_of, stream_of
+from datapipes.iter.files.text_lines import Lines
+from datapipes.messages.file_errors import located, named
+from datapipes.operators.checks import same_length
+from datapipes.operators.flattening import Flattening
+from datapipes.operators.flattening_position import Parts
+from datapipes.position.counting import Counted
+from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.steps import Step
+
+
+class JsonParser(IterDataPipe[tuple[str, Any]]):
+    """``(path, data)`` for each ``(path, stream)``, which is read as one document and closed.
+
+    Other keyword arguments go to ``json.loads``.
+
+    >>> import io
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper([("a.json", io.StringIO('{"x": 1}'))], deepcopy=False).parse_json_files())
+    [('a.json', {'x': 1})]
+    """
+
+    _fluent: ClassVar[str | None] = "parse_json_files"
+
+    def __init__(
+        self,
+        source_datapipe: IterDataPipe[tuple[str, Any]],
+        *,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.source_datapipe = source_datapipe
+        self.on_error = on_error
+        self.max_errors = max_errors
+        self.kwargs = kwargs
+        check_policy(self)
+
+    def _step(self) -> Step:
+        return Step("map", self._parsed)
+
+    def _parsed(self, element: tuple[str, Any]) -> tuple[str, Any]:
+        path, stream = stream_of(element, "parse_json_files")
+        try:
+            return path, loads(stream.read(), self.kwargs)
+        except Exception as error:
+            located(error, named(path))
+            raise
+        finally:
+            StreamWrapper.close_streams(stream)
+
+    __len__ = same_length
+
+
+class JsonLinesParser(Flattening[Any]):
+    """``(path, data)`` for each line of each ``(path, stream)``, or the data alone; blank lines are passed over.
+
+    Other keyword arguments go to ``json.loads``.
+
+    >>> import io
+    >>> from datapipes.iter import IterableWrapper
+    >>> file = io.StringIO('{"x": 1}\\n{"x": 2}\\n')
+    >>> list(IterableWrapper([("a.jsonl", file)], deepcopy=False).parse_jsonl(return_path=False))
+    [{'x': 1}, {'x': 2}]
+    """
+
+    _fluent: ClassVar[str | None] = "parse_jsonl"
+
+    def __init__(
+        self,
+        source_datapipe: IterDataPipe[tuple[str, Any]],
+        *,
+        return_path: bool = True,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.source_datapipe = source_datapipe
+        self.return_path = return_path
+        self.on_error = on_error
+        self.max_errors = max_errors
+        self.kwargs = kwargs
+        check_policy(self)
+
+    def _sources(self) -> tuple[IterDataPipe[Any]]:
+        return (self.source_datapipe,)
+
+    def _inner(self, element: Any) -> Parts[Any]:
+        path, stream = lines_of(element, "parse_jsonl")
+        return _Documents(path, stream, self.return_path, self.kwargs)
+
+
+class _Documents(Lines):
+    """The documents of one file; it goes on after a line that is none."""
+
+    def __init__(self, path: Any, stream: Any, return_path: bool, options: dict[str, Any]) -> None:
+        super().__init__(path, stream)
+        self._sound = filterfalse(methodcaller("isspace"), self.elements)
+        self.elements = map(partial(loads, options=options), self._sound)
+        if return_path:
+            self.elements = zip(repeat(path), self.elements)
+
+    def skip(self, given: int) -> int:
+        passed = Counted(islice(self._sound, given))
+        try:
+            for _ in passed.elements:
+                pass
+        except UnicodeDecodeError:  # of a text stream, which was raised before, and was the last that came of it
+            return passed.taken + 1
+        return passed.taken
+
+
+def loads(text: str | bytes, options: dict[str, Any]) -> Any:
+    """``json.loads``, for data that comes from anywhere."""
+    try:
+        return json.loads(text, **options)
+    except RecursionError:
+        raise CorruptData("nested too deep") from None

@@ -1,0 +1,103 @@
+"""What the stages that read tables have in common: how a file is opened, what a batch is handed on as, what is damage.
+
+pyarrow and pandas are imported when a stage is built, not before. What this file keeps true: a batch that is handed on
+was looked through (pyarrow's full validation), because a damaged one would crash the process of whoever reads it; and
+what pyarrow says of a damaged file becomes ``CorruptData`` that names the file and the place, while a file that is
+missing, or a disk that fails, stays the ``OSError`` that it is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import torch
+
+from datapipes.errors import BadArgument, BadArgumentType, CorruptData, Loader2Error
+from datapipes.io.remote.remote_file import opened_url
+from datapipes.io.remote.transfer import DEFAULT
+from datapipes.messages.file_errors import located, named
+
+As = Literal["batch", "dict", "tensors"]
+FORMS = ("batch", "dict", "tensors")
+
+
+def file_of(element: Any, method: str) -> tuple[str, Any]:
+    """The name and the open file of a path, a URL, or ``(path, stream)``."""
+    if isinstance(element, tuple) and len(element) == 2 and hasattr(element[1], "read"):
+        path, stream = element
+        return named(path), stream
+    if not isinstance(element, str | os.PathLike):
+        raise BadArgumentType(
+            f"{method}() needs paths, or pairs of a path and a stream, got {type(element).__name__}: {element!r:.80}"
+        )
+    path = os.fspath(element)
+    if "://" in path:
+        return opened_url(path, "rb", DEFAULT, {}, {})
+    import pyarrow as pa
+
+    return named(path), pa.OSFile(path)  # read without Python; it closes with whoever reads from it
+
+
+def has_columns(file: str, there: Sequence[str], asked: Sequence[str]) -> list[str]:
+    """The columns that are asked for, which must be there; a part of one is named with dots, as in ``point.x``."""
+    known = set(there)
+    if missing := [name for name in asked if name not in known and name.partition(".")[0] not in known]:
+        raise BadArgument(f"{file}: there is no column {missing[0]!r:.80} among {list(there)!r:.300}")
+    return list(asked)
+
+
+@contextmanager
+def damage_is_named(where: Callable[[], str]) -> Iterator[None]:
+    """What pyarrow raises for a damaged file, as ``CorruptData``."""
+    try:
+        yield
+    except Loader2Error:
+        raise
+    except OSError as error:
+        if error.errno is not None:
+            located(error, where())
+            raise
+        raise CorruptData(f"{where()}: {error}") from error
+    except (ArithmeticError, LookupError, MemoryError, NotImplementedError, TypeError, ValueError) as error:
+        raise CorruptData(f"{where()}: {error}") from error
+
+
+def as_one_batch(table: Any) -> Any:
+    """A table as one record batch, looked through."""
+    import pyarrow as pa
+
+    whole = table.combine_chunks()
+    batches = whole.to_batches() or [pa.RecordBatch.from_pylist([], schema=whole.schema)]
+    batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    batch.validate(full=True)
+    return batch
+
+
+def shaped(batch: Any, form: As) -> Any:
+    """A record batch as it is to be handed on."""
+    if form == "batch":
+        return batch
+    names = batch.schema.names
+    if len(set(names)) < len(names):
+        raise CorruptData(f"two columns have one name, among {names!r:.200}; a dict would lose one")
+    if form == "dict":
+        return batch.to_pydict()
+    return {name: _tensor(name, column) for name, column in zip(names, batch.columns, strict=True)}
+
+
+def _tensor(name: str, column: Any) -> torch.Tensor:
+    """A column of numbers, or of lists of them that are all of one size, as a tensor with memory of its own."""
+    import pyarrow as pa
+
+    size = column.type.list_size if pa.types.is_fixed_size_list(column.type) else None
+    numbers = column if size is None else column.flatten()
+    kind = numbers.type
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    if not is_number or column.null_count or numbers.null_count:
+        what = f"is of type {column.type}" if not is_number else "has nulls"
+        raise TypeError(f"column {name!r} {what}, and tensors are made of numbers: leave it out by columns=[...]")
+    tensor = torch.from_numpy(numbers.to_numpy(zero_copy_only=False).copy())
+    return tensor if size is None else tensor.reshape(len(column), size)

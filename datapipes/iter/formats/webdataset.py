@@ -1,0 +1,107 @@
+"""webdataset: files whose names begin alike, put together as samples.
+
+What is at hand is the sample being put together, in the cell. A stream in it that no stage of the graph can open again
+is saved as its content: one that can be sought is read for that and taken back to where it was, and any other was read
+when it came.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from datapipes.description.pipe import IterDataPipe
+from datapipes.elements.streams import StreamWrapper, can_seek, is_lost
+from datapipes.errors import BadArgument, StateError
+from datapipes.iter.files.pairs import pair_of
+from datapipes.position.cells import Cell
+from datapipes.position.opening import Opening
+
+_KEY = "__key__"
+
+
+class WebDataset(IterDataPipe[dict[str, Any]]):
+    """A dict for each run of ``(path, data)`` whose paths begin alike: ``"__key__"``, and data by the path's ending.
+
+    The ending begins at the first dot of the file's name; files without one are left out. Streams that must be read in
+    order, as those of an archive that cannot be sought, are read at once.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper([("a/1.jpg", b"..."), ("a/1.cls", b"7"), ("a/2.jpg", b"!")]).webdataset())
+    [{'__key__': 'a/1', '.jpg': b'...', '.cls': b'7'}, {'__key__': 'a/2', '.jpg': b'!'}]
+    """
+
+    _fluent: ClassVar[str | None] = "webdataset"
+
+    def __init__(self, source_datapipe: IterDataPipe[tuple[str, Any]]) -> None:
+        self.source_datapipe = source_datapipe
+
+    def _open(self, at: Opening) -> Iterator[dict[str, Any]]:
+        return self._samples(at.source(self.source_datapipe), at.cell(_Sample))
+
+    def _samples(self, source: Iterator[Any], held: _Sample) -> Iterator[dict[str, Any]]:
+        for element in source:
+            path, data = element if type(element) is tuple and len(element) == 2 else pair_of(element, "webdataset")
+            if type(path) is not str and not isinstance(path, str):
+                raise BadArgument(f"webdataset() needs paths as str, got {type(path).__name__}: {path!r:.80}")
+            prefix, suffix = split(path)
+            if not suffix:
+                continue
+            if isinstance(data, StreamWrapper) and not can_seek(data):
+                data = StreamWrapper(io.BytesIO(data.read()), name=path)
+            sample = held.sample
+            if sample is not None and sample[_KEY] == prefix:
+                sample[suffix] = data
+            else:
+                held.sample = {_KEY: prefix, suffix: data}
+                if sample is not None:
+                    yield sample
+        if held.sample is not None:
+            sample, held.sample = held.sample, None
+            yield sample
+
+
+def split(path: str) -> tuple[str, str]:
+    """A path cut at the first dot of the file's name; the dot belongs to the second part.
+
+    >>> split("a.dir/1.seg.jpg"), split("a.dir/1")
+    (('a.dir/1', '.seg.jpg'), ('a.dir/1', ''))
+    """
+    if "\\" in path:
+        path = path.replace("\\", "/")
+    dot = path.find(".", path.rfind("/") + 1)
+    return (path, "") if dot < 0 else (path[:dot], path[dot:])
+
+
+class _Sample(Cell):
+    """The sample that is being put together, if there is one."""
+
+    def __init__(self) -> None:
+        self.sample: dict[str, Any] | None = None
+
+    def save(self) -> bytes | None:
+        if self.sample is None:
+            return None
+        return self.pack([{key: _in_memory(value) if is_lost(value) else value for key, value in self.sample.items()}])
+
+    def load(self, saved: Any) -> None:
+        if saved is None:
+            return
+        sample: Any = self.unpack_list(saved)[:1]
+        if not sample or type(sample[0]) is not dict or list(sample[0])[:1] != [_KEY]:
+            raise StateError(f"expected a sample with its {_KEY!r} first, found {sample!r:.80}")
+        (self.sample,) = sample
+
+    def close(self) -> None:
+        StreamWrapper.close_streams(self.sample)
+        self.sample = None
+
+
+def _in_memory(stream: Any) -> Any:
+    """What is left of a stream, which then stands where it was."""
+    if not isinstance(stream, StreamWrapper):
+        return stream
+    at, left = stream.tell(), stream.read()
+    stream.seek(at)
+    return StreamWrapper(io.BytesIO(left) if isinstance(left, bytes) else io.StringIO(left), name=stream.name)

@@ -1,0 +1,100 @@
+"""batch: elements in groups of a fixed size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, ClassVar, TypeVar
+
+from datapipes.description.pipe import IterDataPipe
+from datapipes.elements.chunk import DataChunk
+from datapipes.errors import StateError
+from datapipes.operators.checks import needs_count, source_length
+from datapipes.position.cells import Cell
+from datapipes.position.opening import Opening
+
+B_co = TypeVar("B_co", covariant=True)
+
+
+class Batcher(IterDataPipe[B_co]):
+    """Lists of ``batch_size`` elements; the last may be shorter, unless ``drop_last``.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper(range(5)).batch(2))
+    [[0, 1], [2, 3], [4]]
+    """
+
+    _fluent: ClassVar[str | None] = "batch"
+
+    def __init__(
+        self,
+        datapipe: IterDataPipe[Any],
+        batch_size: int,
+        drop_last: bool = False,
+        wrapper_class: Callable[[list[Any]], B_co] = DataChunk,  # type: ignore[assignment]  # the usual B_co
+    ) -> None:
+        self.datapipe = datapipe
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.wrapper_class = wrapper_class
+        needs_count(self, "batch_size", 1, "Batch size is required to be larger than 0")
+
+    def _open(self, at: Opening) -> Iterator[B_co]:
+        chunks = self.wrapper_class is DataChunk
+        batches = at.grouped(self.datapipe, at.cell(lambda: _Batch(self, DataChunk if chunks else list)))
+        return batches if chunks else self._wrapped(batches)
+
+    def _wrapped(self, batches: Iterator[Any]) -> Iterator[B_co]:
+        for batch in batches:
+            yield self.wrapper_class(batch)
+
+    def __len__(self) -> int:
+        length = source_length(self, self.datapipe)
+        return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
+
+
+class _Batch(Cell):
+    """The elements of a batch that is not complete; None between two batches.
+
+    An exception in the source leaves what was taken of a batch here.
+    """
+
+    def __init__(self, pipe: Batcher[Any], new_batch: Callable[[], list[Any]]) -> None:
+        self.size = pipe.batch_size
+        self.new_batch = new_batch
+        self.partial: list[Any] | None = None
+        self._drop_last = pipe.drop_last
+
+    def batches(self, source: Iterator[Any]) -> Iterator[list[Any]]:
+        """The batches of an iterator."""
+        size = self.size
+        while True:
+            batch = self.begin()
+            batch.extend(islice(source, size - len(batch)))
+            if len(batch) < size:
+                break
+            self.partial = None
+            yield batch
+        yield from self.rest()
+
+    def begin(self) -> list[Any]:
+        if self.partial is None:
+            self.partial = self.new_batch()
+        return self.partial
+
+    def rest(self) -> Iterator[list[Any]]:
+        batch, self.partial = self.partial, None
+        if batch and not self._drop_last:
+            yield batch
+
+    def save(self) -> bytes | None:
+        return self.pack(list(self.partial)) if self.partial else None
+
+    def load(self, saved: Any) -> None:
+        if saved is not None:
+            self.begin().extend(self.unpack_list(saved))
+            if len(self.begin()) >= self.size:
+                raise StateError(f"expected fewer than {self.size} elements of a batch, found {len(self.begin())}")
+
+    def close(self) -> None:
+        self.partial = None

@@ -1,0 +1,251 @@
+"""groupby: elements with one key together, as far as a buffer allows.
+
+Whatever waits for its group is in the cell, group by group in the order of their first elements, and is saved as
+elements. Groups of open streams cannot be: then the positions above are kept as they were when nothing waited last, and
+resuming takes everything since then anew, without handing on again what was handed on.
+
+The biggest group is found in a heap of (size, arrival, key). It is made when the buffer is full for the first time, and
+gets an entry for each size that a group reaches; entries that are out of date are passed over, and thrown away when
+they are the most of it. A scan of all groups instead would cost 10,000 steps an element where all keys differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from heapq import heapify, heappop, heappush
+from typing import Any, ClassVar, NamedTuple
+
+from datapipes.description.pipe import IterDataPipe
+from datapipes.elements.chunk import DataChunk
+from datapipes.elements.streams import StreamWrapper, is_lost
+from datapipes.errors import StateError
+from datapipes.operators.checks import needs, needs_callable, needs_count
+from datapipes.position.cells import Cell, Table, count, fields
+from datapipes.position.opening import Above, Opening
+
+
+class Grouper(IterDataPipe[Any]):
+    """Lists of the elements that have the same ``group_key_fn(element)``, or pairs of key and list with ``keep_key``.
+
+    A group is handed on when it has ``group_size`` elements, and the rest at the end. When ``buffer_size`` elements
+    wait (None: no limit), the biggest group is handed on if it has ``guaranteed_group_size``; a smaller one is an
+    error, or is dropped with ``drop_remaining``. Each group has its own key beside it, where torchdata paired one that
+    had to make room with the key of another element.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper(["a1", "b1", "a2"]).groupby(lambda name: name[0], keep_key=True))
+    [('a', ['a1', 'a2']), ('b', ['b1'])]
+    """
+
+    _fluent: ClassVar[str | None] = "groupby"
+
+    def __init__(
+        self,
+        datapipe: IterDataPipe[Any],
+        group_key_fn: Callable[[Any], Any],
+        *,
+        keep_key: bool = False,
+        buffer_size: int | None = 10000,
+        group_size: int | None = None,
+        guaranteed_group_size: int | None = None,
+        drop_remaining: bool = False,
+    ) -> None:
+        needs_callable("groupby", group_key_fn)
+        self.datapipe = datapipe
+        self.group_key_fn = group_key_fn
+        self.keep_key = keep_key
+        self.buffer_size = buffer_size
+        self.group_size = group_size
+        self.guaranteed_group_size = guaranteed_group_size
+        self.drop_remaining = drop_remaining
+        needs_count(self, "buffer_size", 1, "buffer_size should be larger than 0, or None for no limit", or_none=True)
+        if group_size is not None:
+            unfit = "group_size should be larger than 0, and not exceed buffer_size"
+            needs_count(self, "group_size", 1, unfit)
+            needs(buffer_size is None or group_size <= buffer_size, self, unfit)
+        if guaranteed_group_size is not None:
+            unfit = (
+                "guaranteed_group_size should be larger than 0, and not exceed group_size, which must be given as well"
+            )
+            needs_count(self, "guaranteed_group_size", 1, unfit)
+            needs(group_size is not None and guaranteed_group_size <= group_size, self, unfit)
+
+    def _open(self, at: Opening) -> Iterator[Any]:
+        above = at.above() if at.is_private() else None
+        groups = at.cell(lambda: _Groups(self)).watching(above, resumed=at.resumed)
+        return self._grouped(at.source(self.datapipe), groups)
+
+    def _grouped(self, source: Iterator[Any], groups: _Groups) -> Iterator[Any]:
+        for element in groups.inputs(source):
+            group = groups.put(self.group_key_fn(element), element)
+            if group is not None and not groups.given_before():
+                yield self._handed_on(group)
+        while (group := groups.first()) is not None:
+            if not groups.given_before():
+                yield self._handed_on(group)
+
+    def _handed_on(self, group: _Group) -> Any:
+        return (group.key, group.elements) if self.keep_key else group.elements
+
+
+class _Group(NamedTuple):
+    """A group that is being collected; ``number`` is how many were begun before it."""
+
+    key: Any
+    number: int
+    elements: DataChunk[Any]
+
+
+class _Groups(Cell):
+    """The groups that wait, by key."""
+
+    carries = True
+
+    def __init__(self, pipe: Grouper) -> None:
+        self._pipe = pipe
+        self._least = pipe.group_size if pipe.guaranteed_group_size is None else pipe.guaranteed_group_size
+        self._most = float("inf") if pipe.buffer_size is None else pipe.buffer_size
+        self._groups: dict[Any, _Group] = {}
+        self._begun = 0
+        self._waiting = 0
+        self._by_size: list[tuple[int, int, Any]] | None = None
+        self._positions: Above | None = None
+        self._above: Callable[[], Table] | None = None  # the positions when nothing waited last
+        self._taken = self._given = 0  # how many elements were taken, and groups handed on, since then
+        self._take_again = self._give_again = 0  # how many of them a loaded position asks for
+        self._loaded: Any = None  # a loaded position, until something is taken
+        self._at_start = False
+        self._watch = True
+
+    # -- what is taken and handed on -----------------------------------------------------------------------------------
+
+    def watching(self, above: Above | None, resumed: bool) -> _Groups:
+        """Look at the positions above, unless they are shared with somebody."""
+        self._positions = above
+        self._at_start = not resumed
+        if self._loaded is None:  # of what waits, as many elements cannot be taken again if one of them has failed
+            self._above = None
+        elif above is None:
+            raise StateError(f"{self.label}: saved where nobody else read what is above it, and here somebody does")
+        return self
+
+    def inputs(self, source: Iterator[Any]) -> Iterator[Any]:
+        """The elements of the source, while those that hold streams are watched."""
+        while self._watch and self._positions is not None:
+            if not self._groups and (self._loaded is not None or not self._take_again):
+                self._above = self._positions.at_start if self._at_start else self._positions.kept()
+                self._taken = self._given = 0
+            self._at_start, self._loaded = False, None
+            self._take_again = max(self._take_again - 1, 0)
+            for element in source:
+                self._watch = is_lost(element)
+                self._taken += 1
+                yield element
+                break
+            else:
+                return
+        self._above = None
+        yield from source
+
+    def given_before(self) -> bool:
+        """Whether a group was handed on before the position that is being gone back to."""
+        self._given += 1
+        if self._give_again == 0:
+            return False
+        self._give_again -= 1
+        return True
+
+    def put(self, key: Any, element: Any) -> _Group | None:
+        """Add an element to its group; a group that is to be handed on, because it is complete or must make room."""
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = _Group(key, self._begun, DataChunk())
+            self._begun += 1
+        group.elements.append(element)
+        self._waiting += 1
+        if len(group.elements) == self._pipe.group_size:
+            return self._without(group)
+        if self._by_size is not None:
+            heappush(self._by_size, (-len(group.elements), group.number, key))
+        return self._room_made() if self._waiting >= self._most else None
+
+    def first(self) -> _Group | None:
+        """The oldest group; None if there are no more."""
+        return self._without(next(iter(self._groups.values()))) if self._groups else None
+
+    def _without(self, group: _Group) -> _Group:
+        del self._groups[group.key]
+        self._waiting -= len(group.elements)
+        return group
+
+    def _room_made(self) -> _Group | None:
+        group = self._without(self._biggest())
+        if self._least is None or len(group.elements) >= self._least:
+            return group
+        StreamWrapper.close_streams(group.elements)
+        if self._pipe.drop_remaining:
+            return None
+        raise RuntimeError(
+            f"Failed to group items: {self._pipe.buffer_size} elements wait in {self.label}, and the biggest group, "
+            f"with the key {group.key!r:.80}, has {len(group.elements)} of {self._least}; it is dropped. Give a larger "
+            "buffer_size, a smaller guaranteed_group_size, or drop_remaining=True to drop such groups silently"
+        )
+
+    def _biggest(self) -> _Group:
+        if self._by_size is None or len(self._by_size) > 2 * len(self._groups) + 100:
+            self._by_size = [(-len(group.elements), group.number, group.key) for group in self._groups.values()]
+            heapify(self._by_size)
+        while True:
+            size, number, key = heappop(self._by_size)
+            group = self._groups.get(key)
+            if group is not None and (group.number, len(group.elements)) == (number, -size):
+                return group
+
+    # -- the position --------------------------------------------------------------------------------------------------
+
+    def save(self) -> dict[str, Any] | None:
+        if self._loaded is not None:
+            loaded: dict[str, Any] = self._loaded
+            return loaded
+        if self._is_carried():
+            return {"taken": self._taken, "given": self._given}
+        if not self._groups:
+            return None
+        return {"groups": self.pack([[group.key, list(group.elements)] for group in self._groups.values()])}
+
+    def _is_carried(self) -> bool:
+        return self._above is not None and self._watch and bool(self._groups)
+
+    def carried(self) -> Table | None:
+        return self._above() if self._above is not None and self._is_carried() else None
+
+    def load(self, saved: Any) -> None:
+        if saved is None:
+            return
+        if isinstance(saved, dict) and "groups" in saved:
+            (packed,) = fields(saved, "groups")
+            for entry in self.unpack_list(packed):
+                self._load_group(entry)
+            return
+        taken, given = fields(saved, "taken", "given")
+        self._take_again = count(taken, "taken")
+        self._give_again = count(given, "given", most=taken)
+        self._loaded = saved
+
+    def _load_group(self, entry: Any) -> None:
+        if not (type(entry) is list and len(entry) == 2 and type(entry[1]) is list and entry[1]):
+            raise StateError(f"groups: expected [key, elements], found {entry!r:.80}")
+        key, elements = entry
+        try:
+            known = key in self._groups
+        except TypeError:
+            raise StateError(f"groups: {key!r:.80} cannot be a key") from None
+        if known:
+            raise StateError(f"groups: the key {key!r:.80} is there twice")
+        self._groups[key] = _Group(key, self._begun, DataChunk(elements))
+        self._begun += 1
+        self._waiting += len(elements)
+
+    def close(self) -> None:
+        self._groups.clear()
+        self._by_size = None

@@ -1,0 +1,223 @@
+"""shuffle: a random order, within a buffer.
+
+The buffer is filled; from then on each element takes the place of one drawn at random, which is handed on; at the end
+the buffer is handed on in a random order. The slots are drawn in blocks, each block a pure function of the stage's seed
+and the block's number, so the position of the draws is their count, and no generator's state is kept.
+
+Above a source that can be sought, the position is saved as that count alone: which elements are in the buffer follows
+from it, and they are read again. Above any other source the elements in the buffer are saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, islice
+from operator import length_hint
+from typing import Any, ClassVar, TypeVar
+
+import torch
+
+from datapipes.description.indexed import Indexed, indexed, reread
+from datapipes.description.pipe import IterDataPipe
+from datapipes.errors import StateError
+from datapipes.iter.grouping.unbatch import UnBatcher
+from datapipes.operators.checks import needs_count, same_length
+from datapipes.position.cells import Cell, count, fields
+from datapipes.position.opening import Opening
+from datapipes.position.seeds import derive
+
+T_co = TypeVar("T_co", covariant=True)
+Self = TypeVar("Self", bound="Shuffler[Any]")
+
+_BLOCK = 4096
+
+
+class Shuffler(IterDataPipe[T_co]):
+    """The elements in a random order, drawn from a buffer of ``buffer_size``.
+
+    A buffer as large as the stream shuffles all of it. ``unbatch_level`` takes batches apart first, and
+    ``set_shuffle(False)`` keeps the order. Each epoch has an order of its own, which follows from the loader's seed.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> dp = IterableWrapper(range(5)).shuffle().set_seed(1)
+    >>> sorted(dp), list(dp) == list(dp)
+    ([0, 1, 2, 3, 4], True)
+    """
+
+    _fluent: ClassVar[str | None] = "shuffle"
+    _hands_on: ClassVar[bool] = True
+
+    def __init__(self, datapipe: IterDataPipe[Any], *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:
+        self.datapipe: IterDataPipe[T_co] = datapipe if unbatch_level == 0 else UnBatcher(datapipe, unbatch_level)
+        self.buffer_size = buffer_size
+        self._enabled = True
+        self._seed: int | None = None
+        needs_count(self, "buffer_size", 1, "buffer_size should be larger than 0")
+
+    def set_shuffle(self: Self, shuffle: bool = True) -> Self:
+        """Switch shuffling off or on, for the iterations that start from now on."""
+        self._enabled = shuffle
+        return self
+
+    def set_seed(self: Self, seed: int) -> Self:
+        """Pin this stage's seed: it is used instead of the loader's; epochs of a loader still differ."""
+        self._seed = seed
+        return self
+
+    def _open(self, at: Opening) -> Iterator[T_co]:
+        source = at.source(self.datapipe)
+        if not self._enabled:
+            return source
+        seed = at.seed(self._seed)
+        cell = at.cell(lambda: _Buffer(self, seed))
+        if at.resumed:
+            cell.keep_elements()
+        return self._shuffled(source, cell)
+
+    def _shuffled(self, source: Iterator[T_co], cell: _Buffer) -> Iterator[T_co]:
+        buffer = cell.elements()
+        if not cell.emptying:
+            buffer.extend(islice(source, self.buffer_size - len(buffer)))
+            # zip takes from the source first: an exception there leaves no slot drawn without an element.
+            for element, slot in zip(source, cell.slots(), strict=False):
+                drawn = buffer[slot]
+                buffer[slot] = element
+                yield drawn
+            cell.begin_emptying()
+        take = buffer.pop
+        while buffer:
+            yield take()
+
+    def _indexed(self) -> Indexed | None:
+        return None if self._enabled else indexed(self.datapipe)
+
+    __len__ = same_length
+
+
+class _Buffer(Cell):
+    """The buffer, how many slots were drawn, and whether the buffer is being emptied."""
+
+    def __init__(self, pipe: Shuffler[Any], seed: int) -> None:
+        self._pipe = pipe
+        self._seed = seed
+        self._elements: list[Any] = []
+        self._block: Iterator[int] | None = None  # the slots that are left of the block at hand
+        self._block_number = 0
+        self._draws_before = 0  # where a loaded position begins
+        self._by_position = indexed(pipe.datapipe) is not None
+        self._taken_in_all = 0
+        self._loaded: dict[str, Any] | None = None  # a position whose elements are still to be read again
+        self.emptying = False
+
+    def elements(self) -> list[Any]:
+        """The buffer; after a position was loaded, the first call reads its elements again."""
+        if self._loaded is not None:
+            taken, left = self._loaded["taken"], self._loaded["left"]
+            positions = self._positions(taken)[:left]
+            elements = reread(self._pipe.datapipe, positions)
+            if elements is None:
+                raise StateError(f"{self.label}: saved above a source that could be sought, and this one cannot")
+            self._elements, self._loaded = elements, None
+        return self._elements
+
+    def keep_elements(self) -> None:
+        """Stop relying on counts: after an exception, an element may be missing from them."""
+        self._by_position = False
+
+    def slots(self) -> Iterator[int]:
+        """The slots still to be drawn, without end."""
+        return chain.from_iterable(self._blocks(*divmod(self._draws(), _BLOCK)))
+
+    def _blocks(self, number: int, offset: int) -> Iterator[Iterator[int]]:
+        while True:
+            self._block_number, self._block = number, iter(self._slots_of(number).tolist()[offset:])
+            yield self._block
+            number, offset = number + 1, 0
+
+    def _slots_of(self, block: int) -> torch.Tensor:
+        generator = torch.Generator().manual_seed(derive(self._seed, block))
+        return torch.randint(self._pipe.buffer_size, (_BLOCK,), generator=generator)
+
+    def _draws(self) -> int:
+        if self._block is None:
+            return self._draws_before
+        return (self._block_number + 1) * _BLOCK - length_hint(self._block)
+
+    def begin_emptying(self) -> None:
+        """The source has ended: put the buffer into the order in which it is handed on, last one first."""
+        elements = self._elements
+        elements[:] = map(elements.__getitem__, self._last_order(len(elements)).tolist())
+        self._taken_in_all = len(self._elements) + self._draws()
+        self.emptying = True
+
+    def _last_order(self, length: int) -> torch.Tensor:
+        return torch.randperm(length, generator=torch.Generator().manual_seed(derive(self._seed, "last")))
+
+    def _positions(self, taken: int) -> list[int]:
+        """Which elements of the source are in the buffer after so many were taken from it.
+
+        The draws are gone through from the last one back, until each slot has been drawn: what that takes depends on
+        the size of the buffer, and not on how much was taken.
+        """
+        size = self._pipe.buffer_size
+        inside = torch.arange(min(taken, size))
+        at_once = max(1, size // _BLOCK)  # blocks between two looks at all slots
+        for end in range(-(-max(taken - size, 0) // _BLOCK), 0, -at_once):
+            for number in range(max(0, end - at_once), end):
+                first = size + number * _BLOCK
+                count_here = min(_BLOCK, taken - first)
+                # An element stays in its slot until a later one is put there: the largest wins.
+                inside.scatter_reduce_(
+                    0, self._slots_of(number)[:count_here], torch.arange(first, first + count_here), reduce="amax"
+                )
+            if all(bool((part >= size).all()) for part in torch.split(inside, _BLOCK)):
+                break
+        if self.emptying:
+            inside = inside[self._last_order(len(inside))]
+        positions: list[int] = inside.tolist()
+        return positions
+
+    def done(self) -> int:
+        return self._taken_in_all - len(self._elements) if self.emptying else self._draws()
+
+    def save(self) -> dict[str, Any]:
+        if self._loaded is not None:
+            return self._loaded
+        left = len(self._elements)
+        saved: dict[str, Any] = {
+            "size": self._pipe.buffer_size,
+            "taken": self._taken_in_all if self.emptying else left + self._draws(),
+            "left": left,
+            "emptying": self.emptying,
+        }
+        if not self._by_position:
+            saved["elements"] = self.pack(self._elements)
+        return saved
+
+    def load(self, saved: Any) -> None:
+        elements = dict(saved).pop("elements", None) if isinstance(saved, dict) else None
+        names = ("size", "taken", "left", "emptying") + (("elements",) if elements is not None else ())
+        size, taken, left, emptying = fields(saved, *names)[:4]
+        if size != self._pipe.buffer_size:
+            raise StateError(f"size: saved with buffer_size={size!r}, and it is {self._pipe.buffer_size} now")
+        if type(emptying) is not bool:
+            raise StateError(f"emptying: expected True or False, found {emptying!r:.80}")
+        taken = count(taken, "taken")
+        left = count(left, "left", most=min(size, taken))
+        self.emptying = emptying
+        self._taken_in_all = taken
+        self._draws_before = max(taken - size, 0)
+        if elements is not None:
+            self._elements = self.unpack_list(elements)
+            self._by_position = False
+            if len(self._elements) != left:
+                raise StateError(f"left: expected {left} elements in the buffer, found {len(self._elements)}")
+        elif not self._by_position:
+            raise StateError("elements: there are none, and the source of this stage cannot be sought")
+        else:
+            source = indexed(self._pipe.datapipe)
+            count(taken, "taken", most=None if source is None else source.length)
+            self._loaded = saved
+
+    def close(self) -> None:
+        self._elements.clear()

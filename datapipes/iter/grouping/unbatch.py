@@ -1,0 +1,37 @@
+"""unbatch: the elements of batches, one by one."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, TypeVar
+
+from datapipes.description.pipe import IterDataPipe
+from datapipes.operators.flattening import Flattening
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class UnBatcher(Flattening[T_co]):
+    """The elements of batches, ``unbatch_level`` levels of lists down; -1 for all of them.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper(range(4)).batch(2).batch(2).unbatch(2))
+    [0, 1, 2, 3]
+    """
+
+    _fluent: ClassVar[str | None] = "unbatch"
+
+    def __init__(self, datapipe: IterDataPipe[Any], unbatch_level: int = 1) -> None:
+        self.datapipe = datapipe
+        self.unbatch_level = unbatch_level
+
+    def _inner(self, element: Any) -> list[T_co]:
+        level = self.unbatch_level
+        if level < -1:
+            raise ValueError(f"unbatch_level must be -1 or more, got {level}")
+        elements, depth = [element], 0
+        while depth != level and (level > 0 or any(isinstance(x, list) for x in elements)):
+            if level > 0 and not all(isinstance(x, list) for x in elements):
+                raise IndexError(f"unbatch_level {level} exceeds the depth of the batch, which is {depth}")
+            elements = [y for x in elements for y in (x if isinstance(x, list) else [x])]
+            depth += 1
+        return elements

@@ -1,0 +1,113 @@
+"""fullsync: every rank of a process group gives as many elements as the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import ClassVar, TypeVar
+
+from datapipes.description import structure
+from datapipes.description.pipe import IterDataPipe
+from datapipes.description.placeholder import MadeElsewhere
+from datapipes.errors import GraphError
+from datapipes.graph.settings import apply_sharding
+from datapipes.iter.elements.length import LengthSetter
+from datapipes.iter.sources.wrapper import IterableWrapper
+from datapipes.operators.checks import needs, no_length, same_length
+from datapipes.parts.group import here
+from datapipes.parts.sharding import SHARDING_PRIORITIES
+from datapipes.position.cells import Table
+from datapipes.position.opening import Opening
+from datapipes.position.session import Session
+from datapipes.ranks.in_step import InStep
+from datapipes.ranks.topics import POLICIES, Uneven
+from datapipes.ranks.tree import Tree
+
+T_co = TypeVar("T_co", covariant=True)
+
+_HONEST = (range, list, tuple, dict, set, frozenset, str, bytes)
+"""What knows how many elements it gives."""
+
+
+class FullSync(IterDataPipe[T_co]):
+    """The same elements, as many as on every other rank; by default as many as the rank with the fewest has.
+
+    ``uneven`` says what becomes of the others: ``"drop"`` leaves them out, ``"pad"`` gives ``PADDING`` on ranks that
+    have come to their end, ``"repeat"`` begins such a rank's own elements anew, ``"error"`` is an ``UnevenRanks``. A
+    rank of which nothing is heard for ``timeout`` seconds is a ``PrefetchTimeoutError``; one that dies, fails or leaves
+    is an error on all others. It belongs into the process that trains, so it is not replicated to workers.
+
+    Without a process group there is one rank, and nothing to do; torchdata raised then.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper(range(3)).sharding_filter().fullsync())
+    [0, 1, 2]
+    """
+
+    _fluent: ClassVar[str | None] = "fullsync"
+    _data: ClassVar[frozenset[str]] = frozenset({"tree"})
+
+    def __init__(self, datapipe: IterDataPipe[T_co], timeout: float = 1800, *, uneven: Uneven = "drop") -> None:
+        self.datapipe = datapipe
+        self.timeout = timeout
+        self.uneven = uneven
+        self.tree: Tree | None = None  # the connections of a service; otherwise each opening makes its own
+        needs(timeout > 0, self, f"timeout={timeout}: seconds, more than 0")
+        needs(uneven in POLICIES, self, f"uneven={uneven!r}: expected one of {', '.join(map(repr, POLICIES))}")
+
+    def is_replicable(self) -> bool:
+        """False: ranks are kept in step, not workers."""
+        return False
+
+    def _open(self, at: Opening) -> Iterator[T_co]:
+        if here()[1] == 1:
+            return at.source(self.datapipe)
+        mark = at.above().now if at.is_private() else None
+        step = at.cell(lambda: InStep(self.uneven, self.timeout, self.tree, exact_length(self.datapipe)))
+        return step.elements(at.source(self.datapipe), mark, self._laps(at) if self.uneven == "repeat" else None)
+
+    def _laps(self, at: Opening) -> Callable[[int, Table | None], Session]:
+        if not at.is_private():
+            raise GraphError(
+                f"{self!r} goes over one child of a fork, demux or unzip again while another part of the graph reads "
+                "its sibling, which cannot go back with it: put fullsync() above the fork"
+            )
+        return lambda lap, saved: at.session(self.datapipe, at.run.next_lap(lap), saved)
+
+    def __len__(self) -> int:
+        world = here()[1]
+        if world == 1:
+            return same_length(self)
+        if self.tree is None or exact_length(self.datapipe) is None:  # nobody has told how the ranks are sharded
+            raise no_length(self)
+        return len(decisive(self.datapipe, world, self.uneven))
+
+
+def decisive(graph: structure.Pipe, world: int, uneven: Uneven) -> structure.Pipe:
+    """What a graph is on the rank that all have the length of: the last one has the fewest elements, the first most."""
+    rank = world - 1 if uneven == "drop" else 0
+    graph = apply_sharding(structure.unfold(graph), world, rank, SHARDING_PRIORITIES.DISTRIBUTED)
+    for stage in structure.walk(graph):
+        if isinstance(stage, MadeElsewhere):
+            stage.graph = decisive(stage.graph, world, uneven)
+    return graph
+
+
+def _counts(stage: structure.Pipe) -> bool:
+    """Whether a stage from elsewhere says that it knows exactly how many elements it makes of its source's."""
+    return getattr(stage, "counts_exactly", False) is True
+
+
+def exact_length(graph: structure.Pipe) -> int | None:
+    """How many elements a graph gives, if that is certain unless one raises."""
+    for stage in structure.walk(graph):
+        if isinstance(stage, MadeElsewhere):
+            if exact_length(stage.graph) is None:
+                return None
+        elif isinstance(stage, LengthSetter) or not (type(stage).__module__.startswith("datapipes.") or _counts(stage)):
+            return None
+        if isinstance(stage, IterableWrapper) and type(stage.iterable) not in _HONEST:
+            return None
+    try:
+        return len(graph)
+    except TypeError:
+        return None

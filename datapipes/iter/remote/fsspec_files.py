@@ -1,0 +1,274 @@
+"""list_files_by_fsspec, open_files_by_fsspec, save_by_fsspec: files wherever fsspec finds them.
+
+That is on this machine and in memory, over http(s), in s3 and gcs, inside of a zip, and more: the part of a URL before
+``://`` says where. Keyword arguments go to the file system: credentials, endpoints and the like.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, cast
+from uuid import uuid4
+
+from datapipes.description.pipe import IterDataPipe
+from datapipes.description.structure import is_stream
+from datapipes.elements.streams import StreamWrapper
+from datapipes.errors import BadArgumentType, StateError
+from datapipes.io.remote.filesystems import filesystem_of, is_near
+from datapipes.io.remote.remote_file import opened_url
+from datapipes.io.remote.transfer import DEFAULT, Clock, Transfer
+from datapipes.iter.files.atomic import replacing
+from datapipes.iter.files.listing import matches, warn_of_no_match
+from datapipes.iter.files.pairs import pair_of
+from datapipes.iter.files.pieces import whole
+from datapipes.iter.sources.wrapper import IterableWrapper
+from datapipes.messages.short import hide
+from datapipes.operators.checks import needs, needs_callable, same_length
+from datapipes.operators.flattening import Flattening
+from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.reopening import origin_of
+from datapipes.position.steps import Step
+
+_READING = {"b": "rb", "t": "rt", "r": "r", "rb": "rb", "rt": "rt"}
+_WRITING = {"w", "wb", "wt", "a", "ab", "at"}
+
+
+class FSSpecFileLister(Flattening[str]):
+    """What is in one or more folders, files and folders alike, as URLs that can be opened.
+
+    ``masks`` are matched against the whole URL. A root that is a file stands for itself. Folders of this machine come
+    in sorted order, others as their file system gives them.
+
+    >>> import fsspec
+    >>> fsspec.filesystem("memory").pipe("/shown/a.txt", b"text")
+    >>> list(FSSpecFileLister("memory://shown"))
+    ['memory:///shown/a.txt']
+    """
+
+    _fluent: ClassVar[str | None] = "list_files_by_fsspec"
+
+    def __init__(
+        self,
+        root: str | Iterable[str],
+        masks: str | Sequence[str] = "",
+        *,
+        transfer: Transfer | None = None,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.datapipe = cast("IterDataPipe[str]", root) if is_stream(root) else IterableWrapper(roots(root, self))
+        self.masks = masks
+        self.transfer = transfer
+        self.on_error = on_error
+        self.max_errors = max_errors
+        self.kwargs = kwargs
+        check_policy(self)
+
+    def _inner(self, root: str) -> list[str]:
+        transfer = self.transfer or DEFAULT
+        label = hide(url_of(root, "list_files_by_fsspec"))
+        found = Clock(transfer, label).tried(lambda: listed(root, self.masks, self.kwargs, transfer))
+        if not found:
+            warn_of_no_match(self, label)
+        return found
+
+
+def listed(root: str, masks: str | Sequence[str], options: dict[str, Any], transfer: Transfer) -> list[str]:
+    """What is in a folder, as URLs."""
+    filesystem, path = filesystem_of(root, options, transfer)
+    filesystem.invalidate_cache(path)  # what was listed an epoch ago may have changed
+    if filesystem.isfile(path):
+        return [root]
+    names = filesystem.ls(path, detail=False) or []
+    protocol, separator, rest = root.partition("://")
+    chained = "::" + rest.partition("::")[2] if "::" in rest else ""
+    found = [f"{protocol}://{name}{chained}" if separator and "://" not in name else name for name in names]
+    kept = [name for name in found if matches(name, masks)]
+    return sorted(kept) if is_near(filesystem) else kept
+
+
+class FSSpecFileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
+    """``(url, stream)`` for each URL; secrets in it are hidden in the one that is handed on.
+
+    A stream gives the whole file or raises: what breaks is tried again as ``transfer`` says.
+
+    >>> import fsspec
+    >>> fsspec.filesystem("memory").pipe("/shown/a.txt", b"text")
+    >>> [(url, stream.read()) for url, stream in FSSpecFileOpener(["memory://shown/a.txt"])]
+    [('memory://shown/a.txt', 'text')]
+    """
+
+    _fluent: ClassVar[str | None] = "open_files_by_fsspec"
+    _stream_key: ClassVar[tuple[type, ...] | None] = (str, int)
+
+    def __init__(
+        self,
+        source_datapipe: IterDataPipe[str] | Sequence[str],
+        mode: str = "r",
+        *,
+        kwargs_for_open: dict[str, Any] | None = None,
+        transfer: Transfer | None = None,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.source_datapipe = source_datapipe if is_stream(source_datapipe) else IterableWrapper(source_datapipe)
+        self.mode = mode
+        self.kwargs_for_open = kwargs_for_open
+        self.transfer = transfer
+        self.on_error = on_error
+        self.max_errors = max_errors
+        self.kwargs = kwargs
+        check_policy(self)
+        needs(mode in _READING, self, f"Invalid mode {mode!r}: choose one of {', '.join(_READING)}")
+
+    def _step(self) -> Step:
+        mode, transfer = _READING[self.mode], self.transfer or DEFAULT
+        options, for_open = self.kwargs, dict(self.kwargs_for_open or {})
+
+        def opened(url: str) -> tuple[str, StreamWrapper]:
+            shown, stream = opened_url(url_of(url, "open_files_by_fsspec"), mode, transfer, options, for_open)
+            if shown == url:  # a URL with a secret in it is kept out of states
+                stream.origin = origin_of(self, url, _size(stream))
+            return shown, stream
+
+        return Step("map", opened)
+
+    def _reopening(self, source: StreamWrapper | None) -> Callable[..., StreamWrapper]:
+        step: Any = self._step()
+
+        def opened(url: str, size: int) -> StreamWrapper:
+            stream: StreamWrapper = step.fn(url)[1]
+            if (found := _size(stream)) != size:
+                stream.close()
+                raise StateError(f"{url}: it has changed since the state was saved, from {size} to {found} bytes")
+            return stream
+
+        return opened
+
+    __len__ = same_length
+
+
+class FSSpecSaver(IterDataPipe[str]):
+    """Write each ``(meta, data)`` to the URL ``filepath_fn(meta)``, and hand on that URL; data as ``save_to_disk``.
+
+    A file is there as a whole or not at all, also where an older one is replaced; except with mode ``"a"`` in places
+    that are not of this machine.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper([("a.txt", b"text")]).save_by_fsspec("wb", lambda name: f"memory://shown/{name}"))
+    ['memory://shown/a.txt']
+    """
+
+    _fluent: ClassVar[str | None] = "save_by_fsspec"
+
+    def __init__(
+        self,
+        source_datapipe: IterDataPipe[tuple[Any, str | bytes]],
+        mode: str = "w",
+        filepath_fn: Callable[[Any], str] | None = None,
+        *,
+        kwargs_for_open: dict[str, Any] | None = None,
+        transfer: Transfer | None = None,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.source_datapipe = source_datapipe
+        self.mode = mode
+        self.filepath_fn = filepath_fn
+        self.kwargs_for_open = kwargs_for_open
+        self.transfer = transfer
+        self.on_error = on_error
+        self.max_errors = max_errors
+        self.kwargs = kwargs
+        if filepath_fn is not None:
+            needs_callable("save_by_fsspec", filepath_fn)
+        check_policy(self)
+        needs(mode in _WRITING, self, f"Invalid mode {mode!r}: choose one of {', '.join(sorted(_WRITING))}")
+
+    def _step(self) -> Step:
+        mode, name_of, transfer = self.mode, self.filepath_fn, self.transfer or DEFAULT
+        options, for_open = self.kwargs, dict(self.kwargs_for_open or {})
+
+        def saved(element: Any) -> str:
+            meta, data = pair_of(element, "save_by_fsspec")
+            url = url_of(meta if name_of is None else name_of(meta), "save_by_fsspec")
+            content, left = _encoded(url, whole(url, mode, data), for_open)
+            clock = Clock(transfer, hide(url))
+            clock.tried(lambda: _save(mode, content, left, *filesystem_of(url, options, transfer)))
+            StreamWrapper.close_streams(data)
+            return url
+
+        return Step("map", saved)
+
+    __len__ = same_length
+
+
+def _size(stream: StreamWrapper) -> int:
+    """How many bytes an open file has, if it says so; otherwise -1."""
+    file = getattr(stream.file_obj, "buffer", stream.file_obj)
+    sizes = (getattr(one, "size", None) for one in (file, getattr(file, "raw", None)))
+    return next((size for size in sizes if type(size) is int), -1)
+
+
+def _save(mode: str, content: bytes, left: dict[str, Any], filesystem: Any, path: str) -> None:
+    if "file" in filesystem.protocol:
+        with replacing(path, "ab" if "a" in mode else "wb") as file:
+            file.write(content)
+        return
+    if "a" in mode:
+        with filesystem.open(path, "ab", **left) as file:
+            file.write(content)
+        return
+    if filesystem.async_impl or "memory" in filesystem.protocol:
+        filesystem.pipe_file(path, content, **left)  # one request, or several that count only when all are made
+        return
+    partial = f"{path}.{uuid4().hex}.part"
+    try:
+        with filesystem.open(partial, "wb", **left) as file:
+            file.write(content)
+        filesystem.mv(partial, path)
+    except BaseException:
+        if filesystem.exists(partial):
+            filesystem.rm(partial)
+        raise
+
+
+def _encoded(url: str, data: str | bytes, options: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
+    """The bytes of the file, and the options that have not been used up in making them."""
+    from fsspec.compression import compr
+    from fsspec.utils import infer_compression
+
+    left = dict(options)
+    encoding, errors = left.pop("encoding", "utf-8"), left.pop("errors", "strict")
+    newline, compression = left.pop("newline", None), left.pop("compression", None)
+    if isinstance(data, str):
+        text = data if newline in (None, "", "\n") else data.replace("\n", newline)
+        data = text.encode(encoding, errors)
+    if compression == "infer":
+        compression = infer_compression(url)
+    if compression is None:
+        return data, left
+    packed = io.BytesIO()
+    packed.close = lambda: None  # type: ignore[method-assign]  # what compresses closes what it writes to
+    with compr[compression](packed, mode="wb") as file:
+        file.write(data)
+    return packed.getvalue(), left
+
+
+def url_of(value: Any, method: str) -> str:
+    """A URL, checked to be one as far as its type goes."""
+    if not isinstance(value, str):
+        raise BadArgumentType(f"{method}() needs URLs as str, got {type(value).__name__}: {value!r:.80}")
+    return value
+
+
+def roots(root: Any, pipe: Any) -> list[str]:
+    """One root, or several, as a list."""
+    several: list[Any] = [root] if isinstance(root, str) else list(root) if isinstance(root, Iterable) else [root]
+    if not all(isinstance(one, str) for one in several):
+        raise BadArgumentType(f"{pipe._fluent}() needs a URL, several URLs, or a pipe of URLs, got {root!r:.80}")
+    return several

@@ -1,0 +1,257 @@
+"""list_files_by_iopath, open_files_by_iopath, save_by_iopath: files wherever a path manager of iopath finds them.
+
+Without a ``pathmgr``, one is used that knows this machine, http(s), OneDrive and s3, and keeps to ``transfer``. What
+other handlers do is their own affair; errors of theirs are tried again where ``transfer`` says so.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, ClassVar, cast
+from uuid import uuid4
+
+from datapipes.description.pipe import IterDataPipe
+from datapipes.description.structure import is_stream
+from datapipes.elements.streams import StreamWrapper
+from datapipes.io.remote.transfer import DEFAULT, Clock, Transfer
+from datapipes.iter.files.listing import matches, warn_of_no_match
+from datapipes.iter.files.pairs import pair_of
+from datapipes.iter.files.pieces import whole
+from datapipes.iter.remote.fsspec_files import roots, url_of
+from datapipes.iter.sources.wrapper import IterableWrapper
+from datapipes.messages.extras import needed
+from datapipes.messages.short import hide
+from datapipes.operators.checks import needs, needs_callable, same_length
+from datapipes.operators.flattening import Flattening
+from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.steps import Step
+
+_WRITING = ("w", "wt", "wb", "a", "at", "ab")
+
+
+class WithHandlers:
+    """The path manager of a stage: its user's, or one of its own, and the handlers that were added."""
+
+    _fluent: ClassVar[str | None]
+    pathmgr: Any
+    handler: Any
+    transfer: Transfer | None
+    _added: tuple[tuple[Any, bool], ...] = ()
+
+    def _prepare(self) -> None:
+        needed("iopath.common.file_io", "iopath", str(self._fluent))
+        if self.handler is not None:
+            self.register_handler(self.handler, allow_override=True)
+
+    def register_handler(self, handler: Any, allow_override: bool = False) -> None:
+        """Let a handler of iopath serve the paths whose prefixes it names."""
+        if self.pathmgr is not None:
+            self.pathmgr.register_handler(handler, allow_override=allow_override)
+            return
+        added = (*self._added, (handler, allow_override))
+        self._manager(added)  # which refuses a prefix that is taken
+        self._added = added
+
+    def _manager(self, added: tuple[tuple[Any, bool], ...] | None = None) -> Any:
+        if self.pathmgr is not None:
+            return self.pathmgr
+        from datapipes.io.remote.iopath_handlers import default_manager
+
+        manager = default_manager(self._patience())
+        for handler, allow_override in self._added if added is None else added:
+            manager.register_handler(handler, allow_override=allow_override)
+        return manager
+
+    def _patience(self) -> Transfer:
+        return self.transfer or DEFAULT
+
+
+class IoPathFileLister(WithHandlers, Flattening[str]):
+    """What is in one or more folders, in sorted order; a root that is a file stands for itself.
+
+    ``masks`` are matched against the names in a folder.
+
+    >>> import os
+    >>> [os.path.basename(path) for path in IoPathFileLister(os.path.dirname(__file__), "iopath*.py")]
+    ['iopath_files.py']
+    """
+
+    _fluent: ClassVar[str | None] = "list_files_by_iopath"
+
+    def __init__(
+        self,
+        root: str | Iterable[str],
+        masks: str | Sequence[str] = "",
+        *,
+        pathmgr: Any = None,
+        handler: Any = None,
+        transfer: Transfer | None = None,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> None:
+        self.datapipe = cast("IterDataPipe[str]", root) if is_stream(root) else IterableWrapper(roots(root, self))
+        self.masks = masks
+        self.pathmgr = pathmgr
+        self.handler = handler
+        self.transfer = transfer
+        self.on_error = on_error
+        self.max_errors = max_errors
+        check_policy(self)
+        self._prepare()
+
+    def _inner(self, root: str) -> list[str]:
+        manager = self._manager()
+
+        def listed() -> list[str]:
+            if manager.isfile(root):
+                return [root]
+            return [os.path.join(root, name) for name in sorted(manager.ls(root)) if matches(name, self.masks)]
+
+        found = Clock(self._patience(), hide(root)).tried(listed)
+        if not found:
+            warn_of_no_match(self, hide(root))
+        return found
+
+
+class IoPathFileOpener(WithHandlers, IterDataPipe[tuple[str, StreamWrapper]]):
+    """``(path, stream)`` for each path; secrets in it are hidden in the one that is handed on.
+
+    >>> [path[-15:] for path, stream in IoPathFileOpener([__file__])]
+    ['iopath_files.py']
+    """
+
+    _fluent: ClassVar[str | None] = "open_files_by_iopath"
+
+    def __init__(
+        self,
+        source_datapipe: IterDataPipe[str] | Sequence[str],
+        mode: str = "r",
+        pathmgr: Any = None,
+        handler: Any = None,
+        *,
+        transfer: Transfer | None = None,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> None:
+        self.source_datapipe = source_datapipe if is_stream(source_datapipe) else IterableWrapper(source_datapipe)
+        self.mode = mode
+        self.pathmgr = pathmgr
+        self.handler = handler
+        self.transfer = transfer
+        self.on_error = on_error
+        self.max_errors = max_errors
+        check_policy(self)
+        needs(mode in ("r", "rb", "rt"), self, f"Invalid mode {mode!r}: choose one of r, rb, rt")
+        self._prepare()
+
+    def _step(self) -> Step:
+        manager, mode, transfer = self._manager(), self.mode, self._patience()
+
+        def opened(path: str) -> tuple[str, StreamWrapper]:
+            label = hide(url_of(path, "open_files_by_iopath"))
+            stream = Clock(transfer, label).tried(lambda: manager.open(path, mode))
+            return label, StreamWrapper(stream, name=label)
+
+        return Step("map", opened)
+
+    __len__ = same_length
+
+
+class IoPathSaver(WithHandlers, IterDataPipe[str]):
+    """Write each ``(meta, data)`` to the path ``filepath_fn(meta)``, unless that exists, and hand on the path.
+
+    A file is there as a whole or not at all; one that exists is left as it is with mode ``"a"`` as well. For a file
+    of this machine a lock is taken, whose file (``<path>.lock``) stays.
+
+    >>> import os, tempfile
+    >>> from datapipes.iter import IterableWrapper
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [path] = IterableWrapper([("a.txt", "text")]).save_by_iopath(filepath_fn=lambda name: f"{folder}/{name}")
+    ...     os.path.getsize(path)
+    4
+    """
+
+    _fluent: ClassVar[str | None] = "save_by_iopath"
+
+    def __init__(
+        self,
+        source_datapipe: IterDataPipe[tuple[Any, str | bytes]],
+        mode: str = "w",
+        filepath_fn: Callable[[Any], str] | None = None,
+        *,
+        pathmgr: Any = None,
+        handler: Any = None,
+        transfer: Transfer | None = None,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> None:
+        self.source_datapipe = source_datapipe
+        self.mode = mode
+        self.filepath_fn = filepath_fn
+        self.pathmgr = pathmgr
+        self.handler = handler
+        self.transfer = transfer
+        self.on_error = on_error
+        self.max_errors = max_errors
+        if filepath_fn is not None:
+            needs_callable("save_by_iopath", filepath_fn)
+        check_policy(self)
+        needs(mode in _WRITING, self, f"Invalid mode {mode!r}: choose one of {', '.join(_WRITING)}")
+        self._prepare()
+
+    def _step(self) -> Step:
+        manager, name_of, transfer = self._manager(), self.filepath_fn, self._patience()
+        mode = self.mode.replace("a", "w")  # it is written under a name of its own
+
+        def saved(element: Any) -> str:
+            meta, data = pair_of(element, "save_by_iopath")
+            path = url_of(meta if name_of is None else name_of(meta), "save_by_iopath")
+            content = whole(path, mode, data)
+            with _lock(path, transfer):
+                Clock(transfer, hide(path)).tried(lambda: _save(manager, path, mode, content))
+            StreamWrapper.close_streams(data)
+            return path
+
+        return Step("map", saved)
+
+    __len__ = same_length
+
+
+def _lock(path: str, transfer: Transfer) -> AbstractContextManager[object]:
+    """A lock that others who save to a path of this machine wait for."""
+    if "://" in path:
+        return nullcontext()
+    import portalocker
+
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    lock: AbstractContextManager[object] = portalocker.Lock(f"{path}.lock", timeout=transfer.deadline)
+    return lock
+
+
+def _save(manager: Any, path: str, mode: str, data: Any) -> None:
+    if manager.exists(path):
+        return
+    partial = f"{path}.{uuid4().hex}.part"
+    try:
+        with manager.open(partial, mode) as file:
+            file.write(data)
+            _force(file)
+        if manager.mv(partial, path) is False:
+            raise OSError(f"{hide(path)}: it is written under another name, and could not be renamed")
+    except BaseException:
+        if manager.exists(partial):
+            manager.rm(partial)
+        raise
+
+
+def _force(file: Any) -> None:
+    """Have what was written forced to the disk, where there is one."""
+    file.flush()
+    try:
+        descriptor = file.fileno()
+    except (AttributeError, io.UnsupportedOperation):
+        return
+    os.fsync(descriptor)

@@ -1,0 +1,116 @@
+"""HuggingFaceHubReader: the rows of a data set of the Hugging Face hub, or of files in one of its formats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+from datapipes.description.pipe import IterDataPipe
+from datapipes.errors import BadArgument, StateError
+from datapipes.messages.extras import needed
+from datapipes.operators.checks import no_length
+from datapipes.position.cells import Cell, count
+from datapipes.position.opening import Opening
+
+
+class HuggingFaceHubReader(IterDataPipe[Any]):
+    """The rows that ``datasets.load_dataset(dataset, **config_kwargs)`` gives, streamed unless told otherwise.
+
+    A position is that of the data set itself, so resuming reads again as little as the data set has to. A data set
+    with several splits needs ``split=`` (torchdata gave the names of the splits). How long it waits for the hub, and
+    how often it tries again, is for ``datasets`` to say (``HF_HUB_DOWNLOAD_TIMEOUT``, ``download_config=``).
+
+    >>> HuggingFaceHubReader("json", data_files="rows.jsonl", split="train")
+    HuggingFaceHubReader('json', data_files='rows.jsonl', split='train')
+    """
+
+    def __init__(self, dataset: str, **config_kwargs: Any) -> None:
+        needed("datasets", "huggingface", "HuggingFaceHubReader")
+        self.dataset = dataset
+        self.config_kwargs = config_kwargs
+
+    def _open(self, at: Opening) -> Iterator[Any]:
+        return at.cell(_Rows).rows(self)
+
+    def _load(self) -> Any:
+        import datasets
+
+        loaded = datasets.load_dataset(**{"path": self.dataset, "streaming": True, **self.config_kwargs})
+        if not isinstance(loaded, dict):
+            return loaded
+        if len(loaded) == 1:
+            return next(iter(loaded.values()))
+        raise BadArgument(f"{self!r}: choose a split by split=...; there are {', '.join(map(str, loaded))}")
+
+    def __len__(self) -> int:
+        raise no_length(self)
+
+
+class _Rows(Cell):
+    """Where a data set is: by its own account if it is streamed, else the number of rows given."""
+
+    def __init__(self) -> None:
+        self._dataset: Any = None
+        self._given = 0
+        self._saved: Any = None
+
+    def rows(self, pipe: HuggingFaceHubReader) -> Iterator[Any]:
+        if self._dataset is None:
+            self._dataset = pipe._load()
+            self._begin()
+        elif self._is_streamed():
+            self._dataset.load_state_dict(self._dataset.state_dict())
+        left: Any = self._dataset
+        if not self._is_streamed():
+            left = left.select(range(self._given, len(left))) if self._given < len(left) else ()
+        for row in _in_one_part(left):
+            self._given += 1
+            yield row
+
+    def _begin(self) -> None:
+        if self._is_streamed():
+            if self._saved is not None:
+                _must_be_like(self._saved, self._dataset.state_dict())
+                self._dataset.load_state_dict(deepcopy(self._saved))
+        elif self._saved is not None or self._given > len(self._dataset):
+            raise StateError(f"{self.label}: the position does not fit a data set of {len(self._dataset)} rows")
+
+    def _is_streamed(self) -> bool:
+        return hasattr(self._dataset, "load_state_dict")
+
+    def save(self) -> dict[str, Any]:
+        own = self._saved
+        if self._dataset is not None:
+            own = deepcopy(self._dataset.state_dict()) if self._is_streamed() else None
+        return {"given": self._given, "own": own}
+
+    def load(self, saved: Any) -> None:
+        if type(saved) is not dict or set(saved) != {"given", "own"} or type(saved["own"]) not in (dict, type(None)):
+            raise StateError(f"expected the fields ['given', 'own'], found {saved!r:.80}")
+        self._given, self._saved = count(saved["given"], "given"), saved["own"]
+
+    def done(self) -> int:
+        return self._given
+
+
+def _in_one_part(rows: Any) -> Iterator[Any]:
+    """All rows. In a worker of torch's DataLoader a data set would leave some out, and sharding is not its business."""
+    from torch.utils.data import get_worker_info
+
+    if get_worker_info() is None or not hasattr(rows, "load_state_dict"):
+        return iter(rows)
+    return ({name: values[0] for name, values in row.items()} for row in rows.iter(batch_size=1))
+
+
+def _must_be_like(saved: Any, own: Any, field: str = "own") -> None:
+    """A saved position has the fields that a data set's has, and numbers where that has them."""
+    if type(own) is dict:
+        if type(saved) is not dict or set(saved) != set(own):
+            raise StateError(f"{field}: expected the fields {sorted(own)}, found {saved!r:.80}")
+        for name, value in own.items():
+            _must_be_like(saved[name], value, f"{field}.{name}")
+    elif type(own) is int:
+        count(saved, field)
+    elif own is not None and type(saved) is not type(own):
+        raise StateError(f"{field}: expected {type(own).__name__}, found {saved!r:.80}")

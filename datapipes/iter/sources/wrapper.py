@@ -1,0 +1,166 @@
+"""IterableWrapper: a stream of what any iterable gives.
+
+The elements given are copies by default, so that stages which change them in place leave the user's data as it was.
+Each opening reads the iterable from its start; the position is an index where the iterable is a sequence, else a count.
+A list has as many elements as when it was opened, whether it is read in order, in a shuffled order or in shards: what
+is appended meanwhile belongs to the next opening. (torchdata copied the list, or, with ``deepcopy=False``, ran into
+what was appended.)
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from operator import length_hint
+from types import GeneratorType
+from typing import Any, ClassVar, TypeVar, cast
+from weakref import WeakSet
+
+from datapipes.description.indexed import Indexed
+from datapipes.description.pipe import IterDataPipe
+from datapipes.errors import BadArgumentType, StateError
+from datapipes.operators.checks import no_length
+from datapipes.position.cells import Cell, count
+from datapipes.position.counting import Counted, skip
+from datapipes.position.opening import Opening
+
+T_co = TypeVar("T_co", covariant=True)
+
+_NEVER_CHANGE = frozenset({int, float, complex, bool, str, bytes, type(None), range})
+
+
+class IterableWrapper(IterDataPipe[T_co]):
+    """The elements of an iterable; of a list, those that it has when the iteration begins.
+
+    >>> list(IterableWrapper(range(3)))
+    [0, 1, 2]
+    """
+
+    _data: ClassVar[frozenset[str]] = frozenset({"iterable"})
+    _identified_by: ClassVar[str | None] = "iterable"
+
+    def __init__(self, iterable: Iterable[T_co], deepcopy: bool = True) -> None:
+        if not isinstance(iterable, Iterable) and not hasattr(iterable, "__getitem__"):
+            raise BadArgumentType(f"IterableWrapper needs an iterable, got {type(iterable).__name__}: {iterable!r:.60}")
+        self.iterable = iterable
+        self.deepcopy = deepcopy
+
+    def _open(self, at: Opening) -> Iterator[T_co]:
+        cell = at.cell(lambda: _Index(self._is_sequence()))
+        return cast("Iterator[T_co]", cell.start(self))
+
+    @property
+    def _gives_once(self) -> bool:
+        """Whether a second opening goes on where the first one is, because this is an iterator that is not copied."""
+        return isinstance(self.iterable, Iterator) and (not self.deepcopy or isinstance(self.iterable, GeneratorType))
+
+    def _is_sequence(self) -> bool:
+        return type(self.iterable) in (list, tuple, range)
+
+    def _copies(self) -> bool:
+        """Whether the elements of a sequence are copied: not if none of them can change."""
+        data = cast("Sequence[T_co]", self.iterable)
+        return self.deepcopy and not (isinstance(data, range) or set(map(type, data)) <= _NEVER_CHANGE)
+
+    def _indexed(self) -> Indexed | None:
+        if not self._is_sequence():
+            return None
+        data = cast("Sequence[T_co]", self.iterable)
+        copies = self.deepcopy and not isinstance(data, range)
+        return Indexed(len(data), self._copy_of if copies else data.__getitem__)
+
+    def _copy_of(self, i: int) -> Any:
+        element = self.iterable[i]  # type: ignore[index]  # of a sequence
+        return element if type(element) in _NEVER_CHANGE else _copied(element)
+
+    def __len__(self) -> int:
+        try:
+            return len(cast("Sequence[T_co]", self.iterable))
+        except TypeError:
+            raise no_length(self) from None
+
+
+class _Index(Cell):
+    """How many elements were taken."""
+
+    def __init__(self, is_sequence: bool) -> None:
+        self._is_sequence = is_sequence
+        self._behind = 0
+        self._sequence: Sequence[Any] = ()
+        self._iterator: Iterator[Any] | None = None
+        self._elements: Iterator[Any] = iter(())
+        self._counted: Counted[Any] | None = None
+
+    def start(self, pipe: IterableWrapper[Any]) -> Iterator[Any]:
+        if self._iterator is None:
+            self._begin(pipe)
+        return self._elements
+
+    def _begin(self, pipe: IterableWrapper[Any]) -> None:
+        data: Any = pipe.iterable
+        if self._is_sequence:
+            if self._behind > len(data):
+                raise StateError(f"{self.label}: {self._behind} elements were taken, and there are {len(data)}")
+            iterator: Any = iter(data)
+            iterator.__setstate__(self._behind)
+            self._sequence, self._iterator = data, iterator
+            self._elements = islice(iterator, len(data) - self._behind) if type(data) is list else iterator
+            if pipe._copies():
+                self._elements = map(_copied, self._elements)
+            return
+        self._iterator = iter(_copied(data) if pipe.deepcopy else data)
+        if self._iterator is data:
+            _warn_if_used(data)
+        if skip(self._iterator, self._behind) < self._behind:
+            raise StateError(f"{self.label}: {self._behind} elements were taken, and there are fewer")
+        self._counted = Counted(self._iterator, start=self._behind)
+        self._elements = self._counted.elements
+
+    def save(self) -> int:
+        if self._iterator is None:
+            return self._behind
+        if self._counted is not None:
+            return self._counted.taken
+        return len(self._sequence) - length_hint(self._iterator)  # right for a list that grows meanwhile, too
+
+    done = save
+
+    def load(self, saved: Any) -> None:
+        self._behind = count(saved)
+
+
+_begun: WeakSet[Any] = WeakSet()
+
+
+def _warn_if_used(iterator: Any) -> None:
+    """Say so if an iterator that cannot start anew was iterated before: this time it only has what is left."""
+    try:
+        used = iterator in _begun
+        _begun.add(iterator)
+    except TypeError:
+        return  # of the iterators that cannot be told apart by weak references, most can be copied
+    if used:
+        warnings.warn(
+            f"the {type(iterator).__name__} in IterableWrapper was iterated before and goes on where it stands, so "
+            "elements are missing here; wrap a list, or an object whose __iter__ starts anew",
+            stacklevel=2,
+        )
+
+
+def _copied(value: Any) -> Any:
+    """A deep copy, or the object itself, with a warning, where Python cannot copy it."""
+    try:
+        return copy.deepcopy(value)
+    except StopIteration as error:
+        raise RuntimeError(
+            f"copying {type(value).__name__} raised StopIteration, which would end the stream"
+        ) from error
+    except TypeError:
+        warnings.warn(
+            f"{type(value).__name__} can not be deepcopied: the stream hands out the original, so stages that change "
+            "elements in place change the source too (deepcopy=False says that this is meant)",
+            stacklevel=2,
+        )
+        return value

@@ -1,0 +1,10 @@
+"""Errors and warnings as users read them: short values, places in code and in files.
+
+- ``exception_copies``: exceptions taken apart and put together again
+- ``extras``: optional packages, and what installs them
+- ``file_errors``: errors that say which part of which file they are about
+- ``interrupts``: Ctrl-C, with a traceback that ends in the user's code
+- ``short``: values as short texts, for reprs and errors
+- ``warnings``: warnings that point to the user's own line
+- ``where``: where a function was written, ``name at file:line``
+"""

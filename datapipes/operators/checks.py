@@ -1,0 +1,116 @@
+"""Checks of arguments that several operators share. They run when the graph is built, and show the call."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from operator import index
+from typing import Any
+
+from datapipes.description.printing import stage
+from datapipes.description.structure import Pipe, is_pipe, is_stream, parents
+from datapipes.errors import BadArgument, BadArgumentType, LengthUnknown
+from datapipes.messages.short import shortened
+from datapipes.position.on_error import may_leave_out
+
+
+def needs_callable(method: str, fn: object) -> None:
+    """Refuse what cannot be called."""
+    if not callable(fn):
+        raise BadArgumentType(f"A callable function is expected by {method}(), got {type(fn).__name__}: {fn!r:.60}")
+
+
+def needs(condition: bool, pipe: Pipe, reason: str) -> None:
+    """Refuse an argument of a pipe whose attributes are already set; the message shows the call."""
+    if not condition:
+        raise BadArgument(f"{reason}, in {stage(pipe)}")
+
+
+def needs_count(pipe: Pipe, name: str, least: int | None = None, reason: str = "", *, or_none: bool = False) -> None:
+    """Refuse an argument that is no whole number, or below ``least``; whatever kind it is of, an int is kept."""
+    value = getattr(pipe, name)
+    if value is None and or_none:
+        return
+    count = whole_number(name, value, pipe)
+    setattr(pipe, name, count)
+    needs(least is None or count >= least, pipe, reason)
+
+
+def whole_number(name: str, value: Any, asking: object) -> int:
+    """A number as an int; BadArgumentType, with the call that ``asking`` is, or the name of it, if it is none."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    try:
+        return index(value)
+    except TypeError:
+        call = asking if isinstance(asking, str) else stage(asking)
+        raise BadArgumentType(
+            f"{name} is a whole number, got {type(value).__name__}: {shortened(value)}, in {call}"
+        ) from None
+
+
+_known: ContextVar[dict[int, tuple[object, int]] | None] = ContextVar("lengths", default=None)
+
+
+def length_of(pipe: object) -> int:
+    """``len`` of a stage; LengthUnknown if it has none. In one question each stage is asked once, by however many."""
+    known = _known.get()
+    if known is None:
+        token = _known.set({})
+        try:
+            return length_of(pipe)
+        finally:
+            _known.reset(token)
+    if id(pipe) not in known:  # a stage that was asked is kept, so that no other one can have its id
+        known[id(pipe)] = pipe, _length(pipe)
+    return known[id(pipe)][1]
+
+
+def _length(pipe: Any) -> int:
+    try:
+        return len(pipe)
+    except LengthUnknown:
+        raise
+    except TypeError:
+        if not is_pipe(pipe) or hasattr(type(pipe), "__len__"):
+            raise
+        raise no_length(pipe) from None
+
+
+def same_length(pipe: Any) -> int:
+    """The ``__len__`` of stages that give as many elements as their source; a chain of them is one step.
+
+    LengthUnknown, naming the stage, if it is not known.
+    """
+    source = pipe
+    while getattr(type(source), "__len__", None) is same_length:
+        if may_leave_out(source):
+            raise no_length(pipe, stage(source))
+        source = parents(source)[0]
+    return source_length(pipe, source)
+
+
+def given_length(pipe: Any) -> int:
+    """The ``__len__`` of stages that are told theirs as ``length``, which is -1 if nobody knows it."""
+    if pipe.length == -1:
+        raise no_length(pipe)
+    return int(pipe.length)
+
+
+def source_length(pipe: Pipe, source: object) -> int:
+    """``len`` of a stage's source; LengthUnknown, naming both, if it is not known."""
+    try:
+        return length_of(source)
+    except LengthUnknown as error:
+        raise no_length(pipe, error.stage) from None
+    except (TypeError, RecursionError):
+        raise no_length(pipe, stage(source)) from None
+
+
+def no_length(pipe: Pipe, because: str = "") -> LengthUnknown:
+    """The error of a stage whose length cannot be known, ``because`` another one above it does not know its own."""
+    own = stage(pipe)
+    message = f"{type(pipe).__name__} instance doesn't have valid length: {own}"
+    if because not in ("", own):
+        message += f", because {because} does not know how many elements it gives"
+    remedy = ".set_length(n) behind that stage" if is_stream(pipe) else "a __len__ of its class"
+    return LengthUnknown(f"{message}; where you know it, say so with {remedy}", because or own)

@@ -1,0 +1,163 @@
+"""Cells: what one stage remembers of where it is.
+
+A stage that has a position keeps all of it in its cell, complete whenever the stage is suspended (at a ``yield`` or
+between two ``next``), so that saving is reading the cells, and starting again with the cells filled in is restoring.
+A saved cell is plain data: None, bool, int, str, bytes, and lists, tuples and dicts of these. ``load`` checks what it
+is given, because it comes from a file.
+
+Tables map a place in the graph to a saved cell. A stage that holds an input which cannot be saved (an open file), or
+that runs ahead of what was delivered, *carries* a table: the positions above it as they were at some earlier moment,
+which take the place of the live ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from datapipes.description.printing import stage as printed
+from datapipes.elements import pack, unpack
+from datapipes.errors import StateError, UnsavableElement
+from datapipes.position.reopening import Places, Reopening
+
+if TYPE_CHECKING:
+    from datapipes.position.on_error import Faults
+
+Table: TypeAlias = dict[int, Any]
+
+AT_START = "start"
+"""What is saved for a stage that is to begin at its start."""
+
+
+class Cell:
+    """The position of one stage."""
+
+    carries: ClassVar[bool] = False
+    is_quiet: ClassVar[bool] = True  # whether saving calls nothing of a user's, and waits for no such call
+    stage: object = None  # the stage that this is the position of
+    faults: Faults | None = None  # the errors that the stage has tolerated, if it may
+    reopening: Reopening | None = None  # the stages that open streams, of the graph that this is a position in
+
+    @property
+    def label(self) -> str:
+        """The stage as it prints, for errors."""
+        return printed(self.stage)
+
+    def save(self) -> Any:
+        """The position as plain data, independent of what happens to the stage afterwards."""
+        raise NotImplementedError
+
+    def load(self, saved: Any) -> None:
+        """Take up a saved position."""
+        raise NotImplementedError
+
+    def carried(self) -> Table | None:
+        """Positions that replace the live ones of the stages above."""
+        return None
+
+    def hold_still(self) -> AbstractContextManager[object]:
+        """Keep the stages above from moving, while their live positions are saved."""
+        return nullcontext()
+
+    def done(self) -> int | None:
+        """How many elements the stage has taken so far, if it knows; errors name an element by it."""
+        return None
+
+    def in_step(self) -> bool:
+        """Whether what was last taken from above is what is at hand below; otherwise errors cannot number it."""
+        return True
+
+    def close(self) -> None:
+        """Let go of threads and files."""
+
+    def pack(self, elements: object) -> bytes:
+        """Buffered elements as bytes that are safe to load."""
+        places = Places(self.reopening.stages) if self.reopening is not None and not _without_streams.get() else None
+        elements = _some_of(elements) if _only_trying.get() else elements
+        return pack(elements, what=f"the elements buffered by {self.label}", places=places)
+
+    def unpack_list(self, data: object) -> list[Any]:
+        """Elements that ``pack`` made of a list."""
+        places = None if self.reopening is None else Places(self.reopening.stages)
+        elements = unpack(data, what=f"the elements buffered by {self.label}", places=places)
+        if type(elements) is not list:
+            raise StateError(f"expected a list of buffered elements, found {type(elements).__name__}")
+        return elements
+
+
+_without_streams: ContextVar[bool] = ContextVar("without_streams", default=False)
+
+
+@contextmanager
+def without_streams() -> Iterator[None]:
+    """Take buffers of open streams for unsavable, for who only looks whether there is a cheap position above."""
+    token = _without_streams.set(True)
+    try:
+        yield
+    finally:
+        _without_streams.reset(token)
+
+
+_only_trying: ContextVar[bool] = ContextVar("only_trying", default=False)
+
+
+def unsavable(cells: Sequence[tuple[int, Cell]]) -> str | None:
+    """Why these positions cannot be saved, as far as a look at a few of the elements that wait tells."""
+    token = _only_trying.set(True)
+    try:
+        table_of(cells)
+    except UnsavableElement as error:
+        return str(error)  # the error itself would keep the elements alive
+    finally:
+        _only_trying.reset(token)
+    return None
+
+
+def _some_of(elements: Any, depth: int = 0) -> Any:
+    """The first two of the elements, and of each list that a stage keeps them in."""
+    if type(elements) is not list or depth > 2:
+        return elements
+    return [_some_of(element, depth + 1) for element in elements[:2]]
+
+
+def table_of(cells: Sequence[tuple[int, Cell]]) -> Table:
+    """Save cells, given in the order in which their stages were opened: sources first.
+
+    It goes from the end back, so that what a stage carries is there before the live positions above it are looked at,
+    and those are left alone: another thread may be at work on them.
+    """
+    table: Table = {}
+    with ExitStack() as still:
+        for place, cell in reversed(cells):
+            if place not in table:
+                if cell.carries:
+                    still.enter_context(cell.hold_still())
+                    table.update(cell.carried() or {})
+                table[place] = cell.save() if cell.is_quiet or not _only_trying.get() else None
+    return table
+
+
+def count(saved: object, what: str = "position", most: int | None = None) -> int:
+    """A saved number of elements, checked."""
+    if type(saved) is not int or saved < 0:
+        raise StateError(f"{what}: expected a count, found {saved!r:.80}")
+    if most is not None and saved > most:
+        raise StateError(f"{what}: {saved} is past the end, there are {most}")
+    return saved
+
+
+def fields(saved: object, *names: str) -> list[Any]:
+    """The named fields of a saved dict, which has these and no others."""
+    if type(saved) is not dict or set(saved) != set(names):
+        found = sorted(map(str, saved))[:8] if isinstance(saved, dict) else type(saved).__name__
+        raise StateError(f"expected the fields {sorted(names)}, found {found}")
+    return [saved[name] for name in names]
+
+
+def table(saved: object) -> Table | None:
+    """A saved table, or None, checked as far as its keys."""
+    if saved is not None and not (type(saved) is dict and all(type(key) is int for key in saved)):
+        raise StateError(f"expected positions by place, found {type(saved).__name__}")
+    return saved

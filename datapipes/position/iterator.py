@@ -1,0 +1,162 @@
+"""What the user iterates: an iterator over a session that can say where it is.
+
+``PipeIterator`` inherits the ``next`` of ``itertools.chain``, so that handing on an element costs no Python call: the
+chain runs through *segments*, each a generator over the stream, and only comes back to Python when one ends: at the end
+of the stream, or because an exception cut it short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any, TypeVar, cast
+
+from datapipes.description.pipe import IterDataPipe
+from datapipes.errors import StateError
+from datapipes.position.cells import fields, table
+from datapipes.position.plain_data import check, check_plain, is_uint64
+from datapipes.position.seeds import Run
+from datapipes.position.session import Session, segment
+from datapipes.position.torch_worker import session_here
+
+T = TypeVar("T")
+
+STATE_VERSION = 1
+_FIELDS = ("version", "seed", "epoch", "stages", "cells")
+
+
+class PipeIterator(chain[T]):
+    """An iterator over a graph that can say where it is.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> dp = IterableWrapper(range(10)).batch(3)
+    >>> it = iter(dp)
+    >>> next(it), next(it)
+    ([0, 1, 2], [3, 4, 5])
+    >>> again = iter(dp)
+    >>> again.load_state_dict(it.state_dict())
+    >>> list(again)
+    [[6, 7, 8], [9]]
+    """
+
+    session: Session
+
+    @classmethod
+    def over(cls, session: Session, at_end: Callable[[], None] | None = None) -> PipeIterator[T]:
+        """The iterator over a session; it closes the session at the end, or when it is dropped.
+
+        ``at_end`` is called when the stream has ended, and not when it was left before.
+        """
+        iterator = cast("PipeIterator[T]", cls.from_iterable(_segments(session, at_end)))
+        iterator.session = session
+        return iterator
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where this iterator is, as plain data."""
+        session = self.session
+        cells = None if session.ended else session.table()
+        return {
+            "version": STATE_VERSION,
+            "seed": session.run.seed,
+            "epoch": session.run.epoch,
+            "stages": session.stages,
+            "sources": {} if cells is None else session.sources.now(),
+            "cells": cells,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
+        """Go where another iterator over the same graph was; only before the first element. Loading runs no code.
+
+        What was saved above other elements is refused, or taken for what it is with ``strict=False``: a count of these.
+        """
+        if self.session.started:
+            raise StateError("a position can only be loaded before the first element is taken; make a new iterator")
+        of_sources = ["sources"] if isinstance(state_dict, dict) and "sources" in state_dict else []  # the newer ones
+        version, seed, epoch, stages, cells, *sources = fields(state_dict, *_FIELDS, *of_sources)
+        check(type(version) is int and version == STATE_VERSION, "version", str(STATE_VERSION), version)
+        for name, number in (("seed", seed), ("epoch", epoch)):
+            check(is_uint64(number), name, "an unsigned 64-bit number", number)
+        check_plain(stages, "stages")
+        check_plain(cells, "cells")
+        here = self.session.stages
+        if here != tuple(names(stages)):
+            raise StateError(difference(here, names(stages)))
+        if strict and sources:
+            self.session.sources.must_be(sources[0])
+        self.session.go_to(replace(self.session.run, seed=seed, epoch=epoch), table(cells))
+
+    @property
+    def errors(self) -> dict[str, int]:
+        """How many errors stages with an ``on_error`` have let pass since the start, by the stage as it prints.
+
+        >>> from datapipes.iter import IterableWrapper
+        >>> it = iter(IterableWrapper(["1", "2"]).map(int, on_error="skip"))
+        >>> list(it), it.errors
+        ([1, 2], {})
+        """
+        return self.session.errors()
+
+    def close(self) -> None:
+        """End the iteration and let go of its files and threads."""
+        if not self.session.ended:
+            self.__class__ = _ClosedIterator
+        self.session.close()
+
+
+class _ClosedIterator(PipeIterator[T]):
+    """An iterator that was closed before its end."""
+
+    def __next__(self) -> T:
+        raise StopIteration
+
+    def state_dict(self) -> dict[str, Any]:
+        raise StateError("the iterator was closed before its end, and its position is gone: call state_dict() first")
+
+
+def _segments(session: Session, at_end: Callable[[], None] | None) -> Iterator[Iterator[Any]]:
+    try:
+        while not session.ended:
+            yield segment(session)
+    finally:
+        session.close()
+    if at_end is not None:
+        at_end()
+
+
+def names(stages: Any) -> list[str]:
+    """The stages of a graph as a state lists them, checked."""
+    if not isinstance(stages, list | tuple) or not all(type(stage) is str for stage in stages):
+        raise StateError(f"stages: expected a list of names, found {stages!r:.80}")
+    return list(stages)
+
+
+def difference(here: Sequence[str], saved: Sequence[str]) -> str:
+    """Say how a graph differs from the one that a state was saved from."""
+    missing = [f"-{name}" for name in saved if name not in here]
+    added = [f"+{name}" for name in here if name not in saved]
+    return (
+        "stages: the state was saved from another graph (place and kind of each; - only in the state, + only here): "
+        f"{', '.join([*missing, *added][:12]) or 'the same stages in another order'}"
+    )
+
+
+def iterate(pipe: IterDataPipe[T]) -> PipeIterator[T]:
+    """Open a graph at its start, as ``iter`` does; a type checker knows more of what this returns.
+
+    To that, ``iter(pipe)`` may be any iterator, because the ``__iter__`` of a user's class is.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> elements = iterate(IterableWrapper(range(5)).batch(2))
+    >>> next(elements), sorted(elements.state_dict())
+    ([0, 1], ['cells', 'epoch', 'seed', 'sources', 'stages', 'version'])
+    """
+    # With the run that the graph is bound to, or the one that this process suggests.
+    bound: Run | None = pipe.__dict__.get("_run")
+    if bound is None:
+        return PipeIterator.over(session_here(pipe))
+    own_iter = type(pipe).__iter__ is not IterDataPipe.__iter__
+    iterator: PipeIterator[T] = PipeIterator.over(Session(pipe, bound, native_end=own_iter))
+    if bound.iterators is not None:
+        bound.iterators.add(iterator)
+    return iterator

@@ -1,0 +1,193 @@
+"""What becomes of an element that a stage cannot make: ``on_error`` and ``max_errors``.
+
+By default an exception goes to whoever iterates. A stage that is told otherwise leaves the element out, tries again, or
+asks a function. None of that happens unseen: the first error of each opening is a warning, all are counted, the counts
+are part of the position and can be read from the iterator (``iterator.errors``) and the loader (``loader.errors``), and
+a stage with ``max_errors`` raises once there are more. A stage may go on only after errors of its own: those from above
+pass through it untouched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from datapipes.description.printing import stage as printed
+from datapipes.description.structure import Pipe
+from datapipes.errors import BadArgument, TooManyErrors
+from datapipes.messages.warnings import warn
+from datapipes.position.cells import Cell, count
+
+if TYPE_CHECKING:
+    from datapipes.position.steps import Step
+
+OnError: TypeAlias = str | Callable[[Exception, Any], Any]
+"""``"raise"``, ``"skip"``, ``"retry(n)"``, or a function of the error and the element."""
+
+
+class _Skip(Enum):
+    SKIP = "SKIP"
+
+    def __repr__(self) -> str:
+        return self.value
+
+
+SKIP: Final = _Skip.SKIP
+"""What an ``on_error`` function returns to leave the element out."""
+
+_RETRY = re.compile(r"retry\(\s*(\d+)\s*\)")
+_SHARE_FROM = 100
+"""A share of errors is judged from so many elements on, and at the end."""
+
+
+def check_policy(pipe: Any) -> None:
+    """Refuse an ``on_error`` or a ``max_errors`` that means nothing; the message shows the call."""
+    policy, most = pipe.on_error, pipe.max_errors
+    if not (callable(policy) or policy in ("raise", "skip") or _retries(policy)):
+        raise BadArgument(
+            f"on_error must be 'raise', 'skip', 'retry(n)' with n >= 1, or a function of the error and the element, "
+            f"got {policy!r:.80}, in {printed(pipe)}"
+        )
+    is_number = type(most) is int and most >= 0
+    is_share = type(most) is float and 0 < most < 1
+    if not (most is None or is_number or is_share):
+        raise BadArgument(
+            "max_errors must be None, a number of errors, or a share of the elements between 0.0 and 1.0, "
+            f"got {most!r:.80}, in {printed(pipe)}"
+        )
+    if most is not None and policy == "raise":
+        raise BadArgument(f"max_errors limits what on_error lets pass, and on_error is 'raise', in {printed(pipe)}")
+
+
+def may_leave_out(pipe: object) -> bool:
+    """Whether a stage may give fewer elements than it was made to."""
+    policy: OnError = getattr(pipe, "on_error", "raise")
+    return policy == "skip" or callable(policy)
+
+
+def _retries(policy: object) -> int:
+    found = _RETRY.fullmatch(policy) if isinstance(policy, str) else None
+    return 0 if found is None else int(found[1])
+
+
+class Faults:
+    """The errors of one stage, in one opening, that did not end its stream."""
+
+    def __init__(self, pipe: Any) -> None:
+        self._stage = printed(pipe)
+        self._policy: OnError = pipe.on_error
+        self._most: int | float | None = pipe.max_errors
+        self.tolerated = 0
+        self.seen = 0
+        self._warned = False
+        self._reported: Counter[str] = Counter()
+
+    def report_to(self, errors: Counter[str]) -> None:
+        """Add what is counted, and what will be, to the errors of the run."""
+        self._reported = errors
+        if self.tolerated:
+            errors[self._stage] += self.tolerated
+
+    @property
+    def counts_elements(self) -> bool:
+        """Whether the stage has to keep ``seen``, the number of elements that it met."""
+        return type(self._most) is float
+
+    @property
+    def retries(self) -> bool:
+        """Whether what ``absorb`` returns is the element itself, made at another try."""
+        return _retries(self._policy) > 0
+
+    def absorb(self, error: Exception, element: Any, again: Callable[[], Any] | None = None) -> Any:
+        """What takes the place of an element that could not be made, or ``SKIP``; or the error is raised.
+
+        ``again`` makes it once more.
+        """
+        try:
+            self._count(error)
+            if self._policy == "skip":
+                return SKIP
+            if callable(self._policy):
+                return self._policy(error, element)
+            if again is not None:
+                for left in reversed(range(_retries(self._policy))):
+                    try:
+                        return again()
+                    except Exception as another:
+                        error = another
+                        if left:
+                            self._count(error)
+                error.add_note(f"after {self._policy}, in {self._stage}")
+            raise error
+        finally:
+            del error  # its traceback holds this frame, and with it the iterator
+
+    def _count(self, error: Exception) -> None:
+        self.tolerated += 1
+        self._reported[self._stage] += 1
+        self._judge(error, at_end=False)
+        if not self._warned:
+            self._warned = True
+            warn(
+                f"{self._stage} goes on after {type(error).__name__}: {str(error)[:200]} "
+                "(iterator.errors counts such errors; this is the first)"
+            )
+
+    def finish(self) -> None:
+        """The stream has ended: judge the share of errors."""
+        if self.counts_elements and self.tolerated:
+            self._judge(None, at_end=True)
+
+    def _judge(self, error: Exception | None, at_end: bool) -> None:
+        most = self._most
+        if most is None:
+            return
+        if type(most) is float:
+            allowed = most * (self.seen if at_end else max(self.seen, _SHARE_FROM))
+            met = f"{self.tolerated} errors among {self.seen} elements"
+        else:
+            allowed, met = most, f"{self.tolerated} errors"
+        if self.tolerated > allowed:
+            raise TooManyErrors(f"{met}, more than max_errors={most!r} lets pass, in {self._stage}") from error
+
+    def save(self) -> list[int]:
+        return [self.tolerated, self.seen]
+
+    def load(self, saved: Any) -> None:
+        """Take up saved counts."""
+        tolerated, seen = saved if type(saved) is list and len(saved) == 2 else (None, None)
+        self.tolerated, self.seen = count(tolerated, "errors"), count(seen, "elements seen")
+
+    def go_on(self, saved: Any) -> None:
+        """Take up the counts of an opening before this one, which has warned of its first error."""
+        self.load(saved)
+        self._warned = self.tolerated > 0
+
+
+class StepFaults(Cell):
+    """The position of a one-element stage that tolerates errors: how many there were."""
+
+    faults: Faults
+
+    def __init__(self, pipe: Pipe) -> None:
+        self.faults = Faults(pipe)
+
+    def tolerant(self, step: Step) -> Step:
+        """The stage's step, with its errors absorbed, and its elements counted if that is needed."""
+        faults, fn = self.faults, step.fn
+
+        def counted(element: Any) -> Any:
+            faults.seen += 1
+            return fn(element)
+
+        return replace(step, fn=counted if faults.counts_elements else fn, faults=faults)
+
+    def save(self) -> list[int]:
+        return self.faults.save()
+
+    def load(self, saved: Any) -> None:
+        self.faults.load(saved)

@@ -1,0 +1,144 @@
+"""What a stage is given when it starts: its sources, its cell, its seed, and the positions above it.
+
+One ``Opening`` belongs to one stage in one session. After an exception the session starts its stages again with the
+cells that they left behind, so ``_open`` finds either a new cell, one that a state was loaded into, or its own from
+before the exception, and goes on from there in all three cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from datapipes.description import structure
+from datapipes.errors import StateError, UnsavableElement
+from datapipes.position.cells import AT_START, Cell, Table, table_of, without_streams
+from datapipes.position.seeds import Run
+
+if TYPE_CHECKING:
+    from datapipes.position.session import Session
+    from datapipes.position.steps import Groups
+
+C = TypeVar("C", bound=Cell)
+
+
+class Opening:
+    """One stage's view of the session that opens it."""
+
+    __slots__ = ("_session", "pipe", "place")
+
+    def __init__(self, session: Session, pipe: structure.Pipe) -> None:
+        self._session = session
+        self.pipe = pipe
+        self.place = structure.place_of(pipe)
+
+    @property
+    def run(self) -> Run:
+        """Seed, epoch and shard of this pass."""
+        return self._session.run
+
+    def source(self, pipe: structure.Pipe) -> Iterator[Any]:
+        """The elements of a parent, from where they are."""
+        return self._session.elements_of(pipe)
+
+    def grouped(self, pipe: structure.Pipe, groups: Groups) -> Iterator[Any]:
+        """The elements of a parent in batches, filled where they are made if the parent is part of a loop."""
+        return self._session.elements_of(pipe, groups)
+
+    def hub(self, pipe: structure.Pipe) -> Any:
+        """What a shared parent (the container behind fork's children) opened to."""
+        return self._session.opened[id(pipe)]
+
+    def is_apart(self) -> bool:
+        """Whether this stage, a hub, is read in more than one session, and has one of its own for its source."""
+        return self.place in self._session.apart
+
+    def joined(self, pipe: structure.Pipe) -> Any:
+        """What a shared parent opened to in an enclosing session, which reads it as well; None if none does."""
+        return self._session.joined.get(structure.place_of(pipe))
+
+    def readers(self) -> list[structure.Pipe]:
+        """The children of this stage, a hub, in whatever session they are read."""
+        return self._session.readers_of(self.pipe)
+
+    def cell(self, make: Callable[[], C]) -> C:
+        """This stage's cell: new, or as it was loaded, or as it was left by an exception."""
+        session = self._session
+        cell = session.cells.get(self.place)
+        if cell is None:
+            cell = make()
+            cell.stage = self.pipe
+            cell.reopening = session.reopening
+            if session.saved is not None and self.place in session.saved:
+                saved = session.saved[self.place]
+                try:
+                    if saved != AT_START:
+                        cell.load(saved)
+                except StateError as error:
+                    raise StateError(f"the state does not fit stage {self.place}, {cell.label}: {error}") from error
+            if cell.faults is not None:
+                cell.faults.report_to(self.run.errors)
+            session.cells[self.place] = cell
+        return cell  # type: ignore[return-value]  # a place has one stage, and a stage one kind of cell
+
+    @property
+    def resumed(self) -> bool:
+        """Whether the stage starts again after an exception somewhere in its session."""
+        return self._session.restarts > 0
+
+    def closed(self) -> bool:
+        """Whether the session was closed, so that nobody waits for what a thread is still at work on."""
+        return self._session.ended
+
+    def seed(self, pinned: int | None = None) -> int:
+        """This stage's seed; the one that its user pinned, if any, else that of the run."""
+        if pinned is not None:
+            return self.run.pinned_seed(pinned)
+        return self.run.stage_seed(self.place, self._session.shard_above(self.pipe))
+
+    def is_private(self) -> bool:
+        """Whether nobody outside reads what is above this stage: no fork has one child there and another elsewhere."""
+        return self._session.is_private(self.pipe)
+
+    def above(self) -> Above:
+        """The positions of everything above this stage."""
+        return Above(self._session, self.place)
+
+    def session(self, pipe: structure.Pipe, run: Run, saved: Table | None = None) -> Session:
+        """Another session on what is above this stage, for a stage that reads it more than once."""
+        return type(self._session)(pipe, run, saved)
+
+
+class Above:
+    """The positions of everything above one stage."""
+
+    __slots__ = ("_cells", "_loaded", "_place", "_session")
+
+    def __init__(self, session: Session, place: int) -> None:
+        self._session = session
+        self._place = place
+        self._loaded = session.saved
+        self._cells: list[tuple[int, Cell]] | None = None
+
+    def _all(self) -> list[tuple[int, Cell]]:
+        if self._cells is None:
+            self._cells = self._session.cells_above(self._place)
+        return self._cells
+
+    def now(self) -> Table:
+        """As they are."""
+        return table_of(self._all())
+
+    def kept(self) -> Callable[[], Table] | None:
+        """As they are now, for later; None if something above holds what cannot be saved, or only at some expense."""
+        try:
+            with without_streams():
+                table = self.now()
+        except UnsavableElement:
+            return None
+        return lambda: table
+
+    def at_start(self) -> Table:
+        """As they were when the session was opened."""
+        loaded = self._loaded or {}
+        return {place: loaded.get(place, AT_START) for place, _ in self._all()}

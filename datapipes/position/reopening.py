@@ -1,0 +1,184 @@
+"""Streams that a saved position holds, opened again: by the stages of the graph that opened them, and by nothing else.
+
+A stream's origin is a chain of steps, each the label of a stage and what that stage was given: ``("1 FileOpener",
+("a.tar", 10240), None)`` is a file of ten KiB, and ``("2 TarArchiveLoader", ("a.tar/x.jpg", 512, 90), <the one
+before>)`` a member of it. Modes, encodings, credentials, limits and the ways to decompress are the stages' own, never
+the state's.
+
+What a state from a stranger can do is therefore bounded. It may ask for a file that the graph's own stage can open, and
+not even that where what is above the stage can be looked up (a list, also behind a shuffle or a sharding, or one whose
+elements a function makes paths of): there only its own paths are opened. Elsewhere a path in a state is as good as one
+that waits in a buffer above the stage. Only regular files are opened, so nothing waits for a pipe or reads a device.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from datapipes.description import structure
+from datapipes.description.indexed import indexed, only_source
+from datapipes.description.placeholder import MadeElsewhere
+from datapipes.description.printing import stage as printed
+from datapipes.elements.streams import Origin, StreamWrapper, can_seek
+from datapipes.errors import StateError
+
+MOST_STEPS: Final = 16  # archives in archives
+_READ_AT_ONCE: Final = 1 << 20
+
+
+def label(pipe: structure.Pipe) -> str | None:
+    """How origins name a stage; None outside of a session, where it has no place."""
+    place = vars(pipe).get("_place", structure.NO_CELL)
+    return None if place == structure.NO_CELL else f"{place} {type(pipe).__name__}"
+
+
+def origin_of(pipe: structure.Pipe, *key: str | int, source: Origin | None = None) -> Origin | None:
+    """The origin of a stream that a stage has just opened, which ``_reopening`` takes the parts of."""
+    name = label(pipe)
+    return None if name is None else (name, key, source)
+
+
+class Reopening:
+    """The stages of a graph that open streams, by their labels."""
+
+    def __init__(self, graph: structure.Pipe) -> None:
+        self._graph = graph
+        self._found: dict[str, structure.Pipe] | None = None
+
+    @property
+    def stages(self) -> dict[str, structure.Pipe]:
+        """Those of the graph, and of what is made elsewhere for it."""
+        if self._found is None:
+            graphs, self._found = [self._graph], {}
+            for graph in graphs:
+                for stage in structure.walk(graph):
+                    if getattr(type(stage), "_stream_key", None) is not None and (name := label(stage)) is not None:
+                        self._found[name] = stage
+                    elif isinstance(stage, MadeElsewhere):
+                        graphs.append(stage.graph)
+        return self._found
+
+
+class Places:
+    """What one saved buffer opens again: an archive once for all of its members."""
+
+    def __init__(self, stages: dict[str, structure.Pipe]) -> None:
+        self._stages = stages
+        self._archives: dict[tuple[str, Origin], Callable[..., StreamWrapper]] = {}
+        self._given: dict[str, _Given] = {}
+        self._opened: list[StreamWrapper] = []
+
+    def knows(self, origin: Origin) -> bool:
+        """Whether one of the graph's stages opened this."""
+        return all(name in self._stages for name, _ in _steps(origin))
+
+    def open(self, origin: Any, name: Any, at: Any) -> StreamWrapper:
+        """The stream again, at a position."""
+        for step, key in _steps(origin):
+            stage = self._stages.get(step)
+            if stage is None:
+                raise StateError(f"a stream was opened by the stage {step!r:.80}, which is not in this graph")
+            if tuple(map(type, key)) != stage._stream_key:
+                raise StateError(f"{printed(stage)} opens no stream of {key!r:.200}")
+        try:
+            stream: StreamWrapper = self._open(origin)
+            stream.name = name if type(name) is str else None
+            if type(at) is int:
+                _go_to(stream, at)
+        except (StateError, MemoryError):
+            raise
+        except Exception as error:
+            what = f"a stream that {printed(self._stages[origin[0]])} opened of {origin[1][0]!r:.200}"
+            raise StateError(f"{what} cannot be opened again: {type(error).__name__}: {error}") from error
+        return stream
+
+    def _open(self, origin: Origin) -> StreamWrapper:
+        stream: StreamWrapper
+        name, key, source = origin
+        stage = self._stages[name]
+        if (source is None) is not (stage._out_of_streams == ""):
+            raise StateError(f"{printed(stage)} has its streams from elsewhere than {source!r:.200}")
+        if source is None:
+            self._must_be_given(name, stage, key[0])
+            stream = stage._reopening(None)(*key)
+        elif stage._out_of_streams == "one of each":
+            stream = stage._reopening(self._open(source))(*key)
+        else:
+            reopen = self._archives.get((name, source))
+            if reopen is None:
+                archive = self._open(source)
+                archive.close_on_last_child = True
+                reopen = self._archives[name, source] = stage._reopening(archive)
+            stream = reopen(*key)
+        stream.origin = origin
+        self._opened.append(stream)
+        return stream
+
+    def _must_be_given(self, name: str, stage: structure.Pipe, path: object) -> None:
+        given = self._given.get(name)
+        if given is None:
+            given = self._given[name] = _Given(stage)
+        if not given.may_be(path):
+            raise StateError(f"{printed(stage)} is not given the path {path!r:.200}, and opens no other")
+
+    def close(self) -> None:
+        """Close what was opened, because reading the state has failed."""
+        for stream in reversed(self._opened):
+            stream.close()
+
+
+class _Given:
+    """The elements that a stage is given, as far as they can be looked up."""
+
+    def __init__(self, stage: structure.Pipe) -> None:
+        source = only_source(stage)
+        while source is not None and (found := indexed(source)) is None and _hands_on(source):
+            source = only_source(source)
+        found = None if source is None else indexed(source)
+        self._left: Iterator[Any] | None = None if found is None else map(found.at, range(found.length))
+        self._seen: set[str] = set()
+
+    def may_be(self, path: object) -> bool:
+        """Whether a path is among them; True if nobody can know."""
+        if self._left is None or path in self._seen:
+            return True
+        for given in self._left:
+            if isinstance(given, str):
+                self._seen.add(given)
+                if given == path:
+                    return True
+        return False
+
+
+def _hands_on(pipe: structure.Pipe) -> bool:
+    """Whether a stage gives some of the elements that it takes, in whatever order, and no others."""
+    return structure.is_native(pipe) and bool(pipe._hands_on)
+
+
+def _steps(origin: Any) -> list[tuple[str, tuple[str | int, ...]]]:
+    """The steps of an origin, the last one first; checked, because it may come from a file."""
+    steps: list[tuple[str, tuple[str | int, ...]]] = []
+    while origin is not None:
+        if type(origin) is not tuple or len(origin) != 3 or len(steps) == MOST_STEPS:
+            raise StateError(f"this is not where a stream came from: {origin!r:.80}")
+        name, key, origin = origin
+        if type(name) is not str or type(key) is not tuple or not all(type(part) in (str, int) for part in key):
+            raise StateError(f"this is not where a stream came from: {name!r:.80}, {key!r:.80}")
+        steps.append((name, key))
+    return steps
+
+
+def _go_to(stream: StreamWrapper, at: int) -> None:
+    """Have a stream that was just opened go on where it was."""
+    if not at:
+        return
+    if can_seek(stream):
+        stream.seek(at)
+        return
+    left = at
+    while left and (passed := len(stream.read(min(left, _READ_AT_ONCE)))):
+        left -= passed
+    if left:
+        raise io.UnsupportedOperation(f"it ends {left} bytes before the position that was saved")

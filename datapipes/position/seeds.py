@@ -1,0 +1,109 @@
+"""The seed of a stage: a pure function of (run seed, epoch, place in the graph, shard).
+
+No generator is shared and nothing is seeded in place: whoever knows the four numbers gets the same draws, in any
+process, in any order. Stages above the sharding share one seed over all shards, so that every shard sees the same order
+and takes its own part of it; stages below it are seeded per shard.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import Any
+from weakref import WeakSet
+
+import torch
+
+
+def derive(*parts: object) -> int:
+    """Mix plain values into one 64-bit seed.
+
+    >>> derive(1, 2) == derive(1, 2), derive(1, 2) == derive(2, 1)
+    (True, False)
+    """
+    return int.from_bytes(blake2b(repr(parts).encode(), digest_size=8).digest(), "little")
+
+
+def draw_default_seed() -> int:
+    """A seed from torch's default generator, which moves on by it: ``torch.manual_seed`` fixes the whole sequence.
+
+    >>> draw_default_seed() == draw_default_seed()
+    False
+    """
+    # The device is named because torch.set_default_device must not decide which generator is drawn from.
+    return int(torch.empty((), dtype=torch.int64, device="cpu").random_().item())
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one pass over a graph depends on, beside the graph: its seed, its epoch, and the shard that is asked for."""
+
+    seed: int
+    epoch: int = 0
+    shard: tuple[int, int] | None = None
+    """(number of shards, index), where somebody outside the graph shards it: a worker of torch's DataLoader."""
+    lap: tuple[int, ...] = ()
+    """Which repetition this is, one number for every enclosing ``cycle``."""
+    world: int = 1
+    """How many ranks the shards are spread over: shard i is that of worker i // world on rank i % world."""
+    drawn: bool = False
+    """Whether the seed was drawn for this epoch alone, and nobody has given one for this epoch and those after it."""
+    errors: Counter[str] = field(default_factory=Counter, compare=False, repr=False)
+    """How many errors were tolerated, by stage: one count for all sessions of the run (``position.on_error``)."""
+    hubs: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
+    """The hubs that more than one session of the run reads, by place (``datapipes.iter.combining.hub_apart``)."""
+    iterators: WeakSet[Any] | None = field(default=None, compare=False, repr=False)
+    """The iterators that users' classes have opened within a session, which closes them; None in no session."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Run, (
+            self.seed,
+            self.epoch,
+            self.shard,
+            self.lap,
+            self.world,
+            self.drawn,
+        )  # the sessions of another process are its own
+
+    def within(self) -> Run:
+        """The same run, for what one session opens."""
+        return replace(self, hubs=dict(self.hubs), iterators=WeakSet())
+
+    def alone(self) -> Run:
+        """The same run, for sessions that have nothing to do with those that are open."""
+        return replace(self, errors=Counter(), hubs={}, iterators=None)
+
+    def next_lap(self, lap: int) -> Run:
+        """The same run, in the given repetition of a cycle."""
+        return replace(self, lap=(*self.lap, lap), hubs={})
+
+    @property
+    def worker(self) -> tuple[int, int] | None:
+        """(number of workers, index) in one rank.
+
+        >>> Run(0, shard=(6, 5), world=3).worker
+        (2, 1)
+        """
+        return self.shard and (self.shard[0] // self.world, self.shard[1] // self.world)
+
+    def stage_seed(self, place: int, shard: object = None) -> int:
+        """The seed of the stage at ``place``; ``shard`` is None above the sharding.
+
+        >>> Run(seed=7).stage_seed(3) == Run(seed=7, epoch=1).stage_seed(3)
+        False
+        """
+        return derive(*self.key, self.lap, place, shard)
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What all that is random in this pass follows from: a seed that was drawn for it is enough by itself.
+
+        >>> Run(7, epoch=2).key, Run(7, epoch=2, drawn=True).key
+        ((7, 2), (7, 0))
+        """
+        return self.seed, 0 if self.drawn else self.epoch
+
+    def pinned_seed(self, seed: int) -> int:
+        """The seed of a stage whose user has pinned it with ``set_seed``: epochs still differ."""
+        return derive("pinned", seed, self.epoch, self.lap)

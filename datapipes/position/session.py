@@ -1,0 +1,386 @@
+"""One opening of a graph: its iterators, its cells, and how to start again.
+
+A session takes a private copy of the graph, asks each stage to start, sources first, and gets back plain iterators; the
+last one is the stream. All that the stages remember is in ``cells``, by place: saving reads them, restoring starts with
+them filled in. After an exception the generators on the way are gone, as Python has it, but not the cells: the next
+``next()`` starts the stages again from there, with the element after the one that failed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from types import GeneratorType
+from typing import Any
+
+from datapipes.description import structure
+from datapipes.errors import ForkedIteration, GraphError, StateError
+from datapipes.messages.interrupts import ShortInterrupts, cut
+from datapipes.messages.warnings import warn
+from datapipes.position import kept, user_classes
+from datapipes.position.blame import add_note, note_opening
+from datapipes.position.cells import Cell, Table, table_of, unsavable
+from datapipes.position.on_error import StepFaults
+from datapipes.position.opening import Opening
+from datapipes.position.reopening import Reopening
+from datapipes.position.seeds import Run
+from datapipes.position.source_identity import Sources
+from datapipes.position.steps import LONGEST, Groups, Step, loop
+from datapipes.position.user_positions import Replayed
+
+# A nested stage takes up to three units of Python's recursion limit, and less than a kilobyte of a stack of 8 MiB.
+_DEEPEST = 11_000
+_UNITS = 3
+
+
+class _Run:
+    """Neighbouring one-element stages, collected until somebody reads them."""
+
+    __slots__ = ("source", "stages", "steps")
+
+    def __init__(self, source: Iterator[Any]) -> None:
+        self.source = source
+        self.steps: list[Step] = []
+        self.stages: list[structure.Pipe] = []
+
+
+class Session:
+    """One position in a graph."""
+
+    def __init__(self, pipe: structure.Pipe, run: Run, saved: Table | None = None, native_end: bool = False) -> None:
+        self.description = pipe
+        self.joined = run.hubs
+        self.run = run.within()
+        kept.prepare(pipe)
+        self.saved = saved
+        self.cells: dict[int, Cell] = {}
+        self.restarts = 0
+        self.asked = False  # whether anybody has asked for an element
+        self.tells = False  # whether to warn, at the first element, of a position that cannot be saved
+        self.started = False
+        self.ended = False
+        self.failed = False
+        self._refused: tuple[Any, ...] | None = None  # why nothing is opened again, in a fork
+        self._native_end = native_end  # a subclass of an operator that calls the operator's own __iter__
+        self._generators: dict[int, GeneratorType[Any, Any, Any]] = {}
+        self.opened: dict[int, Any] = {}
+        self._iterator: Iterator[Any] = iter(())
+        self._lay_out()
+
+    # -- opening -------------------------------------------------------------------------------------------------------
+
+    def iterator(self) -> Iterator[Any]:
+        """The stream from where it is: opened at the first call, opened again after an exception."""
+        if self._refused is not None:
+            raise ForkedIteration(*self._refused)
+        if self.failed:
+            self.failed = self.started = False
+            self.restarts += 1
+            self._close_generators()
+            self._lay_out()
+        if not self.started:
+            try:
+                self._open_all()
+            except BaseException:
+                self.failed = True  # some stages were opened: the next attempt begins with new copies of all
+                raise
+            self.started = True
+        return self._iterator
+
+    def _lay_out(self) -> None:
+        """Take a private copy of the graph, and put its stages into the order in which they are opened."""
+        # These know operators, and one of those opens sessions.
+        from datapipes.rewriting.gathering import gathering
+        from datapipes.rewriting.pushdown import push_down, readers
+
+        self._end = self._whole = structure.unfold(self.description)
+        self.reopening = Reopening(self._whole)
+        self.sources = Sources(self._whole)
+        self._has_hubs = any(map(structure.is_hub, structure.walk(self._end)))
+        self.apart = self._hubs_apart() if self._has_hubs else frozenset()
+        self._order = structure.walk_by(self._above, self._end)  # what is above a user's class belongs to it
+        self.stages = tuple(f"{structure.place_of(stage)} {type(stage).__name__}" for stage in self._order)
+        self._end = gathering(push_down(self._whole, self._order, self.run))
+        if self._end is not self._whole:
+            self._order = structure.walk_by(self._above, self._end)
+        self._refuse_readers_beside()
+        self._readers = readers(self._order)
+        self._index = {id(stage): i for i, stage in enumerate(self._order)}
+
+    def _refuse_readers_beside(self) -> None:
+        """Refuse a graph that can never be opened: what a stage has to have for itself is read by another one, too."""
+        for stage in structure.walk(self._end) if self._has_hubs else ():
+            why = getattr(type(stage), "_alone", None)
+            if why is not None and not self.is_private(stage):
+                raise GraphError(f"{stage!r} {why}")
+
+    def _hubs_apart(self) -> frozenset[int]:
+        """The places of hubs that are not read in this session alone, nor in any other one alone.
+
+        A plain class of a user's reads each of its sources in a session of its own, but for other plain classes, whose
+        code it runs; and a stage that goes over what is above it again does so in a session of its own.
+        """
+        apart: set[int] = set()
+        self.apart = frozenset()
+        stages = structure.walk(self._whole)
+        read_in: dict[int, set[object]] = {id(stage): set() for stage in stages}
+        read_in[id(self._end)].add(None)
+        users: set[int] = set()  # the plain classes whose code is run from here
+        for stage in reversed(stages):  # those who read come before what they read
+            where = read_in[id(stage)]
+            if structure.is_hub(stage) and len(where) > 1 and structure.place_of(stage) not in self.joined:
+                apart.add(structure.place_of(stage))
+                where = {id(stage)}
+            sources = [id(source) for source in self._sources(stage)]
+            if where == {None} and not sources and not self._is_native(stage):
+                users.add(id(stage))
+            for parent in structure.parents(stage):
+                if id(stage) in users and not structure.is_native(parent):
+                    users.add(id(parent))
+                is_apart = id(stage) in users or (where == {None} and id(parent) not in sources)
+                read_in[id(parent)] |= {(id(stage), id(parent))} if is_apart else where
+        return frozenset(apart)
+
+    def _open_all(self) -> None:
+        self.sources.begin()
+        self.opened = {}
+        self._depth: dict[int, int] = {}
+        self._first: dict[int, int] = {}  # where in the order that which is above a stage begins
+        self._shards: dict[int, object] = {}
+        for stage in structure.walk(self._whole, self._end):
+            if not structure.is_stream(stage):  # the streams that a map-style pipe reads are part of this run
+                for source in filter(structure.is_stream, structure.parents(stage)):
+                    source.__dict__["_run"] = self.run
+        for i, stage in enumerate(self._order):
+            sources = self._sources(stage)
+            self._first[i] = min((self._first[self._index[id(above)]] for above in self._above(stage)), default=i)
+            self._shards[id(stage)] = self._shard_of(stage, sources)
+            try:
+                self.opened[id(stage)] = self._open(stage)
+            except Exception as error:
+                note_opening(error, stage)
+                raise
+        self._iterator = self.elements_of(self._end)
+        self._allow_depth(self._depth[id(self._end)])
+        places = [place for place in map(structure.place_of, self._order) if place in self.cells]
+        self._saving = [(place, self.cells[place]) for place in places]
+        self._carries = any(cell.carries for _, cell in self._saving)
+        if self.saved is not None and not set(self.saved) <= set(places):
+            extra = sorted(set(self.saved) - set(places))
+            raise StateError(f"cells: there are positions for the stages {extra}, which keep none in this graph")
+        if self.saved is not None and (missing := sorted(set(places) - set(self.saved))):
+            raise StateError(f"cells: there are no positions for the stages {missing}, which keep one in this graph")
+        self.saved = None  # the cells have it now
+
+    def _open(self, stage: structure.Pipe) -> Any:
+        at = Opening(self, stage)
+        sources = self._sources(stage)
+        depth = max((self._depth[id(source)] for source in sources), default=0)
+        if structure.is_hub(stage) and structure.place_of(stage) in self.joined:
+            opened: Any = self.joined[structure.place_of(stage)].queues
+        elif not self._is_native(stage):
+            opened = user_classes.start(stage, at)
+        elif (step := stage._step()) is None:
+            opened = stage._open(at)
+        else:
+            above = self.opened[id(sources[0])]
+            if isinstance(above, _Run) and len(above.steps) < LONGEST:
+                opened, depth = above, depth - 1
+            else:
+                opened = _Run(self.elements_of(sources[0]))
+            if stage.on_error != "raise":
+                step = at.cell(partial(StepFaults, stage)).tolerant(step)
+            opened.steps.append(step)
+            opened.stages.append(stage)
+        self._track(opened)
+        self._depth[id(stage)] = depth + (not structure.is_hub(stage))
+        return opened
+
+    def _shard_of(self, stage: structure.Pipe, sources: list[structure.Pipe]) -> object:
+        if not sources and structure.parents(stage):  # what is above a user's class is not opened here
+            return user_classes.shards_above(structure.walk(stage), self.run)[id(stage)]
+        return next(filter(None, (self._shard_below(source) for source in sources)), None)
+
+    def _shard_below(self, stage: structure.Pipe) -> object:
+        return user_classes.shard_key(stage, self.run) if user_classes.is_sharding(stage) else self._shards[id(stage)]
+
+    def elements_of(self, stage: structure.Pipe, groups: Groups | None = None) -> Iterator[Any]:
+        """The iterator of an opened stage, for its one consumer; in batches, if ``groups`` are given."""
+        opened = self.opened[id(stage)]
+        if isinstance(opened, _Run):
+            return self._track(loop(opened.source, opened.steps, opened.stages, groups))
+        return self._track(opened if groups is None else groups.batches(opened))
+
+    def _track(self, opened: Iterator[Any]) -> Iterator[Any]:
+        """Remember what has to be closed."""
+        if isinstance(opened, GeneratorType):
+            self._generators[id(opened)] = opened
+        return opened
+
+    def _above(self, stage: structure.Pipe) -> list[structure.Pipe]:
+        """What is opened before a stage: its sources, and the hubs that are read by what is not opened here."""
+        sources = self._sources(stage)
+        if not self.apart or len(sources) == sum(map(structure.is_stream, structure.parents(stage))):
+            return sources
+        return sources + [hub for hub in structure.walk(stage)[:-1] if structure.place_of(hub) in self.apart]
+
+    def _sources(self, stage: structure.Pipe) -> list[structure.Pipe]:
+        """What is opened in this session for a stage, to be read by it."""
+        place = structure.place_of(stage)
+        if place in self.joined or place in self.apart:
+            return []
+        if self._is_native(stage):
+            read = stage._reads()
+        else:
+            read = structure.occurrences(stage) if user_classes.saves_itself(stage) else ()
+        return [parent for parent in read if structure.is_stream(parent)]
+
+    def _is_native(self, stage: structure.Pipe) -> bool:
+        return structure.is_native(stage) or (self._native_end and stage is self._end)
+
+    def _allow_depth(self, depth: int) -> None:
+        """Let Python nest as many generators as this graph has stages; by default it stops at a thousand."""
+        if depth > _DEEPEST:
+            raise GraphError(
+                f"this graph nests {depth} stages that each keep a position, more than a stack holds ({_DEEPEST}); "
+                "do the work of several stages in one"
+            )
+        if depth * _UNITS + 600 > sys.getrecursionlimit():
+            sys.setrecursionlimit(depth * _UNITS + 1600)
+
+    # -- what stages ask -----------------------------------------------------------------------------------------------
+
+    def shard_above(self, stage: structure.Pipe) -> object:
+        """Which shard a stage works on, or None if it is above all sharding."""
+        return self._shards[id(stage)]
+
+    def readers_of(self, hub: structure.Pipe) -> list[structure.Pipe]:
+        """The children of a hub, in whatever session they are read."""
+        return [stage for stage in structure.walk(self._end) if structure.hub_of(stage) is hub]
+
+    def cells_above(self, place: int) -> list[tuple[int, Cell]]:
+        """The cells of all that is above the stage at a place, sources first."""
+        i = next(i for i, stage in enumerate(self._order) if structure.place_of(stage) == place)
+        places = map(structure.place_of, self._order[self._first[i] : i])
+        return [(place, self.cells[place]) for place in places if place in self.cells]
+
+    def is_private(self, stage: structure.Pipe) -> bool:
+        """Whether what is above a stage is read by that stage alone: only hubs have several readers."""
+        if not self._has_hubs:
+            return True
+        if any(structure.place_of(pipe) in self.joined for pipe in structure.walk(stage)):
+            return False
+        whole = structure.walk(self._end)
+        above = {id(pipe) for pipe in structure.walk(stage)}
+        return not any(
+            id(source) in above and source is not stage and structure.is_stream(source)
+            for reader in whole
+            if id(reader) not in above
+            for source in structure.parents(reader)
+        )
+
+    # -- saving and closing --------------------------------------------------------------------------------------------
+
+    def table(self) -> Table:
+        """The position of every stage."""
+        if not self.started or self.failed:
+            self.iterator()
+        if self._carries:
+            return table_of(self._saving)
+        return {place: cell.save() for place, cell in self._saving}
+
+    def tell(self) -> None:
+        """Warn if what waits in buffers cannot be saved."""
+        self.tells = False
+        if (problem := unsavable(self._saving)) is not None:
+            warn(f"{problem}; until then state_dict() raises this, and nothing can be resumed")
+
+    def go_to(self, run: Run, saved: Table | None) -> None:
+        """Open at a saved position, or at the end if there is none; what does not fit the graph is an error now."""
+        self.run = run
+        self.saved = saved
+        self.ended = saved is None
+        if saved is not None:
+            self.iterator()
+
+    def errors(self) -> dict[str, int]:
+        """How many errors the stages have tolerated, by the stage as it prints; those without any are left out."""
+        return dict(self.run.errors)
+
+    def close(self) -> None:
+        """End everything that this session runs: the last stage first, then threads and files."""
+        self.ended = True
+        with ExitStack() as closing:
+            for iterator in list(self.run.iterators or ()):
+                closing.callback(iterator.close)  # after the threads that may be reading from it
+            for cell in self.cells.values():
+                closing.callback(cell.close)
+            closing.callback(self._close_generators)
+        self.opened.clear()
+        self._iterator = iter(())
+
+    def _close_generators(self) -> None:
+        with ExitStack() as closing:
+            for generator in self._generators.values():
+                closing.callback(_close, generator)
+            self._generators = {}
+
+    # -- errors --------------------------------------------------------------------------------------------------------
+
+    def fail(self, error: BaseException) -> None:
+        """Note on an exception where it came from; the next element starts the stages again."""
+        self.failed = True
+        if isinstance(error, ForkedIteration):
+            self._refused = error.args
+        if isinstance(error, Exception):  # and not Ctrl-C, which comes from no stage
+            raised = (cell.stage for cell in self.cells.values() if isinstance(cell, Replayed) and cell.raised)
+            add_note(error, self._end, self.progress, next(raised, None))
+
+    def progress(self, stage: structure.Pipe) -> tuple[structure.Pipe, int] | None:
+        """The nearest stage, at or above the given one, that knows how many elements it has given, and that number."""
+        start = stage = self._readers.get(structure.place_of(stage), stage)
+        while True:
+            cell = self.cells.get(stage.__dict__.get("_place", structure.NO_CELL))
+            number = cell.done() if cell is not None else None
+            if number is not None:
+                return stage, number
+            if cell is not None and stage is not start and not cell.in_step():
+                return None
+            sources = self._sources(stage)
+            if not sources:
+                return None
+            stage = vars(sources[0]).get("opened_pipe", sources[0])
+
+
+def _close(generator: GeneratorType[Any, Any, Any]) -> None:
+    """Close a generator, unless a thread is stuck in it, which would not let go."""
+    try:
+        generator.close()
+    except ValueError:
+        if generator.gi_frame is None:  # it has ended: the error is its own, and not that of being in use
+            raise
+
+
+def segment(session: Session) -> Iterator[Any]:
+    """The elements up to the end of the stream or to an exception, whichever comes first."""
+    session.asked = True
+    with ShortInterrupts():
+        elements = session.iterator()
+    try:
+        if session.tells:
+            for element in elements:
+                session.tell()
+                yield element
+                break
+        for element in elements:
+            yield element
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        session.fail(error)
+        if isinstance(error, KeyboardInterrupt):
+            cut(error)
+        raise
+    session.ended = True

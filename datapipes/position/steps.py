@@ -1,0 +1,159 @@
+"""Stages that handle one element at a time, compiled together into one loop.
+
+``map`` and ``filter`` keep no position, so neighbours among them need no iterator each: a run of them becomes one
+generator whose body is a line or two for each stage, as one would write it by hand. That costs a call of the user's
+function an element and nothing else, and it is what gives an exception its place: the line in the traceback is the
+stage. Because the functions run inside a generator, a ``StopIteration`` that escapes from one is an error, never a
+silent end. Loops are compiled once for each sequence of kinds, and hold at most ``LONGEST`` stages, so a chain of
+thousands reuses one of them.
+
+A stage that tolerates errors (``datapipes.position.on_error``) has a ``try`` around its line, which costs nothing until
+one comes.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from types import CodeType
+from typing import Any, Literal, NoReturn, Protocol
+
+from datapipes.position.on_error import SKIP, Faults
+from datapipes.position.pandas_rows import is_series, rows_where
+
+LONGEST = 64
+
+Kind = Literal["map", "filter"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one stage does with one element: replace it by ``fn(element)``, or keep it if ``fn(element)`` is True.
+
+    ``faults``, if there are any, absorb the errors of ``fn``: what they return is taken for its answer, and ``SKIP``
+    leaves the element out.
+    """
+
+    kind: Kind
+    fn: Callable[..., Any]
+    faults: Faults | None = None
+
+
+class Groups(Protocol):
+    """Batches of elements, and the one that is being filled: the cell of a ``batch``."""
+
+    size: int
+    new_batch: Callable[[], list[Any]]
+    partial: list[Any] | None
+
+    def batches(self, source: Iterator[Any]) -> Iterator[list[Any]]:
+        """The batches of an iterator that is no loop."""
+
+    def begin(self) -> list[Any]:
+        """The batch to fill: the one that was begun, or a new one."""
+
+    def rest(self) -> Iterator[Any]:
+        """The last batch, if it is to be handed on."""
+
+
+def loop(source: Iterator[Any], steps: list[Step], stages: list[Any], groups: Groups | None = None) -> Iterator[Any]:
+    """The elements of ``source`` after all ``steps``, in batches if there are ``groups`` to put them into.
+
+    ``stages`` are the pipes that the steps belong to.
+    """
+    make = _compiled(tuple((step.kind, step.faults is not None) for step in steps), groups is not None)
+    faults = [step.faults for step in steps]
+    generator: Iterator[Any] = make(source, stages, groups, faults, *(step.fn for step in steps))
+    return generator
+
+
+def rows_of(element: Any, keep: object) -> Any:
+    """What a filter keeps of a frame: the rows that a Series says, or ``SKIP`` if it says none."""
+    if not is_series(keep):
+        refuse(keep)
+    rows = rows_where(element, keep)
+    return rows if len(rows) else SKIP
+
+
+def refuse(keep: object) -> NoReturn:
+    """Raise for a filter's answer that is neither True nor False."""
+    raise ValueError(
+        f"Boolean output is required for `filter_fn`, got {type(keep).__name__}: {keep!r:.80}; return bool(...) of it"
+    )
+
+
+_ANSWER: dict[Kind, str] = {"map": "x", "filter": "keep"}
+_CALL = ["{answer} = f{i}(x)"]
+_TOLERANT_CALL = [
+    "try:",
+    "    {answer} = f{i}(x)",
+    "except Exception as error:",
+    "    {answer} = faults[{i}].absorb(error, x, partial(f{i}, x))",
+    "    if {answer} is SKIP:",
+    "        continue",
+]
+_AFTER: dict[Kind, list[str]] = {
+    "map": [],
+    "filter": [
+        "if keep is not True:",
+        "    if keep is False:",
+        "        continue",
+        "    x = rows_of(x, keep)",
+        "    if x is SKIP:",
+        "        continue",
+    ],
+}
+_HAND_ON = ["        yield x"]
+_GROUP = [
+    "        batch.append(x)",
+    "        if len(batch) == size:",
+    "            groups.partial = None",
+    "            yield batch",
+    "            batch = groups.partial = new_batch()",
+]
+
+
+@lru_cache(maxsize=256)
+def _compiled(kinds: tuple[tuple[Kind, bool], ...], grouped: bool) -> Callable[..., Iterator[Any]]:
+    """The generator function for a sequence of kinds, each with whether it tolerates errors."""
+    names = ", ".join(f"f{i}" for i in range(len(kinds)))
+    lines = [f"def elements(source, stages, groups, faults, {names}):"]
+    if grouped:
+        lines += ["    size, new_batch, batch = groups.size, groups.new_batch, groups.begin()"]
+    lines.append("    for x in source:")
+    owner: dict[int, int] = {}
+    for i, (kind, tolerant) in enumerate(kinds):
+        for line in [*(_TOLERANT_CALL if tolerant else _CALL), *_AFTER[kind]]:
+            lines.append("        " + line.format(i=i, answer=_ANSWER[kind]))
+            owner[len(lines)] = i
+    if not grouped and kinds[-1] == ("map", False):
+        lines[-1] = f"        yield f{len(kinds) - 1}(x)"  # so that nobody here refers to what was handed on
+    else:
+        lines += _GROUP if grouped else _HAND_ON
+    lines += [f"    faults[{i}].finish()" for i, (_, tolerant) in enumerate(kinds) if tolerant]
+    lines += ["    yield from groups.rest()"] if grouped else []
+    text = "\n".join(lines) + "\n"
+    name = (
+        f"<loop of {len(kinds)} stages: {', '.join(kind for kind, _ in kinds[:8])}{', ...' if len(kinds) > 8 else ''}>"
+    )
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)  # tracebacks show the lines
+    scope: dict[str, Any] = {"rows_of": rows_of, "partial": partial, "SKIP": SKIP}
+    exec(compile(text, name, "exec"), scope)
+    made: Callable[..., Iterator[Any]] = scope["elements"]
+    _OWNERS[made.__code__] = owner
+    return made
+
+
+_OWNERS: dict[CodeType, dict[int, int]] = {}
+
+
+def step_at(code: CodeType, line: int) -> int | None:
+    """Which step a line of a compiled loop belongs to; None for other code, and for the line of the source."""
+    return _OWNERS.get(code, {}).get(line)
+
+
+def is_loop(code: CodeType) -> bool:
+    """Whether a frame's code is one of the compiled loops."""
+    return code in _OWNERS

@@ -1,0 +1,148 @@
+"""Iterating a pipe directly: with a fresh seed, or, for torch's DataLoader, as the part of one of its workers.
+
+torch starts every worker with the same dataset and leaves it to the dataset to take its part. A graph of ours does so
+as torch's own pipes do: at its sharding stages, as one shard of all workers of all ranks. The workers of one loader
+share a seed that is new each epoch (``worker_info.seed - worker_info.id``), and the ranks that of rank 0, so all
+shuffle alike. A loader without workers reads its dataset in the process of the rank, and is known by its fetcher, which
+is then among the callers.
+
+A graph without a sharding stage is left as it is. Its classes or functions may take a worker's part by themselves, or a
+``worker_init_fn`` may give it to them: nobody could tell, and whoever does so would lose elements. Of a map-style pipe
+torch itself hands out the keys: nothing is sharded above it.
+
+Persistent workers keep their seed over epochs, so the epochs are counted here, on from a position that was loaded.
+"""
+
+from __future__ import annotations
+
+import inspect
+import multiprocessing
+import sys
+from collections.abc import Iterator
+from types import CodeType
+from typing import Any
+from weakref import finalize
+
+from torch.utils.data import ChainDataset, get_worker_info
+from torch.utils.data._utils.fetch import _IterableDatasetFetcher
+
+from datapipes.description import structure
+from datapipes.description.pipe import IterDataPipe
+from datapipes.description.printing import on_any_machine
+from datapipes.messages.warnings import warn
+from datapipes.parts.group import Ranks, ranks
+from datapipes.position.orphans import leaving_with
+from datapipes.position.seeds import Run, draw_default_seed
+from datapipes.position.session import Session
+from datapipes.position.user_classes import is_sharding
+
+_FETCHING = {_IterableDatasetFetcher.__init__.__code__, _IterableDatasetFetcher.fetch.__code__}
+"""Where a loader of torch's asks a stream for its elements."""
+
+_begun: dict[int, tuple[int, int]] = {}
+"""The seed of each pipe that was iterated in this worker, and its latest epoch."""
+
+_sessions: dict[int, Session] = {}
+"""The latest session of the pipes that torch reads; they are few, and live as long as the worker."""
+
+
+def session_here(pipe: IterDataPipe[Any]) -> Session:
+    """A session on a pipe that is iterated directly."""
+    info, here = get_worker_info(), ranks()
+    dataset = info.dataset if info is not None else _dataset_of_a_caller() if here.world > 1 else None
+    whole = _graph_in(dataset, pipe)
+    if info is None and whole is None:
+        return Session(pipe, Run(draw_default_seed()))
+    if whole is None:
+        here = Ranks()  # what a function reads besides is nothing that all ranks do alike
+    workers, worker = (1, 0) if info is None else (info.num_workers, info.id)
+    shards, shard = workers * here.world, worker * here.world + here.rank
+    if info is None:
+        seed, epoch = here.shared(on_any_machine(whole), "no worker", draw_default_seed()), 0
+    else:
+        seed, epoch = _next_epoch(pipe, info, here)
+    by_key = structure.is_pipe(dataset) and not structure.is_stream(dataset)
+    session = Session(pipe, Run(seed, epoch, None if by_key else (shards, shard), world=here.world))
+    if whole is not None and info is not None:
+        _sessions[id(pipe)] = session
+    if whole is not None and shard == 0:
+        warn_of_copies(pipe, whole, workers, here.world)
+    return session
+
+
+def warn_of_copies(pipe: structure.Pipe, whole: structure.Pipe, workers: int, world: int = 1) -> None:
+    """Say that all of these workers give all of a pipe, as far as the whole graph that it is part of shows."""
+    if workers * world == 1 or any(map(_takes_its_part, structure.walk(whole))):
+        return
+    givers = [f"{workers} workers"] * (workers > 1) + [f"{world} ranks"] * (world > 1)
+    warn(
+        f"{pipe!r} has no sharding_filter(): each of the {' of each of the '.join(givers)} gives all of it, so every "
+        f"element comes {workers * world} times, unless a worker_init_fn gives each its part; put .sharding_filter() "
+        "behind the shuffle, before the expensive stages"
+    )
+
+
+def _next_epoch(pipe: structure.Pipe, info: Any, here: Ranks) -> tuple[int, int]:
+    """The seed of a pipe in this worker, and the number of its next epoch."""
+    if id(pipe) not in _begun:
+        finalize(pipe, _begun.pop, id(pipe), None)
+        asker = f"worker {info.id} of {info.num_workers}"
+        seed = (info.seed - info.id) % 2**64
+        if here.world > 1:
+            rank: Any = multiprocessing.parent_process()
+            with leaving_with(rank.pid):  # torch's workers look for it between two elements only
+                seed = here.shared(on_any_machine(pipe), asker, seed)
+        _begun[id(pipe)] = seed, 0
+    else:
+        seed, epoch = _begun[id(pipe)]
+        if id(pipe) in _sessions:  # which may have been sent to an epoch that was saved elsewhere
+            epoch = _sessions[id(pipe)].run.epoch
+        _begun[id(pipe)] = seed, epoch + 1
+    return _begun[id(pipe)]
+
+
+def _dataset_of_a_caller() -> Any:
+    """The stream that a loader of torch's reads in this process, at this moment; None if there is none."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code not in _FETCHING:
+        frame = frame.f_back
+    return frame.f_locals["self"].dataset if frame.f_code in _FETCHING else None
+
+
+def _graph_in(dataset: Any, pipe: structure.Pipe) -> structure.Pipe | None:
+    """The graph in a dataset that a pipe is the end of, as far as it is ours; None if it is of none."""
+    parts = [dataset]
+    for part in parts:
+        if isinstance(part, ChainDataset):
+            parts += part.datasets
+        elif structure.is_pipe(part) and any(stage is pipe for stage in structure.walk_by(_in_torch, part)):
+            return part
+    return None
+
+
+def _in_torch(stage: structure.Pipe) -> list[structure.Pipe]:
+    """What stands above a stage of torch's; what is above one of ours is for the session to read."""
+    return [] if isinstance(stage, IterDataPipe) or not structure.is_stream(stage) else structure.parents(stage)
+
+
+def _takes_its_part(stage: structure.Pipe) -> bool:
+    """Whether a stage shards, or a class or function in it looks up the worker's number, as torch's documents show."""
+    if is_sharding(stage):
+        return True
+    things = [stage, *structure.attributes(stage).values()]
+    codes = [function.__code__ for thing in things for function in _functions(thing)]
+    return any("get_worker_info" in names for code in codes for names in _names(code))
+
+
+def _functions(thing: object) -> Iterator[Any]:
+    """A function, or those of an object's class, as their users wrote them."""
+    of_class = [value for cls in type(thing).__mro__ for value in vars(cls).values()]
+    return filter(inspect.isfunction, map(inspect.unwrap, [thing] if inspect.isfunction(thing) else of_class))
+
+
+def _names(code: CodeType) -> Iterator[tuple[str, ...]]:
+    """The names that a piece of code uses, and those that the functions in it use."""
+    yield code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)

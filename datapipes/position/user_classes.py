@@ -1,0 +1,180 @@
+"""Users' own classes, and torch's: stages that have an ``__iter__`` and know nothing of sessions.
+
+Such a class works unchanged. It is iterated on a shallow copy, so that the attributes it sets are its own for this one
+opening, and so are its generators of random numbers; both go on with the next opening (``datapipes.position.kept``).
+Whatever else its attributes refer to is shared, be it data, a cache or somebody's list. The pipes above it are copies
+too, bound to the run of the session, so that ``for x in self.source_datapipe`` draws the same random numbers and the
+same shard as the rest of the graph. ``set_seed``, ``apply_sharding`` and ``reset`` are called on the copies as
+torchdata called them. A seed that the user has set is left as it is in the first epoch, and goes into the seeds of the
+epochs after it.
+
+Its position is a count, and resuming makes it give that many again, which runs everything above it once more; the hub
+behind a child of fork does not go back for that (``datapipes.iter.combining.hub_apart``). A class
+that has ``state_dict`` and ``load_state_dict`` is not replayed: it says what it remembers, complete at each ``yield``,
+and the pipes above it go on from where they were.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Iterator
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+from datapipes.description import structure
+from datapipes.description.pipe import IterDataPipe
+from datapipes.description.printing import stage as printed
+from datapipes.description.user_iter import FRESH, PINNED, RUN
+from datapipes.errors import StateError
+from datapipes.parts.sharding import SHARDING_PRIORITIES
+from datapipes.position import kept
+from datapipes.position.seeds import Run
+from datapipes.position.user_positions import Remembered, Replayed
+
+if TYPE_CHECKING:
+    from datapipes.position.opening import Opening
+
+
+def has_method(pipe: structure.Pipe, name: str) -> bool:
+    """Whether a pipe's class has a method of this name; the instance's own attributes and fluent names do not count."""
+    return callable(getattr(type(pipe), name, None))
+
+
+def is_sharding(pipe: structure.Pipe) -> bool:
+    """Whether a stage shards its elements: it has a method ``apply_sharding``."""
+    return has_method(pipe, "apply_sharding")
+
+
+def saves_itself(pipe: structure.Pipe) -> bool:
+    """Whether a user's class says what it remembers."""
+    return has_method(pipe, "state_dict") and has_method(pipe, "load_state_dict")
+
+
+def shard(pipe: structure.Pipe, of: int, index: int, group: object) -> None:
+    """Call ``apply_sharding`` of any class: with the group if it takes three arguments."""
+    groups = vars(pipe).get("groups")
+    if type(groups) is dict:  # torch's class changes it, and the pipe may be a copy that shares it
+        pipe.__dict__["groups"] = dict(groups)
+    if len(signature(pipe.apply_sharding).parameters) < 3:
+        pipe.apply_sharding(of, index)
+    else:
+        pipe.apply_sharding(of, index, sharding_group=group)
+
+
+def shard_key(pipe: structure.Pipe, run: Run) -> object:
+    """Which shard a sharding stage gives, as a plain value for the seeds of the stages below it."""
+    groups = vars(pipe).get("groups") or {0: (vars(pipe).get("num_of_instances"), vars(pipe).get("instance_id"))}
+    return run.shard, str(sorted((int(group), shard) for group, shard in dict(groups).items()))
+
+
+def pin_seed(pipe: structure.Pipe, seed: int) -> None:
+    """Call ``set_seed`` for the user: sessions leave this seed as it is."""
+    pipe.set_seed(seed)
+    if not structure.is_native(pipe):
+        pipe.__dict__[PINNED] = seed
+
+
+def start(pipe: structure.Pipe, at: Opening) -> Iterator[Any]:
+    """Start a stage that has an ``__iter__`` of its own."""
+    if saves_itself(pipe):
+        cell: Remembered | Replayed = at.cell(Remembered)
+        streams = [parent for parent in structure.parents(pipe) if structure.is_stream(parent)]
+        opened = {id(parent): _Opened(parent, at.source(parent), at.run) for parent in streams}
+        _bind(pipe, at.run, at.seed())
+        structure.fill(pipe, pipe, lambda parent: opened.get(id(parent), parent))
+    else:
+        cell = at.cell(Replayed)
+        stages = structure.walk(pipe)
+        shards = shards_above(stages, at.run)
+        cell.begin(stages)
+        for stage in stages:
+            before = _bind(stage, at.run, at.run.stage_seed(structure.place_of(stage), shards[id(stage)]))
+            cell.found(stage, before)
+        if cell.failed:
+            must_start_anew(pipe)
+            hubs = at.run.hubs
+            read_by_it = structure.walk_by(
+                lambda stage: [above for above in structure.parents(stage) if structure.place_of(above) not in hubs],
+                pipe,
+            )
+            for hub in hubs.values():
+                hub.begins_anew(set(map(structure.place_of, read_by_it)))
+    return cell.start(pipe)
+
+
+def must_start_anew(pipe: structure.Pipe) -> None:
+    """Refuse to run a graph a second time if there is a source that gives its elements once only."""
+    for stage in structure.walk(pipe):
+        if getattr(stage, "_gives_once", False):
+            raise StateError(
+                f"{printed(pipe)} has to be run again, up to where it was, and {printed(stage)} above it reads an "
+                "iterator, whose elements come once only: wrap a list, or an object whose __iter__ starts anew"
+            )
+
+
+def shards_above(stages: list[structure.Pipe], run: Run) -> dict[int, object]:
+    """For each stage of a graph, in order, which shard it works on, or None if it is above all sharding."""
+    above: dict[int, object] = {}
+    for stage in stages:
+        sources = structure.parents(stage)
+        given = (shard_key(source, run) if is_sharding(source) else above[id(source)] for source in sources)
+        above[id(stage)] = next((key for key in given if key is not None), None)
+    return above
+
+
+def _bind(stage: structure.Pipe, run: Run, seed: int) -> dict[str, Any]:
+    """Make the copy of a stage part of the session's run; ``seed`` is for a stage that nobody has given another.
+
+    What it holds then is returned, as it is before the class does anything by itself.
+    """
+    stage.__dict__[RUN] = run
+    if structure.is_native(stage) or not structure.is_stream(stage):
+        return {}
+    is_of_torch = type(stage).__module__.startswith("torch.")  # whose fork and demux change their buffers in place
+    kept.begin(stage, kept.kept_by(stage))
+    for name, value in structure.attributes(stage).items():
+        if type(value) in (list, deque) and is_of_torch and len(value) <= kept.LARGEST_BUFFER:
+            structure.set_attribute(stage, name, copy.copy(value))
+    if has_method(stage, "set_seed"):
+        _set_seed(stage, run, seed)
+    if run.shard is not None and is_sharding(stage):
+        shard(stage, *run.shard, group=SHARDING_PRIORITIES.DEFAULT)
+    before = dict(structure.attributes(stage))
+    if isinstance(stage, IterDataPipe):  # torch's own base class resets its pipes by itself
+        stage.reset()
+        stage.__dict__[FRESH] = True
+    return before
+
+
+def _set_seed(stage: structure.Pipe, run: Run, seed: int) -> None:
+    pinned = vars(stage).get(PINNED)
+    if pinned is None:
+        stage.set_seed(seed)
+        stage.__dict__.pop(PINNED, None)
+    elif run.epoch or any(run.lap):
+        stage.set_seed(run.pinned_seed(pinned))
+        stage.__dict__[PINNED] = pinned
+
+
+class _Opened(IterDataPipe[Any]):
+    """A parent that the session has opened: iterating it goes on from where it is."""
+
+    def __init__(self, pipe: structure.Pipe, elements: Iterator[Any], run: Run) -> None:
+        self.opened_pipe = pipe
+        self.opened_elements = elements
+        self.__dict__["_place"] = structure.NO_CELL
+        self.__dict__[RUN] = run
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.opened_elements
+
+    def __len__(self) -> int:
+        return len(self.opened_pipe)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.opened_pipe, name)
+
+    @property  # type: ignore[misc]  # isinstance() asks for it, and is to find what the class was given
+    def __class__(self) -> Any:
+        return type(self.opened_pipe)

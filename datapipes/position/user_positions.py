@@ -1,0 +1,191 @@
+"""Where a user's class is: how much of it has to be called again, or what it says it remembers.
+
+A class that has ``state_dict`` and ``load_state_dict`` is asked, and what it says is complete at each ``yield``. Any
+other class is replayed: its position is the number of elements it has given, and, if it is an iterator that outlives
+its exceptions, when it raised them, so that an element which failed is passed over again and not given after all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain, pairwise, repeat, starmap
+from types import GeneratorType
+from typing import Any
+
+from datapipes.description import structure
+from datapipes.description.user_iter import KEPT
+from datapipes.elements import pack, unpack
+from datapipes.errors import StateError
+from datapipes.position.cells import Cell, count, fields, table
+from datapipes.position.counting import Counted, skip
+from datapipes.position.kept import Kept, Values, at_opening, changes, kept_by, packed, unpacked
+
+
+class Replayed(Cell):
+    """The position of a plain class: how many elements it has given, and after how many of them it raised."""
+
+    def __init__(self) -> None:
+        self._behind = 0
+        self._faults: list[int] = []
+        self._counted: Counted[Any] | None = None
+        self._inner: Iterator[Any] = iter(())
+        self._is_behind = False  # whether the iterator is new, and has still to give what was given before
+        self._is_over = False  # whether it has given all
+        self._raised = False  # whether it has raised, and outlived that
+        self._began: dict[int, Values] | None = None  # what the class, and those above it, had when the epoch began
+        self._homes: dict[int, Kept] = {}  # where what they have kept belongs afterwards
+        self._stages: list[
+            tuple[structure.Pipe, dict[str, Any]]
+        ] = []  # the copies at work, and what they held at first
+        self._found: list[tuple[structure.Pipe, dict[str, Any]]] = []  # those of this start
+        self._packed: dict[int, bytes] | None = None
+
+    @property
+    def raised(self) -> bool:
+        """Whether the class has raised what ended the last step."""
+        return self.failed or self._raised
+
+    def begin(self, stages: list[structure.Pipe]) -> None:
+        """Have the copies of a class, and of those above it, begin with what they had when the epoch began."""
+        keeping = {structure.place_of(stage): stage for stage in stages if KEPT in vars(stage)}
+        if not self._homes:
+            self._homes = {place: vars(stage)[KEPT] for place, stage in keeping.items()}
+            at_first = {place: at_opening(stage) for place, stage in keeping.items()}
+            if self._began is None:
+                self._began = {place: values for place, values in at_first.items() if values}
+            for place, values in self._began.items():
+                if place in self._homes:
+                    self._homes[place].values = values
+        began = self._began or {}
+        for place, stage in keeping.items():
+            stage.__dict__[KEPT] = Kept(dict(began.get(place, {})))
+        self._found = []
+
+    def found(self, stage: structure.Pipe, before: dict[str, Any]) -> None:
+        """Note what a copy held before its class did anything."""
+        if KEPT in vars(stage):
+            self._found.append((stage, before))
+
+    @property
+    def failed(self) -> bool:
+        """Whether the class is a generator that an exception has ended, so that it has to be run again."""
+        return isinstance(self._inner, GeneratorType) and self._inner.gi_frame is None and not self._is_over
+
+    def start(self, pipe: structure.Pipe) -> Iterator[Any]:
+        """The elements of a pipe from this position on."""
+        self._behind = self.done()
+        self._raised = False
+        if self._counted is None or self.failed:
+            self._inner, self._stages = iter(pipe), self._found
+            self._is_behind = self._behind > 0 or bool(self._faults)
+        # Otherwise an exception, below this stage or its own, was outlived by its iterator, which goes on.
+        elements = chain.from_iterable(self._to_the_end())
+        self._counted = Counted(elements, start=self._behind)
+        return self._counted.elements
+
+    def _to_the_end(self) -> Iterator[Iterator[Any]]:
+        # The iterator is yielded: `yield from` would close it when an exception below has this generator dropped.
+        if isinstance(self._inner, GeneratorType):
+            if self._is_behind:
+                self._pass_over(self._inner, self._behind)
+                self._is_behind = False
+            yield self._inner
+        else:
+            yield self._called(self._inner.__next__)
+        self._is_over = True
+
+    def _called(self, step: Callable[[], Any]) -> Iterator[Any]:
+        """Only ``__next__`` is called: ``__iter__`` of a class that is its own iterator may begin anew."""
+        if self._is_behind:
+            self._replay(step)
+            self._is_behind = False
+        while True:
+            try:
+                element = step()
+            except StopIteration:
+                return
+            except Exception:
+                self._faults.append(self.done())
+                self._raised = True
+                raise
+            yield element
+
+    def _replay(self, step: Callable[[], Any]) -> None:
+        elements = starmap(step, repeat(()))
+        for before, fault in pairwise([0, *self._faults]):
+            self._pass_over(elements, fault - before)
+            _attempt(step)
+        self._pass_over(elements, self._behind - max(self._faults, default=0))
+
+    def _pass_over(self, elements: Iterator[Any], number: int) -> None:
+        there = skip(elements, number)
+        if there < number:
+            raise StateError(f"{self.label}: when it was replayed, it gave {number - there} elements less than before")
+
+    def save(self) -> Any:
+        if self._packed is None:
+            stages = {structure.place_of(stage): stage for stage, _ in self._stages}
+            began = {place: values for place, values in (self._began or {}).items() if place in stages}
+            self._packed = {place: packed(stages[place], values) for place, values in began.items()}
+        if not self._packed and not self._faults:
+            return self.done()
+        saved: dict[str, Any] = {"given": self.done(), "faults": list(self._faults)}
+        return {**saved, "began": dict(self._packed)} if self._packed else saved
+
+    def load(self, saved: Any) -> None:
+        if isinstance(saved, dict):
+            began = table(saved.get("began", {})) or {}
+            self._began = {place: unpacked(values, self.label) for place, values in began.items()}
+            names = [name for name in saved if name != "began"]
+            saved, faults = fields({name: saved[name] for name in names}, "given", "faults")
+            if type(faults) is not list:
+                raise StateError(f"faults: expected a list of counts, found {type(faults).__name__}")
+            self._faults = [count(fault, "faults", most=count(saved)) for fault in faults]
+            if sorted(faults) != faults:
+                raise StateError(f"faults: expected rising counts, found {faults!r:.80}")
+        self._behind = count(saved)
+
+    def done(self) -> int:
+        return self._behind if self._counted is None else self._counted.taken
+
+    def close(self) -> None:
+        if isinstance(self._inner, GeneratorType):
+            self._inner.close()
+        for stage, before in self._stages:
+            self._homes[structure.place_of(stage)].values = {**kept_by(stage), **changes(stage, before)}
+        self._stages = []
+
+
+def _attempt(step: Callable[[], Any]) -> Exception | None:
+    """Call what raised before. Whether it does so again makes no difference: its element is spent."""
+    try:
+        step()
+    except Exception as error:
+        return error
+    return None
+
+
+class Remembered(Cell):
+    """The position of a class that says what it remembers."""
+
+    is_quiet = False
+
+    def __init__(self) -> None:
+        self._pipe: structure.Pipe = None
+        self._loaded: Any = None
+
+    def start(self, pipe: structure.Pipe) -> Iterator[Any]:
+        """The elements of a pipe, which is told what it remembered."""
+        if self._pipe is not None:
+            self._loaded = self._pipe.state_dict()
+        if self._loaded is not None:
+            pipe.load_state_dict(self._loaded)
+        self._pipe = pipe
+        elements: Iterator[Any] = iter(pipe)
+        return elements
+
+    def save(self) -> bytes:
+        return pack(self._pipe.state_dict(), what=f"the state_dict() of {self.label}")
+
+    def load(self, saved: Any) -> None:
+        self._loaded = unpack(saved, what=f"the state_dict() of {self.label}")

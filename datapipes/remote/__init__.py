@@ -1,1 +1,0 @@
-"""Reading from elsewhere: one policy of waiting and trying again, and the few ways in which bytes arrive."""

@@ -1,0 +1,152 @@
+"""What a plugin implements to run a graph somewhere.
+
+A service is given the graph once, by ``initialize``, and returns the graph that the loader iterates at home: it may add
+stages, or replace a part of the graph by a stage that fetches what runs elsewhere. Positions need no method of their
+own: they are in the stages' cells, wherever a stage runs. torchdata's plugins work unchanged.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from datapipes.description import structure
+from datapipes.description.printing import chain as printed
+from datapipes.description.printing import stage as call_of
+from datapipes.errors import BadArgumentType
+from datapipes.messages.warnings import warn
+from datapipes.messages.where import where
+from datapipes.operators.checks import length_of
+from datapipes.parts.group import ranks
+from datapipes.position.seeds import Run
+
+ResetFn: TypeAlias = Callable[[Any], Any]
+"""Takes the graph at the start of an epoch and returns the one to iterate."""
+
+
+Level: TypeAlias = Literal["ranks", "workers", "device"]
+
+
+class ReadingServiceInterface(ABC):
+    """Runs a graph. Only ``initialize`` must be written.
+
+    >>> class FirstTen(ReadingServiceInterface):
+    ...     def initialize(self, datapipe):
+    ...         return datapipe.header(10)
+    >>> from datapipes.iter import IterableWrapper
+    >>> from loader2 import DataLoader2
+    >>> len(list(DataLoader2(IterableWrapper(range(99)), reading_service=FirstTen())))
+    10
+    """
+
+    level: ClassVar[Level | None] = None
+    """What this service is about; a chain has one of each at most: ranks, then workers, then the device they feed."""
+
+    def sees_to_ranks(self) -> bool:
+        """Whether each rank of a process group gets its own part here; what a class of a user's does is not known."""
+        return True
+
+    def check(self, datapipe: Any) -> None:  # noqa: B027 - optional: most services can run any graph
+        """Refuse a graph that this service cannot run, when the loader is made."""
+
+    def in_front(self, datapipe: Any, services: Sequence[Any]) -> Any:
+        """What ``services``, those in front of this one in a chain, are to be given in place of a graph.
+
+        Called before any of them has begun, for a length as well; the graph given is not to be changed.
+        """
+        return datapipe
+
+    @abstractmethod
+    def initialize(self, datapipe: Any) -> Any:
+        """Prepare a graph, once, before the first epoch; the graph to iterate. The graph given may be changed."""
+
+    def planned(self, datapipe: Any) -> Any:
+        """A graph as long as the one that ``initialize`` would return; nothing is begun, and nothing is changed."""
+        return datapipe
+
+    def length(self, datapipe: Any) -> int:
+        """How many elements an epoch of a graph gives when it runs here; TypeError if that is not known beforehand.
+
+        Asked before ``initialize``; afterwards the graph that it returned is asked.
+        """
+        return length_of(self.planned(datapipe))
+
+    def agree(self, run: Run, resumed: bool) -> Run:
+        """The epoch that is about to begin, seed and number, as all who take part in it will have it.
+
+        Called after ``initialize`` at the start of each epoch; ``resumed`` says that it goes on from a saved position.
+        A service that runs in several processes, each with a loader, gives the same one to all of them.
+        """
+        return run
+
+    def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
+        """Prepare an epoch; may return a function that takes the graph and returns the one to use from then on.
+
+        It is applied by the loader, or by the service behind this one in a chain, which is given it as
+        ``iter_reset_fn`` and runs it where the graph is: in its workers, or at home by returning it in turn.
+
+        ``seed_generator`` is a ``loader2.random.SeedGenerator`` for services that seed something of their own;
+        the stages of the graph are seeded without it.
+        """
+        return iter_reset_fn
+
+    def finalize_iteration(self) -> None:  # noqa: B027 - optional: most services have nothing to do here
+        """Called when an epoch has ended, or its iterator is found to be out of date, and before ``finalize``."""
+
+    def finalize(self) -> None:  # noqa: B027 - optional: most services have nothing to do here
+        """Let go of everything that ``initialize`` has begun, also if it failed. May be called more than once."""
+
+    def __repr__(self) -> str:
+        return call_of(self)
+
+
+class CheckpointableReadingServiceInterface(ReadingServiceInterface):
+    """A service with something of its own to save, besides the positions of the stages."""
+
+    @abstractmethod
+    def checkpoint(self) -> bytes:
+        """What to save."""
+
+    @abstractmethod
+    def restore(self, datapipe: Any, serialized_state: bytes) -> Any:
+        """Like ``initialize``, from what was saved."""
+
+
+def warn_without_ranks(datapipe: Any, service: ReadingServiceInterface | None) -> None:
+    """Say that each rank of a process group is about to load everything, if nobody sees to its part."""
+    here = ranks()
+    if here.world == 1 or (service is not None and getattr(service, "sees_to_ranks", lambda: True)()):
+        return
+    if any(vars(stage).get("groups") for stage in structure.walk(datapipe)):
+        return  # somebody has sharded the graph
+    remedy = (
+        "reading_service=DistributedReadingService()"
+        if service is None
+        else f"SequentialReadingService(DistributedReadingService(), {type(service).__name__}(...))"
+    )
+    warn(
+        f"this is rank {here.rank} of {here.world}, and no reading service of this DataLoader2 is for ranks: each of "
+        f"them loads all of {printed(datapipe)}. Pass {remedy}, unless the ranks have data of their own"
+    )
+
+
+def own_copy(service: ReadingServiceInterface | None) -> ReadingServiceInterface | None:
+    """A loader's own copy of a service, so that one object can serve several loaders."""
+    try:
+        return copy.deepcopy(service)
+    except TypeError as error:
+        raise BadArgumentType(
+            f"the reading service {type(service).__name__} cannot be copied ({error}); "
+            "open what cannot be copied in initialize()"
+        ) from error
+
+
+def graph_from(fn: Callable[..., Any], returned: Any) -> Any:
+    """What a function of the user's has made of a graph: a graph, or an error that names the function."""
+    if not structure.is_pipe(returned):
+        raise BadArgumentType(
+            f"{where(fn)} returned {type(returned).__name__}: {returned!r:.80}; it must return the graph to use"
+        )
+    return returned

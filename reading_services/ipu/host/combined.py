@@ -1,0 +1,140 @@
+"""The stage that regroups the rows of micro-batches as combined batches, one for each step of a device.
+
+It deals in rows: a combined batch has as many as its micro-batches have if they are full. So it does not matter that
+each worker leaves a last, short micro-batch in the middle of the stream. The rows keep their order, and none is lost
+but those that are too few for a last combined batch and are not wanted; they are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from datapipes.description.pipe import IterDataPipe
+from datapipes.elements.chunk import DataChunk
+from datapipes.errors import BadArgument, StateError
+from datapipes.memory import batches
+from datapipes.operators.checks import source_length
+from datapipes.position.cells import Cell, count, fields
+from datapipes.position.opening import Opening
+from reading_services.ipu.host.micro_batches import counting_rows, keeps_rows
+from reading_services.ipu.host.rebatching import Waiting, rows_of
+from reading_services.ipu.names.messages import logger
+
+
+@dataclass
+class Dropped:
+    """How many rows the last whole epoch has left out."""
+
+    rows: int = 0
+
+
+class Combined(IterDataPipe[Any]):
+    """Batches of ``micro_batches`` times ``rows`` rows, of batches of any size; the last may be shorter.
+
+    Without ``rows`` a micro-batch has as many as the first one. What is left over at the end is cut to a multiple of
+    ``unit`` first. ``steps`` is how many batches are given at most.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> micro_batches = IterableWrapper(range(7)).batch(2).collate()
+    >>> list(Combined(micro_batches, micro_batches=2, rows=2, drop_last=False))
+    [tensor([0, 1, 2, 3]), tensor([4, 5, 6])]
+    """
+
+    _data: ClassVar[frozenset[str]] = frozenset({"dropped"})
+
+    def __init__(
+        self,
+        datapipe: IterDataPipe[Any],
+        micro_batches: int,
+        rows: int | None = None,
+        drop_last: bool = True,
+        unit: int = 1,
+        steps: int | None = None,
+    ) -> None:
+        self.datapipe = datapipe
+        self.micro_batches = micro_batches
+        self.rows = rows
+        self.drop_last = drop_last
+        self.unit = unit
+        self.steps = steps
+        self.dropped = Dropped()
+        self.counts_exactly = rows is not None and keeps_rows(datapipe)
+
+    def _open(self, at: Opening) -> Iterator[Any]:
+        return at.cell(lambda: _Regrouping(self)).combined(at.source(self.datapipe))
+
+    def __len__(self) -> int:
+        rows = counting_rows(self.datapipe)
+        if rows is None or self.rows is None:
+            there, each = source_length(self, self.datapipe), self.micro_batches
+        else:
+            there, each = source_length(self, rows) // self.unit * self.unit, self.micro_batches * self.rows
+        length = there // each if self.drop_last else -(-there // each)
+        return length if self.steps is None else min(length, self.steps)
+
+
+class _Regrouping(Cell):
+    """The rows that wait for more, and how many combined batches there were. Between two of those seldom any wait."""
+
+    def __init__(self, pipe: Combined) -> None:
+        self._pipe = pipe
+        self._size = None if pipe.rows is None else pipe.rows * pipe.micro_batches
+        self._given = 0
+        self._waiting = Waiting()
+
+    def combined(self, micro_batches: Iterable[Any]) -> Iterator[Any]:
+        """The combined batches of these micro-batches."""
+        pipe, waiting = self._pipe, self._waiting
+        pipe.dropped.rows = 0
+        for batch in micro_batches:
+            self._take(batch)
+            del batch  # whoever is given it is the only one to have it
+            while self._size and waiting.rows >= self._size and self._given != pipe.steps:
+                self._given += 1
+                yield waiting.taken(self._size)
+        rest = waiting.rows // pipe.unit * pipe.unit
+        kept = not pipe.drop_last and self._given != pipe.steps
+        pipe.dropped.rows = 0 if kept else rest
+        if rest and not kept and not self._given:
+            logger.warning(
+                "all %d rows of this epoch are dropped: a combined batch needs %s. Pass drop_last=False to be given "
+                "fewer, or make micro-batches, device iterations, replicas or accumulation smaller",
+                rest,
+                self._size,
+            )
+        last = waiting.taken(rest) if rest and kept else None
+        self._waiting = Waiting()
+        if last is not None:
+            self._given += 1
+            yield last
+
+    def _take(self, batch: Any) -> None:
+        if isinstance(batch, DataChunk):  # of a user's stage that makes batches, and does not collate them
+            batch = batches.collated(list(batch))
+        try:
+            self._waiting.add(batch)
+        except BadArgument as error:
+            raise BadArgument(
+                f"a combined batch is made of batches: {error}. End the graph with .batch(rows).collate()"
+            ) from None
+        if self._size is None:
+            self._size = self._pipe.micro_batches * rows_of(batch)
+
+    def save(self) -> dict[str, Any]:
+        waiting = self._waiting.batches
+        return {"size": self._size, "given": self._given, "waiting": self.pack(list(waiting)) if waiting else None}
+
+    def load(self, saved: Any) -> None:
+        size, given, waiting = fields(saved, "size", "given", "waiting")
+        self._size = None if size is None else count(size, "size")
+        self._given = count(given, "given")
+        try:
+            for batch in [] if waiting is None else self.unpack_list(waiting):
+                self._waiting.add(batch)
+        except BadArgument as error:
+            raise StateError(f"waiting: {error}") from None
+
+    def close(self) -> None:
+        self._waiting = Waiting()

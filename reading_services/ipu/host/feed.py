@@ -1,0 +1,155 @@
+"""The process that loads for an accessor, as its owner sees it: started, listened to, and ended.
+
+Waiting for a frame ends with the process, too. What it had sent before is given first. Ending escalates: it is told to
+leave, then sent SIGTERM, then SIGKILL; that is done at the latest when the interpreter leaves.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from contextlib import suppress
+from multiprocessing import forkserver
+from typing import Any
+
+from datapipes.position.forks import Origin
+from reading_services.ipu.host.feeding import Job, feed
+from reading_services.ipu.host.parcels import Parcel
+from reading_services.ipu.host.sources import Source
+from reading_services.ipu.names.custom_types import registered
+from reading_services.ipu.names.enums import SharingStrategy
+from reading_services.workers.failures import WorkerDied
+from reading_services.workers.process.members import (
+    STARTS_WORKERS,
+    UNGUARDED,
+    Member,
+    begin,
+    end,
+    file_for_stacks,
+    how_it_ended,
+)
+from reading_services.workers.transport import process
+from reading_services.workers.transport.pipes import Poller
+from reading_services.workers.transport.protocol import ToConsumer, ToProducer, Window
+
+_METHODS = {
+    SharingStrategy.SharedMemory: "spawn",
+    SharingStrategy.FileSystem: "spawn",
+    SharingStrategy.Fork: "fork",
+    SharingStrategy.ForkServer: "forkserver",
+}
+
+
+class Feed:
+    """One such process."""
+
+    def __init__(
+        self, source: Source, strategy: SharingStrategy, window: Window, load_indefinitely: bool, seed: int
+    ) -> None:
+        method = _METHODS[strategy]
+        context: Any = multiprocessing.get_context(method)
+        if method == "forkserver":
+            _preload()
+        sent = source, registered()
+        parcel = None if method == "fork" else _parcel(sent, on_disk=strategy == SharingStrategy.FileSystem)
+        link = process.Pair(context, _room())
+        stacks = file_for_stacks()
+        job = Job(
+            link.producer,
+            parcel or sent,
+            window,
+            load_indefinitely,
+            seed,
+            process.SharedFd(stacks),
+            os.getpid(),
+            multiprocessing.get_start_method(),
+        )
+        begun = begin(context, feed, job, "accessor", daemon=False)  # a loader's workers are children of it
+        self._member = Member("the accessor's process", begun, stacks)
+        self._link = link.consumer
+        link.producer_started()
+        link.consumer_is_here()
+        if parcel is not None:
+            parcel.close()
+        self._death = _death_of(begun)
+        self._poller = Poller([self._link.elements.fileno(), self._death], [self._link.control])
+        self._origin = Origin()
+        self._lock = threading.Lock()
+        self.closed = False
+
+    def __str__(self) -> str:
+        return str(self._member)
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        pid: int = self._member.process.pid
+        return pid
+
+    def send(self, frame: ToProducer) -> None:
+        """Send a frame; that nobody gets it is noticed when the next one is waited for."""
+        self._origin.must_be_here("the accessor's process and elements")
+        with suppress(OSError):
+            self._link.send(frame)
+
+    def receive(self, wait: bool = True) -> ToConsumer | None:
+        """The next frame; None if there is none yet and nobody wants to wait. WorkerDied if there will be none."""
+        self._origin.must_be_here("the accessor's process and elements")
+        while True:
+            found = self._poller.wait(None if wait else 0)
+            if not found:
+                return None
+            gone = self._death in found
+            try:
+                if (frame := self._link.receive()) is not None:
+                    return frame
+            except (EOFError, OSError):
+                gone = True
+            if not gone:
+                continue
+            if self.closed:
+                raise WorkerDied(f"{self._member} was ended, by another thread")
+            how = how_it_ended(self._member.process)
+            if self._member.process.exitcode == STARTS_WORKERS:
+                raise WorkerDied(UNGUARDED)
+            raise WorkerDied(f"{self._member} {how}, in the middle of its work")
+
+    def close(self, farewell: ToProducer) -> None:
+        """End the process; calling it again does nothing."""
+        with self._lock:
+            if self.closed or not self._origin.is_here:
+                return
+            self.closed = True
+        self.send(farewell)
+        self._link.close()
+        end([self._member])
+        os.close(self._death)
+
+
+def _parcel(sent: Any, on_disk: bool) -> Parcel:
+    try:
+        return Parcel(sent, on_disk)
+    except Exception as error:
+        error.add_note("  a dataset is pickled for the accessor's process, except with SharingStrategy.Fork")
+        raise
+
+
+def _death_of(begun: Any) -> int:
+    """What becomes readable when a process has ended; its sentinel would wait for the processes it has started, too."""
+    try:
+        return os.pidfd_open(begun.pid)
+    except ProcessLookupError:  # gone already, and buried by the fork server
+        return os.dup(begun.sentinel)
+
+
+def _room() -> int:
+    """The bytes that elements may take, on their way and as long as they are kept; used as they are written to."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+
+
+def _preload() -> None:
+    """Have the fork server, if it is not there yet, import once what every process of an accessor needs."""
+    server: Any = vars(forkserver)["_forkserver"]  # what was asked for before is kept nowhere else
+    if feed.__module__ not in server._preload_modules:
+        multiprocessing.set_forkserver_preload([*server._preload_modules, feed.__module__])

@@ -1,0 +1,234 @@
+"""DataLoader: combined batches, one step of the device at a time, made in this process or ahead in another.
+
+It is torch's DataLoader, with batches as large as a step, so that rows are collated once. What torch's workers leave
+over of a stream is regrouped, rows of tensors are gathered instead of being read one by one, and of several processes
+each has its own part of the data.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from torch.utils import data
+from torch.utils.data import IterableDataset, default_collate
+
+from datapipes.errors import BadArgument
+from datapipes.memory import batches as memory
+from reading_services.ipu.host.accessor import AsynchronousDataAccessor
+from reading_services.ipu.host.arithmetic import Batching
+from reading_services.ipu.host.loading_rules import (
+    block_of,
+    check_rebatching,
+    must_rebatch,
+    warn_of_copies,
+    warn_of_last_group,
+    warn_of_rest,
+)
+from reading_services.ipu.host.partition import Block, Share
+from reading_services.ipu.host.rebatching import grouped, rebatched
+from reading_services.ipu.host.rows import gather_of
+from reading_services.ipu.host.sources import Rebatched, Source, Sourced
+from reading_services.ipu.names.enums import DataLoaderMode
+from reading_services.ipu.names.errors import Error
+from reading_services.ipu.options import Options
+
+
+class DataLoader(Sourced, data.DataLoader[Any]):
+    """Load combined batches: ``batch_size`` x device iterations x gradient accumulation x input groups rows a step.
+
+    >>> from reading_services.ipu import Options
+    >>> import torch
+    >>> rows = data.TensorDataset(torch.arange(100))
+    >>> loader = DataLoader(Options().deviceIterations(4), rows, batch_size=8)
+    >>> loader.combinedBatchSize, len(loader), [len(x) for x, in loader]
+    (32, 3, [32, 32, 32])
+
+    ``mode`` says where steps are made: Sync, when they are asked for; Async, ahead in a process of its own, which
+    ``async_options`` are the options of (``AsynchronousDataAccessor``); AsyncRebatched, there as well, from batches of
+    ``rebatched_worker_size`` rows. Beyond PopTorch, which drops what each worker has left over of a stream, rows of a
+    stream with several workers are regrouped in all modes with ``drop_last``: at most one incomplete step is dropped.
+
+    With several processes (``options.Distributed``) each has its part of the data. A stream is dealt out, too, where
+    PopTorch refuses it; ``auto_distributed_partitioning=False`` leaves that to the dataset.
+
+    ``len()`` counts steps, those of a ``batch_sampler`` too, for which PopTorch counts the sampler's own batches.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        num_workers: int = 0,
+        drop_last: bool = True,
+        persistent_workers: bool | None = None,
+        auto_distributed_partitioning: bool = True,
+        mode: DataLoaderMode = DataLoaderMode.Sync,
+        async_options: Mapping[str, Any] | None = None,
+        rebatched_worker_size: int | None = None,
+        batch_sampler: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        self._accessor: AsynchronousDataAccessor | None = None
+        if not isinstance(options, Options):
+            raise BadArgument(f"the first argument of a DataLoader is its poptorch.Options, and not {options!r:.100}")
+        options._freeze()
+        streams = isinstance(dataset, IterableDataset)
+        if batch_sampler is not None and (batch_size != 1 or shuffle):
+            raise Error("the `batch_sampler` option is mutually exclusive with batch_size, shuffle.")
+        rows = batch_size if batch_sampler is None else getattr(batch_sampler, "batch_size", None) or 1
+        batching = Batching.of(options, rows)
+        combined = batching.combined
+        self._options = options
+        self._batching = batching
+        self._keeps_rest = not drop_last
+        self._has_sampler = batch_sampler is not None
+        self._rebatches = not self._has_sampler and must_rebatch(
+            mode, drop_last, combined, several_parts=streams and num_workers > 1
+        )
+        self._epoch = 0
+        async_options = dict(async_options or {})
+        if self._rebatches:
+            check_rebatching(mode, combined, rebatched_worker_size, async_options)
+        if streams:
+            warn_of_copies(dataset, num_workers, kwargs.get("worker_init_fn"))
+        elif not drop_last and self._has_sampler:
+            warn_of_last_group(batch_sampler, batching)
+        elif not drop_last and combined is not None:
+            warn_of_rest(len(dataset), batching)
+
+        if auto_distributed_partitioning and batching.processes > 1:
+            if self._has_sampler:
+                raise Error(
+                    "the `batch_sampler` option is mutually exclusive with auto_distributed_partitioning=True: pass "
+                    "False, and have the sampler give this process's part (options.Distributed.processId)"
+                )
+            if streams:
+                seed = options.random_seed if options.exists("random_seed") else 0
+                dataset = Share(dataset, batching, drop_last, seed)
+            else:
+                kwargs["sampler"] = block_of(
+                    dataset, batching, options, bool(shuffle), drop_last, kwargs.get("sampler")
+                )
+                shuffle = None
+
+        super().__init__(
+            dataset,
+            batch_size=1 if self._has_sampler else (rebatched_worker_size or combined if self._rebatches else combined),
+            shuffle=shuffle or None,
+            num_workers=num_workers,
+            drop_last=drop_last and not self._rebatches and not self._has_sampler,
+            persistent_workers=num_workers > 0 if persistent_workers is None else persistent_workers,
+            batch_sampler=batch_sampler,
+            **kwargs,
+        )
+        if mode != DataLoaderMode.Sync:
+            self._accessor = AsynchronousDataAccessor(Steps(self._alone()), **async_options)
+
+    @property
+    def combinedBatchSize(self) -> int | None:
+        """Rows in a step; None where the dataset makes its batches itself."""
+        return self._batching.combined
+
+    @property
+    def options(self) -> Options:
+        """The options that batches follow from (PopTorch forgets them without a batch size)."""
+        return self._options
+
+    def __len__(self) -> int:
+        if not (self._rebatches or self._has_sampler):
+            return super().__len__()
+        if self._has_sampler:
+            whole, rest = divmod(len(self.batch_sampler), self._batching.micro_batches)  # type: ignore[arg-type]  # if it has a length
+        else:
+            elements: Any = self.dataset if isinstance(self.dataset, IterableDataset) else self.sampler
+            whole, rest = divmod(len(elements), self._batching.combined or 1)
+        return whole + bool(rest and self._keeps_rest)
+
+    def __iter__(self) -> Any:
+        if self._accessor is not None:
+            return iter(self._accessor)
+        self._epoch += 1
+        return self.steps(self._epoch - 1)
+
+    def steps(self, epoch: int) -> Iterator[Any]:
+        """The steps of an epoch, made in this process."""
+        if isinstance(self.sampler, Block):
+            self.sampler.epoch = epoch
+        if isinstance(self.dataset, Share):
+            self.dataset.begin(epoch)
+        batches: Iterator[Any] = super().__iter__()
+        if self._rebatches:
+            return rebatched(batches, self._batching.combined or 1, self._keeps_rest)
+        if self._has_sampler and self._batching.micro_batches > 1:
+            return grouped(batches, self._batching.micro_batches, self._keeps_rest)
+        return batches
+
+    def _get_iterator(self) -> Any:
+        iterator: Any = super()._get_iterator()
+        if self.num_workers == 0 and self.collate_fn is default_collate and self._auto_collation:
+            fetcher = iterator._dataset_fetcher
+            fetcher.collate_fn = memory.collated
+            gather = None if isinstance(self.dataset, IterableDataset) else gather_of(self.dataset)
+            fetcher.fetch = gather or fetcher.fetch
+        return iterator
+
+    def source(self, rebatched_size: int | None) -> Source:
+        """What an accessor of somebody else reads."""
+        if self._accessor is not None:
+            raise Error(
+                "this DataLoader already uses an AsynchronousDataAccessor internally: iterate it as it is, or give the "
+                "accessor one with mode=DataLoaderMode.Sync"
+            )
+        alone = Steps(self._alone())
+        if self._keeps_rest and not self._has_sampler and (self.combinedBatchSize or 1) > 1 and rebatched_size is None:
+            raise BadArgument(
+                "with drop_last=False the last step may be smaller, and an accessor only works if 'rebatched_size' is "
+                "specified too"
+            )
+        return alone.source(rebatched_size)
+
+    def _alone(self) -> DataLoader:
+        """The same loader without an accessor, to be iterated in a process of its own.
+
+        There it needs no workers to gather rows of tensors.
+        """
+        alone = copy.copy(self)
+        alone.__dict__.update(_accessor=None, _iterator=None)
+        if self.collate_fn is default_collate and self.worker_init_fn is None and gather_of(self.dataset) is not None:
+            alone.__dict__.update(num_workers=0, persistent_workers=False, prefetch_factor=None, timeout=0)
+        return alone
+
+    def terminate(self) -> None:
+        """End the process of an asynchronous loader; calling it again does nothing."""
+        if self._accessor is not None:
+            self._accessor.terminate()
+
+    def __del__(self) -> None:
+        if getattr(self, "_accessor", None) is not None:
+            self.terminate()
+
+
+class Steps(Source):
+    """The steps of a loader, to be made in another process."""
+
+    rows_vary = True  # a sampler and a collate_fn make batches of as many rows as they like
+
+    def __init__(self, loader: DataLoader) -> None:
+        self.loader = loader
+        self.keeps_rest = loader._keeps_rest
+        self.batch_size = loader.combinedBatchSize or 1
+        options = loader.options
+        self.seed = options.random_seed if options.exists("random_seed") else None
+
+    def source(self, rebatched_size: int | None) -> Source:
+        return Rebatched(self, rebatched_size, keep_rest=self.keeps_rest) if rebatched_size else self
+
+    def epoch(self, number: int) -> Iterator[Any]:
+        return iter(self.loader.steps(number))
+
+    def __len__(self) -> int:
+        return len(self.loader)

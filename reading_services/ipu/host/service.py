@@ -1,0 +1,190 @@
+"""IPUReadingService: any graph as combined batches, one for each step of a device.
+
+The rewriting is pure and has few parts. Where torch's ``collate`` ends the graph, right behind ``batch``, the batch is
+enlarged, so that the rows of a step are read and laid side by side once. Behind workers, and behind stages of users'
+own, rows are regrouped at home: workers take turns by micro-batches, and combined batches that were made in workers
+would have the rows in another order. What keeps ranks in step stays at the end, so that they have equally many steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from datapipes.description import structure
+from datapipes.description.printing import stage as printed
+from datapipes.description.structure import Pipe
+from datapipes.errors import BadArgument, BadArgumentType, GraphError
+from datapipes.graph.settings import apply_sharding
+from datapipes.iter import Collator, Prefetcher
+from datapipes.iter.placement.full_sync import exact_length
+from datapipes.messages.warnings import warn
+from datapipes.parts.group import here
+from datapipes.parts.sharding import SHARDING_PRIORITIES
+from datapipes.position.user_classes import is_sharding
+from reading_services.interface.service import Level, ReadingServiceInterface
+from reading_services.ipu.host.arithmetic import Batching
+from reading_services.ipu.host.combined import Combined, Dropped
+from reading_services.ipu.host.micro_batches import batcher_of, below_full_sync, enlarged, is_uncollated
+from reading_services.ipu.names.enums import DataLoaderMode
+from reading_services.ipu.options import Options
+from reading_services.sequential import planned_by
+
+_OF_THE_ACCESSOR = ("buffer_size", "miss_sleep_time_in_ms", "load_indefinitely", "early_preload", "sharing_strategy")
+
+
+class IPUReadingService(ReadingServiceInterface):
+    """Gives the rows of a graph's batches, the micro-batches, as combined batches: what a model is called with.
+
+    A combined batch has the rows of as many micro-batches as there are device iterations, accumulation steps and input
+    groups together, in the order in which the graph gives them. ``batch(rows)`` in the graph says how large a
+    micro-batch is; in a graph without it ``micro_batch`` does, or else the first batch. With ``drop_last`` a last,
+    incomplete combined batch is left out, and ``dropped`` says of how many rows; otherwise it is shorter.
+
+    In Async, and in AsyncRebatched, which is the same here, a thread makes steps ahead, ``buffer_size`` of
+    ``async_options`` at most (3). The accessor's other options are accepted and change nothing: an epoch is not begun
+    before its seed is known.
+
+    Behind workers, have the graph end with ``collate()``, so that they do it. Several processes
+    (``options.Distributed``) each get their part at the graph's ``sharding_filter``, and with ``drop_last`` equally
+    many steps if lengths are known; a DistributedReadingService in front sees to both, if there is one.
+
+    >>> import torch
+    >>> from datapipes.iter import IterableWrapper
+    >>> from loader2 import DataLoader2
+    >>> from reading_services.ipu import Options
+    >>> graph = IterableWrapper(range(11)).map(torch.tensor).batch(2).collate()
+    >>> dl = DataLoader2(graph, reading_service=IPUReadingService(Options().deviceIterations(2)))
+    >>> len(dl), list(dl), dl.reading_service.dropped
+    (2, [tensor([0, 1, 2, 3]), tensor([4, 5, 6, 7])], 3)
+    """
+
+    level: ClassVar[Level | None] = "device"
+
+    def __init__(
+        self,
+        options: Options,
+        mode: DataLoaderMode = DataLoaderMode.Sync,
+        async_options: Mapping[str, Any] | None = None,
+        drop_last: bool = True,
+        *,
+        micro_batch: int | None = None,
+    ) -> None:
+        if not isinstance(options, Options):
+            raise BadArgumentType(f"IPUReadingService({options!r:.80}): expected poptorch.Options")
+        options._freeze()
+        self.options = options
+        self.mode = DataLoaderMode(mode)
+        self.ahead = _ahead(self.mode, async_options or {})
+        self.drop_last = drop_last
+        self.micro_batch = micro_batch
+        self._batching = Batching.of(options, micro_batch)
+        self._services: Sequence[Any] | None = None  # those in front, once they are known
+        self._steps: int | None = None  # how many the process with the fewest has
+        self._dropped = Dropped()
+
+    @property
+    def dropped(self) -> int:
+        """How many rows the last whole epoch left out, because they were too few for a combined batch."""
+        return self._dropped.rows
+
+    # -- several processes ---------------------------------------------------------------------------------------------
+
+    def sees_to_ranks(self) -> bool:
+        return self._batching.processes > 1
+
+    def in_front(self, datapipe: Pipe, services: Sequence[Any]) -> Pipe:
+        """This process's part of the graph, unless ranks see to that."""
+        batching, self._services = self._batching, services
+        if batching.processes == 1 or self._has_ranks():
+            return datapipe
+        if not any(is_sharding(stage) for stage in structure.walk(datapipe)):
+            warn(
+                f"{printed(datapipe)} has no sharding_filter(): each of the {batching.processes} processes gives all "
+                "of it; put .sharding_filter() behind the shuffle, before the expensive stages"
+            )
+        self._steps = self._fewest_steps(datapipe, services) if self.drop_last else None
+        return self._part(datapipe, batching.process)
+
+    def _has_ranks(self) -> bool:
+        return any(getattr(type(service), "level", None) == "ranks" for service in self._services or ())
+
+    def _part(self, datapipe: Pipe, process: int) -> Pipe:
+        of, group = self._batching.processes, SHARDING_PRIORITIES.DISTRIBUTED
+        return apply_sharding(structure.unfold(datapipe), of, process, group)
+
+    def _fewest_steps(self, datapipe: Pipe, services: Sequence[Any]) -> int | None:
+        """How many steps the process with the fewest has; None if that is not known beforehand."""
+        parts = (self._part(datapipe, process) for process in range(self._batching.processes))
+        lengths = [exact_length(self._combined(planned_by(services, part), None)) for part in parts]
+        known = [length for length in lengths if length is not None]
+        return min(known) if len(known) == len(lengths) else None
+
+    def _check_ranks(self) -> None:
+        processes, (_, world) = self._batching.processes, here()
+        if self._has_ranks() and processes > 1 and world != processes:
+            raise GraphError(
+                f"the options are for {processes} processes, and the process group of the services in front has "
+                f"{world}: call torch.distributed.init_process_group in all of them before the loader's first epoch, "
+                "or leave the DistributedReadingService out"
+            )
+
+    # -- the graph -----------------------------------------------------------------------------------------------------
+
+    def check(self, datapipe: Pipe) -> None:
+        if self._batching.processes > 1:
+            self._part(datapipe, self._batching.process)  # which may refuse it
+
+    def initialize(self, datapipe: Pipe) -> Pipe:
+        self._check_ranks()
+        return self._made(self._mine(datapipe))
+
+    def planned(self, datapipe: Pipe) -> Pipe:
+        return self._made(self._mine(datapipe))
+
+    def _mine(self, datapipe: Pipe) -> Pipe:
+        """The graph as it has to be when this service stands alone."""
+        if self._services is None:
+            try:
+                return self.in_front(datapipe, ())
+            finally:
+                self._services = None
+        return datapipe
+
+    def _made(self, datapipe: Pipe) -> Pipe:
+        return below_full_sync(datapipe, self._ahead_of)
+
+    def _ahead_of(self, datapipe: Pipe) -> Pipe:
+        combined = self._combined(datapipe, self._steps)
+        combined.dropped = self._dropped
+        return Prefetcher(combined, self.ahead) if self.ahead else combined
+
+    def _combined(self, datapipe: Pipe, steps: int | None) -> Combined:
+        """The stage that gives combined batches; it is given them already where the graph's batch is enlarged."""
+        batcher, n = batcher_of(datapipe), self._batching.micro_batches
+        of_graph = None if batcher is None else batcher.batch_size
+        rows = of_graph if self.micro_batch is None else self.micro_batch
+        larger = enlarged(datapipe, n) if rows == of_graph else None
+        if larger is not None and batcher is not None:
+            return Combined(larger, n, rows, self.drop_last, batcher.batch_size if batcher.drop_last else 1, steps)
+        collated = Collator(datapipe) if is_uncollated(datapipe) else datapipe
+        return Combined(collated, n, rows, self.drop_last, steps=steps)
+
+    def __repr__(self) -> str:
+        more = "" if self.mode == DataLoaderMode.Sync else f", mode={self.mode.name}"
+        return f"IPUReadingService(<{self._batching.micro_batches} micro-batches a step>{more})"
+
+
+def _ahead(mode: DataLoaderMode, async_options: Mapping[str, Any]) -> int:
+    """How many steps are made ahead."""
+    if "rebatched_size" in async_options:
+        raise BadArgument(
+            "async_options cannot have a 'rebatched_size': the combined batch follows from the options and the graph's "
+            "batch; for other micro-batches, call .batch(rows) in the graph or pass micro_batch="
+        )
+    if unknown := sorted(set(async_options) - set(_OF_THE_ACCESSOR)):
+        raise BadArgumentType(f"async_options: {', '.join(unknown)} unknown; there are {', '.join(_OF_THE_ACCESSOR)}")
+    size: int = async_options.get("buffer_size", 3)
+    if type(size) is not int or size < 1:
+        raise BadArgument(f"async_options: buffer_size={size!r}; at least one step has to be made ahead")
+    return 0 if mode == DataLoaderMode.Sync else size

@@ -1,0 +1,215 @@
+"""How a model is cut over several IPUs: blocks of it, the stages made of them, and the order in which they run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ContextDecorator, contextmanager
+from dataclasses import dataclass
+from enum import IntEnum
+from types import TracebackType
+from typing import Any, TypeVar
+
+from torch import nn
+
+from datapipes.errors import BadArgument
+from reading_services.ipu.names.errors import Error
+
+M = TypeVar("M", bound=nn.Module)
+
+
+class AutoStage(IntEnum):
+    """How blocks that no stage names are put into stages."""
+
+    SameAsIpu = 0
+    AutoIncrement = 1
+
+
+class _Entered(threading.local):
+    """The blocks that the forward pass of this thread has come through, while somebody wants to know."""
+
+    blocks: list[Block] | None = None
+    ids: dict[Block, str] | None = None
+    """The ids of blocks without one, where they were asked for."""
+
+
+_entered = _Entered()
+
+
+@contextmanager
+def entering() -> Iterator[list[Block]]:
+    """Give the blocks that a forward pass comes through."""
+    _entered.blocks, _entered.ids = [], None
+    try:
+        yield _entered.blocks
+    finally:
+        _entered.blocks = _entered.ids = None
+
+
+class Block(ContextDecorator):
+    """A part of a model, marked while it runs: ``with Block("B1", ipu_id=0): ...``, or ``Block.start("B1", ipu_id=0)``.
+
+    A block lasts until the next one begins.
+    """
+
+    def __init__(self, user_id: str | None = None, ipu_id: int | None = None) -> None:
+        self.user_id = user_id
+        self.ipu_id = ipu_id
+
+    @staticmethod
+    def start(user_id: str | None = None, ipu_id: int | None = None) -> None:
+        """Begin a block here."""
+        Block(user_id, ipu_id).__enter__()
+
+    @staticmethod
+    def useAutoId() -> None:
+        """Let blocks without an id be called "0", "1" ... in this forward pass, for stages to name them."""
+        _entered.ids = {}
+
+    def __enter__(self) -> Block:
+        if _entered.blocks is not None:
+            begun = self
+            if self.user_id is None and _entered.ids is not None:
+                begun = Block(_entered.ids.setdefault(self, str(len(_entered.ids))), self.ipu_id)
+            _entered.blocks.append(begun)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+
+def BlockFunction(user_id: str | None = None, ipu_id: int | None = None) -> Block:
+    """Let a block begin where the decorated function is called.
+
+    >>> @BlockFunction("decoder", ipu_id=1)
+    ... def decoder(x):
+    ...     return x + 1
+    >>> decoder(1)
+    2
+    """
+    return Block(user_id, ipu_id)
+
+
+def BeginBlock(layer_to_call: M, user_id: str | None = None, ipu_id: int | None = None) -> M:
+    """Let a block begin where a layer is called; it lasts until the next one begins. Returns the layer.
+
+    >>> model = nn.Sequential(nn.Linear(1, 2), BeginBlock(nn.Linear(2, 1), "second", ipu_id=1))
+    """
+    if not isinstance(layer_to_call, nn.Module):
+        raise BadArgument(f"BeginBlock takes a layer, an nn.Module, and not {layer_to_call!r}")
+    if any(isinstance(hook, _Begin) for hook in layer_to_call._forward_pre_hooks.values()):
+        raise Error("module has already been assigned to a block: call poptorch.removeBlocks on it first")
+    layer_to_call.register_forward_pre_hook(_Begin(Block(user_id, ipu_id)))
+    return layer_to_call
+
+
+def removeBlocks(module: nn.Module) -> None:
+    """Take back what ``BeginBlock`` did to a module and to all that are in it."""
+    for each in module.modules():
+        for number, hook in list(each._forward_pre_hooks.items()):
+            if isinstance(hook, _Begin):
+                del each._forward_pre_hooks[number]
+
+
+@dataclass(frozen=True)
+class _Begin:
+    """Begins a block where a layer is called."""
+
+    block: Block
+
+    def __call__(self, layer: nn.Module, inputs: object) -> None:
+        self.block.__enter__()
+
+
+class Stage:
+    """The blocks that run one after the other as one stage.
+
+    >>> Stage("B1", "B2").ipu(1)
+    Stage('B1', 'B2').ipu(1)
+    """
+
+    def __init__(self, *block_ids: str) -> None:
+        self.blocks = block_ids
+        self._ipu: int | None = None
+
+    def ipu(self, ipu: int) -> Stage:
+        """Put the stage on an IPU of this number; returns the stage."""
+        self._ipu = ipu
+        return self
+
+    @property
+    def ipu_id(self) -> int | None:
+        """The IPU that the stage was put on, if it was."""
+        return self._ipu
+
+    def __repr__(self) -> str:
+        where = "" if self._ipu is None else f".ipu({self._ipu})"
+        return f"Stage({', '.join(map(repr, self.blocks))}){where}"
+
+
+class ExecutionStrategy:
+    """What pipelined and sharded execution have in common: stages, and blocks that are not in any of them.
+
+    Each argument is a stage, a block, or the name of a block, which then is a stage of its own; or the only one is an
+    ``AutoStage``.
+    """
+
+    _mode: int
+
+    def __init__(self, *stages: Stage | Block | str | AutoStage) -> None:
+        self._auto = AutoStage.SameAsIpu
+        if len(stages) == 1 and isinstance(stages[0], AutoStage):
+            self._auto = stages[0]
+            stages = ()
+        self._stages = [self._stage(stage) for stage in stages]
+
+    @staticmethod
+    def _stage(given: Stage | Block | str | AutoStage) -> Stage:
+        match given:
+            case Stage():
+                return given
+            case str():
+                return Stage(given)
+            case Block(user_id=str(name)):
+                return Stage(name) if given.ipu_id is None else Stage(name).ipu(given.ipu_id)
+        raise BadArgument(f"{given!r} is no stage: give a Stage, a Block that has a user_id, or the name of a block")
+
+    @property
+    def auto(self) -> AutoStage:
+        """How blocks that are in no stage are put into one."""
+        return self._auto
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages in the order that they run in."""
+        return tuple(self._stages)
+
+    def stage(self, block_id: str) -> Stage:
+        """The stage that a block is in: ``options.setExecutionStrategy(s); s.stage("B1").ipu(0)``."""
+        for stage in self._stages:
+            if block_id in stage.blocks:
+                return stage
+        names = [name for stage in self._stages for name in stage.blocks]
+        raise BadArgument(f"no stage has a block {block_id!r}; the blocks are {names}")
+
+    def backendOptions(self) -> dict[str, Any]:
+        """What the strategy adds to ``Options.toDict()``."""
+        return {"execution_mode": self._mode}
+
+    def __repr__(self) -> str:
+        automatic = "" if self._auto == AutoStage.SameAsIpu else f"AutoStage.{self._auto.name}"
+        return f"{type(self).__name__}({', '.join(map(repr, self._stages)) or automatic})"
+
+
+class PipelinedExecution(ExecutionStrategy):
+    """Each stage works on another micro-batch at the same time."""
+
+    _mode = 0
+
+
+class ShardedExecution(ExecutionStrategy):
+    """One stage after the other works on the same micro-batch."""
+
+    _mode = 1

@@ -1,0 +1,104 @@
+"""Compiling: everything that is looked at once, before the first step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from time import perf_counter
+from typing import Any
+
+from torch import Tensor, nn
+
+from reading_services.ipu.host.arithmetic import Batching
+from reading_services.ipu.names.enums import OutputMode
+from reading_services.ipu.names.errors import Error
+from reading_services.ipu.names.strategies import PipelinedExecution
+from reading_services.ipu.options import Options
+from reading_services.ipu.simulator import hooks
+from reading_services.ipu.simulator.arguments import Arguments
+from reading_services.ipu.simulator.cost import Work
+from reading_services.ipu.simulator.counters import Counters
+from reading_services.ipu.simulator.ipus import check_number, check_pipeline, stages_and_ipus
+from reading_services.ipu.simulator.outputs import Kept
+from reading_services.ipu.simulator.program import Program
+from reading_services.ipu.simulator.randomness import Randomness
+from reading_services.ipu.simulator.rows import check_rows, wire_bytes
+
+
+@dataclass
+class Compiled:
+    """A program, and what is known of its steps before any was run."""
+
+    program: Program
+    arguments: Arguments
+    kept: Kept
+    work: Work
+    took: timedelta
+
+    @property
+    def inputs(self) -> int:
+        """How many tensors a step is given."""
+        return len(self.arguments.named())
+
+    def step(self, tensors: list[Tensor], computes: bool) -> Any:
+        """Run one step; where nothing is computed, outputs are zero."""
+        return self.program.run(tensors, self.kept) if computes else self.program.silent(self.kept)
+
+    def silent_counters(self) -> Counters:
+        """Counters without a tick."""
+        return Counters.silent(self.inputs, len(self.program.like))
+
+
+def synthetic(options: Options) -> bool:
+    """Whether the device is to make its own inputs."""
+    return bool(options._Popart.options.get("syntheticDataMode", 0))
+
+
+def compile_model(
+    module: nn.Module,
+    options: Options,
+    randomness: Randomness,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    trains: bool,
+) -> tuple[Compiled, list[Tensor]]:
+    """Compile a module for arguments like these; their tensors come back, too."""
+    began = perf_counter()
+    for hook in list(hooks.before.values()):
+        hook()
+    arguments = Arguments.of(module.forward, args, kwargs)
+    batching = Batching.of(options, None)
+    kept = Kept(OutputMode(options.output_mode), options.output_return_period, batching)
+    rows = check_rows(arguments.named(), batching)
+    tensors = arguments.tensors(args, kwargs)
+    with randomness.tried():
+        program = Program(module, arguments, batching, tensors, trains)
+    pipelined = isinstance(options._execution_strategy, PipelinedExecution)
+    stages, ipus = stages_and_ipus(program.blocks, options._execution_strategy)
+    check_pipeline(options, batching, stages, trains)
+    if kept.mode == OutputMode.EveryN and pipelined and ipus > 1:
+        raise Error("OutputMode.EveryN is not there for a model that is pipelined over several IPUs: take All or Final")
+    if program.changes_buffers and batching.replicas > 1 and options.broadcast_buffers:
+        raise Error(
+            "PopTorch does not support broadcasting buffers that forward changes, and it has changed one: with several "
+            "replicas call poptorch.Options().broadcastBuffers(False), and each keeps its own"
+        )
+    check_number(options, ipus, batching.replicas)
+    work = Work(
+        device_iterations=batching.iterations,
+        gradient_accumulation=batching.accumulation,
+        replicas=batching.replicas,
+        group_size=batching.group_size,
+        micro_batch=rows,
+        processes=batching.processes,
+        stages=stages,
+        pipelined=pipelined,
+        training=trains,
+        synthetic=synthetic(options),
+        bytes_in=wire_bytes(tensors),
+        bytes_out=kept.count * wire_bytes(program.like),
+        flops=program.flops,
+    )
+    for hook in list(hooks.after.values()):
+        hook()
+    return Compiled(program, arguments, kept, work, timedelta(seconds=perf_counter() - began)), tensors

@@ -1,0 +1,100 @@
+"""The IPUs of a model: how many stages and chips it has, and which chip this process holds.
+
+A chip that was asked for by its number is held by one executor of one process at a time. It is a locked file, so that
+it is let go of when its holder dies.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from datapipes.errors import GraphError, LockTimeout
+from datapipes.iter.files.locks import locked
+from reading_services.ipu.host.arithmetic import Batching
+from reading_services.ipu.names.errors import Error
+from reading_services.ipu.names.messages import logger
+from reading_services.ipu.names.strategies import AutoStage, Block, ExecutionStrategy, PipelinedExecution
+from reading_services.ipu.options import Options
+
+MOST = 64
+_PATIENCE = 3600.0  # seconds that POPTORCH_WAIT_FOR_IPU waits at most
+
+
+def stages_and_ipus(blocks: list[Block], strategy: ExecutionStrategy) -> tuple[int, int]:
+    """How many stages a model has, by the blocks that a forward pass came through, and on how many chips.
+
+    A block that is in no stage is in one with the others of its chip, or has one of its own (``AutoIncrement``). Its
+    chip is that of its stage, else its own, else the one with the number of its stage.
+
+    >>> blocks = [Block("a", ipu_id=0), Block("b", ipu_id=1), Block("c", ipu_id=1)]
+    >>> stages_and_ipus(blocks, PipelinedExecution()), stages_and_ipus(blocks, PipelinedExecution("a", "b", "c"))
+    ((2, 2), (3, 2))
+    """
+    stages: list[tuple[str, object]] = []
+    ipus: set[int] = set()
+    for block in blocks:
+        named = next((n for n, stage in enumerate(strategy.stages) if block.user_id in stage.blocks), None)
+        key: tuple[str, Any] = ("ipu", block.ipu_id or 0)
+        if named is not None:
+            key = ("stage", named)
+        elif strategy.auto == AutoStage.AutoIncrement:
+            key = ("block", block.user_id or id(block))
+        if key not in stages:
+            stages.append(key)
+        default = 0 if key[0] == "ipu" else named if named is not None else stages.index(key)
+        ipu = block.ipu_id if named is None or strategy.stages[named].ipu_id is None else strategy.stages[named].ipu_id
+        ipus.add(default if ipu is None else ipu)
+    return max(len(stages), 1), max(len(ipus), 1)
+
+
+def check_pipeline(options: Options, batching: Batching, stages: int, training: bool) -> None:
+    """Raise if a pipeline would never be full."""
+    if stages == 1 or not isinstance(options._execution_strategy, PipelinedExecution):
+        return
+    passes = 2 * stages - 1
+    if training and batching.accumulation < passes:
+        raise Error(
+            "poptorch.Options().Training.gradientAccumulation must be greater than or equal to the number of pipeline "
+            f"stages, forwards and backwards: it is {batching.accumulation}, and {stages} stages make {passes}"
+        )
+    if not training and batching.iterations < stages:
+        raise Error(
+            "poptorch.Options().deviceIterations must be greater than or equal to the number of pipeline stages: it is "
+            f"{batching.iterations}, and there are {stages}"
+        )
+
+
+def check_number(options: Options, ipus: int, replicas: int) -> None:
+    """Raise if so many chips cannot be had: they come in powers of two."""
+    number = ipus * replicas
+    rounded = 1 << (number - 1).bit_length()
+    if max(number, rounded if options.auto_round_num_ipus else 0) > MOST:
+        raise Error(f"Too many IPUs requested: {ipus} for each of {replicas} replicas; {MOST} are the most there are")
+    if number == rounded:
+        return
+    if not options.auto_round_num_ipus:
+        raise Error(
+            f"{ipus} IPUs for each of {replicas} replicas are {number}, which is no power of two: change one of them, "
+            "or call poptorch.Options().autoRoundNumIPUs(True)"
+        )
+    logger.warning("%d IPUs are asked for, and %d are taken: they come in powers of two", number, rounded)
+
+
+def acquire(options: Options) -> ExitStack:
+    """Hold the device that the options ask for, until what is returned is closed."""
+    held = ExitStack()
+    if options.exists("ipu_id"):
+        waits = os.environ.get("POPTORCH_WAIT_FOR_IPU", "0") not in ("", "0")
+        path = Path(tempfile.gettempdir(), f"loader2-ipu-{os.getuid()}-{options.ipu_id}")
+        try:
+            held.enter_context(locked(str(path), _PATIENCE if waits else 0.0))
+        except (LockTimeout, GraphError) as error:
+            raise Error(
+                f"Failed to acquire IPU {options.ipu_id}, which another model holds: detach or destroy that one, or "
+                "set POPTORCH_WAIT_FOR_IPU=1 to wait for another thread or process"
+            ) from error
+    return held

@@ -1,0 +1,187 @@
+"""Which tensor trains: the one that a loss function made, wherever in ``forward`` that was.
+
+A loss function is one of torch's, or ``identity_loss`` around anything else. Of several, the one that follows from all
+others counts; a number that is returned and follows from it takes its place. What was found when the model was compiled
+is said by its place, so that it is found again in every later forward pass.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from datapipes.errors import BadArgument
+from reading_services.ipu.names.errors import Error
+
+_LOSSES = frozenset(
+    {
+        "binary_cross_entropy",
+        "binary_cross_entropy_with_logits",
+        "cosine_embedding_loss",
+        "cross_entropy",
+        "ctc_loss",
+        "gaussian_nll_loss",
+        "hinge_embedding_loss",
+        "huber_loss",
+        "kl_div",
+        "l1_loss",
+        "linear_cross_entropy",
+        "margin_ranking_loss",
+        "mse_loss",
+        "multi_margin_loss",
+        "multilabel_margin_loss",
+        "multilabel_soft_margin_loss",
+        "nll_loss",
+        "poisson_nll_loss",
+        "smooth_l1_loss",
+        "soft_margin_loss",
+        "triplet_margin_loss",
+        "triplet_margin_with_distance_loss",
+    }
+)
+
+
+@dataclass
+class Pass:
+    """One forward pass on a device, and the losses that were made in it."""
+
+    marked: list[Tensor] = field(default_factory=list)
+    made: list[Tensor] = field(default_factory=list)
+
+
+class _Running(threading.local):
+    forward: Pass | None = None
+
+
+_running = _Running()
+
+
+def isRunningOnIpu() -> bool:
+    """Whether the caller is a ``forward`` that is run by a device.
+
+    >>> isRunningOnIpu()
+    False
+    """
+    return _running.forward is not None
+
+
+def identity_loss(x: Tensor, reduction: str) -> Tensor:
+    """Mark a tensor as the loss to be trained, after reducing it by "sum", "mean" or "none".
+
+    >>> identity_loss(torch.tensor([1.0, 3.0]), "mean")
+    tensor(2.)
+    """
+    if reduction not in ("sum", "mean", "none"):
+        raise BadArgument(
+            f"Unsupported reduction type! identity_loss(reduction={reduction!r}): 'sum', 'mean' or 'none'"
+        )
+    loss = x.clone() if reduction == "none" else getattr(x, reduction)()
+    if _running.forward is not None:
+        _running.forward.marked.append(loss)
+    return loss
+
+
+@contextmanager
+def on_device() -> Iterator[Pass]:
+    """Say that the block is run by a device, and keep the losses that are marked in it."""
+    before, _running.forward = _running.forward, Pass()
+    try:
+        yield _running.forward
+    finally:
+        _running.forward = before
+
+
+class Watching(TorchFunctionMode):
+    """Keeps what torch's loss functions give in a pass."""
+
+    def __init__(self, forward: Pass) -> None:
+        super().__init__()
+        self.forward = forward
+
+    def __torch_function__(
+        self, function: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        found = function(*args, **(kwargs or {}))
+        if getattr(function, "__name__", "") in _LOSSES:
+            self.forward.made.append(found)
+        return found
+
+
+@dataclass(frozen=True)
+class LossPlace:
+    """Where the loss is found: among the marked tensors, those of loss functions, or the outputs."""
+
+    among: Literal["marked", "made", "outputs"]
+    number: int
+
+    def find(self, forward: Pass, outputs: list[Tensor]) -> Tensor:
+        """The loss of a pass."""
+        there = outputs if self.among == "outputs" else getattr(forward, self.among)
+        if self.number >= len(there):
+            raise Error("the loss that was there when the model was compiled is not in this pass: a graph is static")
+        loss: Tensor = there[self.number]
+        return loss
+
+
+def find_loss(forward: Pass, outputs: list[Tensor]) -> LossPlace:
+    """Where the loss of a model is, by one forward pass of it."""
+    made = [(LossPlace("marked", n), tensor) for n, tensor in enumerate(forward.marked) if tensor.requires_grad]
+    made += [(LossPlace("made", n), tensor) for n, tensor in enumerate(forward.made) if tensor.requires_grad]
+    last = [pair for pair in made if not any(_follows(other, pair[1]) for _, other in made)]
+    returned = [
+        (LossPlace("outputs", number), tensor)
+        for number, tensor in enumerate(outputs)
+        if tensor.dim() == 0 and tensor.is_floating_point() and tensor.requires_grad
+    ]
+    if len(last) == 1 and last[0][0].among == "marked":
+        return last[0][0]
+    for place, tensor in reversed(returned):  # one that follows from all losses, or is the only one
+        if all(tensor is loss or _follows(tensor, loss) for _, loss in last):
+            return place
+    if len(last) > 1:
+        raise Error(
+            f"Multiple independent losses found in graph: {len(last)} that do not follow from each other; add them up "
+            "and hand the sum to poptorch.identity_loss"
+        )
+    if not last:
+        raise Error(
+            "Couldn't find a loss in graph: use one of torch's loss functions, or mark what is to be trained by "
+            "poptorch.identity_loss"
+        )
+    return last[0][0]
+
+
+def _follows(tensor: Tensor, loss: Tensor) -> bool:
+    """Whether a tensor was computed from a loss, and is not the loss itself."""
+    if tensor is loss or tensor.grad_fn is loss.grad_fn:
+        return False
+    return any(node is loss.grad_fn for node in _made_by(tensor))
+
+
+def trained_by(loss: Tensor) -> Iterator[Tensor]:
+    """The tensors that a loss gives gradients to."""
+    yield from (node.variable for node in _made_by(loss) if hasattr(node, "variable"))
+
+
+def _made_by(tensor: Tensor) -> Iterator[Any]:
+    """The operations that a tensor was computed by."""
+    seen: set[Any] = set()
+    ahead = [tensor.grad_fn]
+    while ahead:
+        node = ahead.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            yield node
+            ahead += [before for before, _ in node.next_functions]
+
+
+def backward(loss: Tensor) -> None:
+    """Add the gradients of a loss; of one that was not reduced, those of its sum."""
+    torch.autograd.backward(loss, torch.ones_like(loss))

@@ -1,0 +1,59 @@
+"""Gradients and first weights among several processes, through ``torch.distributed``.
+
+All of them take part in each exchange, in the same order, because they run the same program. Each gets the same sums,
+to the last bit, so that weights which began equal stay so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+from torch import distributed as dist
+
+from reading_services.ipu.names.messages import logger
+
+
+def joined(processes: int) -> bool:
+    """Whether this process can reach the others; loud if there are others, and it cannot."""
+    if processes == 1:
+        return False
+    if not (dist.is_available() and dist.is_initialized()):
+        logger.warning(
+            "This is one of %d processes, and no process group is initialised: GRADIENTS ARE NOT REDUCED among them, "
+            "and each trains a model of its own. Call torch.distributed.init_process_group('gloo') first",
+            processes,
+        )
+        return False
+    if dist.get_world_size() != processes:
+        logger.warning(
+            "The options say %d processes, and the process group has %d: GRADIENTS ARE NOT REDUCED among them, and "
+            "each trains a model of its own",
+            processes,
+            dist.get_world_size(),
+        )
+        return False
+    return True
+
+
+def sum_gradients(parameters: Iterable[nn.Parameter]) -> None:
+    """Replace gradients by their sums over all processes; one that is missing here counts as zeros."""
+    by_type: dict[torch.dtype, list[nn.Parameter]] = {}
+    for parameter in parameters:
+        by_type.setdefault(parameter.dtype, []).append(parameter)
+    for dtype, group in by_type.items():
+        # One exchange for all: the gradients, then for each a number of how many processes have one.
+        there = torch.tensor([parameter.grad is not None for parameter in group], dtype=dtype)
+        grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in group]
+        flat = torch.cat([*(grad.reshape(-1) for grad in grads), there])
+        dist.all_reduce(flat)
+        *sums, having = torch.split(flat, [*(parameter.numel() for parameter in group), len(group)])
+        for parameter, total, count in zip(group, sums, having, strict=True):
+            parameter.grad = total.view_as(parameter) if count else None
+
+
+def from_first(tensors: Iterable[Tensor]) -> None:
+    """Give all processes the first one's numbers."""
+    for tensor in tensors:
+        dist.broadcast(tensor.detach(), src=0)

@@ -1,0 +1,192 @@
+"""A compiled model: what the device does in one step.
+
+Row blocks go to replicas in the order device iteration (slowest), accumulation step, input group (fastest). Each
+micro-batch is one forward pass, and when training one backward pass; a device iteration ends with one weight update.
+All replicas have the same weights, so there is one copy of these here, and the gradients of all replicas meet in it.
+Buffers that ``forward`` changes are kept apart for each replica.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from reading_services.ipu.host.arithmetic import Batching
+from reading_services.ipu.names.custom_types import rebuilt, tensors_of
+from reading_services.ipu.names.errors import Error
+from reading_services.ipu.names.strategies import Block, entering
+from reading_services.ipu.simulator import processes
+from reading_services.ipu.simulator.arguments import Arguments
+from reading_services.ipu.simulator.constants import Constants
+from reading_services.ipu.simulator.cost import flops_of
+from reading_services.ipu.simulator.losses import LossPlace, Watching, backward, find_loss, on_device, trained_by
+from reading_services.ipu.simulator.on_device import OnDevice, narrowed
+from reading_services.ipu.simulator.outputs import Kept, Outputs, refuse_backward
+from reading_services.ipu.simulator.rows import rows_of
+
+
+@dataclass
+class Training:
+    """What training adds: the optimiser, and how gradients of micro-batches and replicas are put together."""
+
+    optimizer: Optimizer
+    averages: bool
+    processes: int
+    max_grad_norm: float | None = None
+
+    def update(self, micro_batches: int) -> None:
+        """One step of the optimiser, with the gradients that so many micro-batches have left."""
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        if self.processes > 1:
+            processes.sum_gradients(p for p in parameters if p.requires_grad)
+        count = micro_batches * self.processes
+        for parameter in parameters if self.averages and count > 1 else ():
+            if parameter.grad is not None:
+                parameter.grad /= count
+        if self.max_grad_norm is not None:
+            nn.utils.clip_grad_norm_(parameters, self.max_grad_norm)
+        self.optimizer.step()
+
+
+class Program:
+    """A module on the device, and what was learned of it from one pass over the first micro-batch.
+
+    That pass, and a backward pass when it trains, are all that making one runs; no weight and no buffer changes.
+    """
+
+    blocks: list[Block]
+    flops: int
+    changes_buffers: bool
+    like: list[Tensor]
+    """The computed outputs of one micro-batch, without their data."""
+    _outputs: Any
+    _constants: dict[int, Tensor]
+    _loss: LossPlace | None = None
+
+    def __init__(
+        self, module: nn.Module, arguments: Arguments, batching: Batching, tensors: list[Tensor], trains: bool
+    ) -> None:
+        self.device = OnDevice(module)
+        self.module = self.device.module
+        self.arguments = arguments
+        self.batching = batching
+        self.training: Training | None = None
+        modules = self.module.modules()
+        self._places = [
+            (each, name) for each in modules for name, buffer in each._buffers.items() if buffer is not None
+        ]
+        self._replicas: list[list[Tensor]] = []
+        self._trace(self._rows(tensors, 0), trains)
+
+    def reset_replicas(self) -> None:
+        """Let all replicas begin with the buffers that the module has."""
+        apart = self.changes_buffers and self.batching.replicas > 1
+        self._replicas = [_cloned(self._buffers()) for _ in range(self.batching.replicas if apart else 0)]
+
+    def run(self, tensors: list[Tensor], kept: Kept) -> Any:
+        """One step: all device iterations on these rows, and the outputs that are kept."""
+        b, outputs = self.batching, Outputs(kept, self.like)
+        with torch.set_grad_enabled(self.training is not None):
+            for d in range(b.iterations):
+                for a in range(b.accumulation):
+                    for r in range(b.replicas):
+                        with self._replica(r):
+                            rows = self._rows(tensors, b.block(d, a, b.group_of(r)))
+                            outputs.add(d, a, r, self._micro_batch(rows))
+                if self.training is not None:
+                    self.training.update(b.accumulation * b.replicas)
+                    self.module.zero_grad()
+        if self._replicas:
+            self._load(self._replicas[0])
+        return self._structured(outputs.finished())
+
+    def silent(self, kept: Kept) -> Any:
+        """The outputs of a step that is not computed: of the right kind, and zero."""
+        outputs = Outputs(kept, self.like)
+        for tensor in outputs.tensors:
+            tensor.zero_()
+        return self._structured(outputs.finished())
+
+    def _trace(self, first: list[Tensor], trains: bool) -> None:
+        held = [(buffer, buffer._version, buffer.clone()) for buffer in self._buffers()]
+        try:
+            with entering() as self.blocks, torch.set_grad_enabled(trains):
+                self.flops = flops_of(lambda: self._learn(first, trains))
+        finally:
+            self.module.zero_grad()
+        now = self._buffers()
+        self.changes_buffers = any(b is not a or a._version != v for (a, v, _), b in zip(held, now, strict=True))
+        with torch.no_grad():
+            self._load([buffer.detach_().copy_(before) for buffer, _, before in held])
+
+    def _learn(self, first: list[Tensor], trains: bool) -> None:
+        with on_device() as this, Watching(this), Constants(self.device.plain()) as constants:
+            outputs = self.device.forward(*self.arguments.filled(first))
+        found = list(tensors_of(outputs))
+        self._constants = {n: each.detach().clone() for n, each in enumerate(found) if each in constants}
+        self._outputs = rebuilt(outputs, [each.detach().to("meta") for each in found])
+        made = [each for n, each in enumerate(found) if n not in self._constants]
+        self.like = [each.detach().to("meta") for each in made]
+        if trains:
+            self._loss = find_loss(this, made)
+            loss = self._loss.find(this, made)
+            if any(self.device.in_place_of(each) is not each for each in trained_by(loss)):
+                raise Error(
+                    "forward has reached a weight of the user's model in place of the device's where torch cannot tell "
+                    "(an autograd.Function or a scripted module was given it): reach it by self, in forward and methods"
+                )
+            backward(loss)
+
+    def _micro_batch(self, rows: list[Tensor]) -> list[Tensor]:
+        """Run ``forward``, and ``backward`` when it trains: the computed outputs."""
+        args, kwargs = self.arguments.filled(rows)
+        with on_device() as this, Watching(this) if self._loss and self._loss.among == "made" else nullcontext():
+            found = list(tensors_of(self.device.forward(args, kwargs)))
+        made = [each for n, each in enumerate(found) if n not in self._constants]
+        if len(made) != len(self.like):
+            raise Error("forward returned another number of tensors than when it was compiled: a graph is static")
+        if self._loss is not None:
+            backward(self._loss.find(this, made))
+        return made
+
+    def _rows(self, tensors: list[Tensor], block: int) -> list[Tensor]:
+        return [rows_of(tensor, block, self.batching.micro_batches) for tensor in tensors]
+
+    def _structured(self, tensors: list[Tensor]) -> Any:
+        """What ``forward`` returns, made of these tensors and of the constants."""
+        left, total = iter(tensors), len(self.like) + len(self._constants)
+        constants = {n: each.to(narrowed(each.dtype), copy=True) for n, each in self._constants.items()}
+        for each in constants.values():
+            refuse_backward(each)
+        return rebuilt(self._outputs, [constants[n] if n in constants else next(left) for n in range(total)])
+
+    def _buffers(self) -> list[Tensor]:
+        found = (module._buffers[name] for module, name in self._places)
+        return [each for each in found if each is not None]
+
+    def _load(self, buffers: list[Tensor]) -> None:
+        for (module, name), buffer in zip(self._places, buffers, strict=True):
+            module._buffers[name] = buffer
+
+    @contextmanager
+    def _replica(self, r: int) -> Iterator[None]:
+        """Run with the buffers of one replica, and keep what becomes of them."""
+        if self._replicas:
+            self._load(self._replicas[r])
+        yield
+        if self.changes_buffers:
+            self._load([each.detach() if each.requires_grad else each for each in self._buffers()])
+            if self._replicas:
+                self._replicas[r] = self._buffers()
+
+
+def _cloned(tensors: list[Tensor]) -> list[Tensor]:
+    """Copies of tensors; what is there twice is copied once."""
+    copies = {id(each): each.clone() for each in tensors}
+    return [copies[id(each)] for each in tensors]

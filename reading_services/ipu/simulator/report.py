@@ -1,0 +1,181 @@
+"""What a device did: a ``Meter`` that an executor feeds, and the ``Report`` that is made of it.
+
+Two kinds of seconds never meet in one number. Modelled ones follow from the work and a ``CostModel``, and are those of
+the device; measured ones are what the simulation took on this computer's clock, and say nothing about a device. The
+only thing that crosses is ``load``, a time of the loader that somebody hands in, and the report says that it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from datapipes.errors import BadArgument
+from reading_services.ipu.simulator.cost import CostModel, Mode, StepCost, Work
+
+if TYPE_CHECKING:
+    from reading_services.ipu.simulator.timeline import Timeline
+
+PARTS = ("compute", "bubble", "reduction", "transfer", "hidden", "sync", "wait", "wall")
+ALWAYS = {"compute", "transfer", "sync", "wait", "wall"}
+SHOWN = {"wait": "waiting"}
+LINES = 12
+
+
+@dataclass
+class Calls:
+    """Neighbouring calls with the same work: how many, and their measured seconds."""
+
+    work: Work
+    count: int = 0
+    inside: float = 0.0
+    between: float = 0.0
+
+
+class Meter:
+    """Counts the calls of one executor; a million equal calls take the place of one."""
+
+    def __init__(self) -> None:
+        self.calls: list[Calls] = []
+        self._ended: float | None = None
+
+    def add(self, work: Work, began: float, ended: float) -> None:
+        """One call, with the readings of ``time.perf_counter`` at its two ends."""
+        if not self.calls or self.calls[-1].work != work:
+            self.calls.append(Calls(work))
+        last = self.calls[-1]
+        last.count += 1
+        last.inside += ended - began
+        last.between += began - self._ended if self._ended is not None else 0.0
+        self._ended = ended
+
+    def reset(self) -> None:
+        """Forget all calls, so that a report is about those that come."""
+        self.calls, self._ended = [], None
+
+    def report(self, cost: CostModel | None = None, load: float | None = None, mode: Mode = "async") -> Report:
+        """The calls so far by a cost model. ``load`` is how many seconds the loader takes for a step, if known."""
+        return Report(cost or CostModel(), [Calls(**each.__dict__) for each in self.calls], load, mode)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Neighbouring steps that cost the same: their numbers, from ``first`` on, and the cost of one of them."""
+
+    first: int
+    count: int
+    cost: StepCost
+
+
+class Report:
+    """Where the modelled time of a device goes, and apart from it what its simulation took.
+
+    >>> meter = Meter()
+    >>> for second in range(3):
+    ...     meter.add(Work(micro_batch=8, bytes_in=36_000_000), second, second + 0.5)
+    >>> report = meter.report(CostModel(seconds_per_item=0.01, call=0.0))
+    >>> report.utilisation, report.items_per_second
+    (0.888..., 88.8...)
+    >>> report.measured["inside"]
+    1.5
+    """
+
+    def __init__(self, cost: CostModel, calls: list[Calls], load: float | None = None, mode: Mode = "async") -> None:
+        if mode not in ("async", "sync"):
+            raise BadArgument(f"a report's mode={mode!r}: it must be 'async' or 'sync'")
+        if load is not None and not load >= 0:
+            raise BadArgument(f"a report's load={load}: the seconds that a loader takes for a step are not negative")
+        self.cost, self.load, self.mode = cost, load, mode
+        self.steps: list[Steps] = []
+        self.synthetic_seconds = 0.0
+        for each in calls:
+            one = cost.step(each.work, load or 0.0, mode)
+            self.steps.append(Steps(self.count + 1, each.count, one))
+            self.synthetic_seconds += each.count * (one.compute + one.bubble)
+        inside, between = (sum(getattr(each, name) for each in calls) for name in ("inside", "between"))
+        self.measured = {"calls": self.count, "inside": inside, "between": between}
+
+    @property
+    def count(self) -> int:
+        """How many steps there were."""
+        return self.steps[-1].first + self.steps[-1].count - 1 if self.steps else 0
+
+    def total(self, part: str) -> float:
+        """The modelled seconds, or the items, of all steps together."""
+        return float(sum(each.count * getattr(each.cost, part) for each in self.steps))
+
+    @property
+    def items_per_second(self) -> float:
+        return _rate(self.total("items"), self.total("wall"))
+
+    @property
+    def synthetic_items_per_second(self) -> float:
+        """What the device could do if its data came from nowhere."""
+        return _rate(self.total("items"), self.synthetic_seconds)
+
+    @property
+    def utilisation(self) -> float:
+        """The part of the modelled time in which a chip computes."""
+        return self.total("compute") / self.total("wall") if self.total("wall") else 1.0
+
+    @property
+    def stall(self) -> float:
+        return 1.0 - self.utilisation
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data: what is modelled and what was measured under two keys."""
+        modelled = {
+            "items_per_second": self.items_per_second,
+            "synthetic_items_per_second": self.synthetic_items_per_second,
+            "utilisation": self.utilisation,
+            "stall": self.stall,
+            "load": self.load,
+            "mode": self.mode,
+            "seconds": {part: self.total(part) for part in PARTS},
+            "steps": [
+                {"first": each.first, "count": each.count, "items": each.cost.items}
+                | {part: getattr(each.cost, part) for part in PARTS}
+                for each in self.steps
+            ],
+        }
+        return {"modelled": modelled, "measured": dict(self.measured)}
+
+    def timeline(self, most: int = 12) -> Timeline:
+        """The first steps as a picture: ``report.timeline().save("run.svg")``."""
+        from reading_services.ipu.simulator.timeline import Timeline
+
+        costs = [each.cost for each in self.steps for _ in range(min(each.count, most))]
+        return Timeline(costs[:most], self.load, self.mode)
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    __repr__ = __str__
+
+    def _lines(self) -> Iterator[str]:
+        yield f"Modelled, not measured: {self.count:,} steps, {self.total('items'):,.0f} items; milliseconds of a step"
+        parts = [part for part in PARTS if part in ALWAYS or self.total(part)]
+        rows = [("step", "items", *(SHOWN.get(part, part) for part in parts), "utilisation")]
+        for each in self.steps[:LINES]:
+            numbers = f"{each.first}-{each.first + each.count - 1}" if each.count > 1 else f"{each.first}"
+            times = (f"{getattr(each.cost, part) * 1e3:.2f}" for part in parts)
+            rows.append((numbers, f"{each.cost.items:,}", *times, f"{each.cost.utilisation:.2f}"))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        yield from ("  " + "  ".join(map(str.rjust, row, widths)) for row in rows)
+        if len(self.steps) > LINES:
+            yield f"  and {len(self.steps) - LINES} more kinds of steps; the sums are those of all"
+        yield (
+            f"  {self.items_per_second:,.0f} items/s, on synthetic data {self.synthetic_items_per_second:,.0f}; "
+            f"utilisation {self.utilisation:.2f}, stall {self.stall:.2f}"
+        )
+        if self.load is None:
+            yield "  The loader is taken to be fast enough: hand its seconds for a step in as load= to see the waits."
+        else:
+            yield f"  The loader is taken to need {self.load * 1e3:.2f} ms for a step, as was handed in ({self.mode})."
+        inside, between = self.measured["inside"], self.measured["between"]
+        yield f"Measured here: the simulation took {inside:.2f} s in {self.count:,} calls, and {between:.2f} s between."
+
+
+def _rate(items: float, seconds: float) -> float:
+    return items / seconds if seconds else 0.0

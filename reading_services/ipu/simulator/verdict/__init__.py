@@ -1,0 +1,6 @@
+"""Whether a loader keeps up with the simulated device, and what to change if it does not.
+
+- ``bottleneck``: a verdict: who holds the device up, by which figures, and what to change
+- ``judging``: how one comes to a verdict
+- ``rates``: how fast a loader is on this computer
+"""

@@ -1,0 +1,62 @@
+"""Which stage of a graph takes the time: the graph is run up to one stage after the other, and times are subtracted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import accumulate
+from time import perf_counter
+from typing import Any
+
+from datapipes.description.pipe import IterDataPipe
+from datapipes.description.printing import stage
+from datapipes.description.structure import is_hub, occurrences, walk
+
+ROUNDS = 3  # the best of which counts, as far as there is time
+
+
+@dataclass(frozen=True)
+class StageTime:
+    """Measured: the seconds that one stage adds to an epoch of its graph, in this process and without workers."""
+
+    stage: str
+    seconds: float
+
+
+def stage_times(graph: IterDataPipe[Any], budget: float = 2.0) -> list[StageTime]:
+    """The seconds of each stage, the source first; none where the graph branches or this would take too long.
+
+    ``budget`` is how many seconds all runs together may take.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> [each.stage for each in stage_times(IterableWrapper(range(10)).map(str).batch(2), budget=30)]
+    ['IterableWrapper(range(0, 10))', '.map(str)', '.batch(2)']
+    """
+    every = walk(graph)
+    if any(is_hub(each) or len(list(occurrences(each))) > 1 for each in every):
+        return []
+    stages = [each for each in every if isinstance(each, IterDataPipe)]  # what is by index counts for who reads it
+    until = perf_counter() + budget
+    whole = _seconds(graph, until)
+    if whole is None or whole * (len(stages) - 1) > until - perf_counter():
+        return []
+    best = [math.inf] * len(stages)
+    for _ in range(ROUNDS):
+        for number, each in enumerate(stages):
+            seconds = _seconds(each, until)
+            best[number] = min(best[number], math.inf if seconds is None else seconds)
+    if math.inf in best:
+        return []
+    best = list(accumulate(best, max))  # what reads a stage takes no less time than the stage
+    return [StageTime(stage(each), upto - above) for each, upto, above in zip(stages, best, [0.0, *best], strict=False)]
+
+
+def _seconds(pipe: IterDataPipe[Any], until: float) -> float | None:
+    """How long an epoch takes; None if it is not over by ``until``."""
+    begun = perf_counter()
+    if begun > until:
+        return None
+    for _ in pipe:
+        if perf_counter() > until:
+            return None
+    return perf_counter() - begun

@@ -1,0 +1,134 @@
+"""The process of a worker: what happens in it before and around the worker's loop.
+
+A worker leaves when it is told to, when its link breaks, and when the process that started it is gone, which a thread
+waits for. Ctrl-C at a terminal reaches all processes; what it means is decided in the parent, and workers ignore it.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import pickle
+import signal
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from datapipes.description.structure import Pipe
+from datapipes.memory.batches import batches_from
+from datapipes.position.orphans import leave_with
+from datapipes.position.seeds import derive
+from reading_services.interface.worker_info import WorkerInfo, set_worker_info
+from reading_services.workers.dispatched import Share, asking_of
+from reading_services.workers.dispatcher import Dispatcher
+from reading_services.workers.failures import Failure
+from reading_services.workers.generators import Generators
+from reading_services.workers.process.members import leave_inherited_server
+from reading_services.workers.transport.packing import pack
+from reading_services.workers.transport.process import Awaited, ConsumerEnd, ProducerEnd, ProducerEnds, SharedFd
+from reading_services.workers.transport.protocol import START, Failed, Window
+from reading_services.workers.worker import Epochs, Order, Server, part_of
+
+
+@dataclass
+class Job:
+    """All that a worker is started with."""
+
+    link: ProducerEnd
+    info: WorkerInfo
+    graph: Any
+    """``(graph, init_fn, reset_fn)``, or the pickle of it where nothing is inherited."""
+    window: Window
+    stacks: SharedFd
+    """A file for the stacks of all threads, written when the parent asks for them."""
+    parent: int
+    dispatch: ConsumerEnd | None = None
+    """The link with the dispatcher, if there is one."""
+
+
+def work(job: Job) -> None:
+    """The main function of a worker's process."""
+    settle(job.parent, job.stacks)
+    set_worker_info(job.info)
+    where = f"worker {job.info.worker_id} (process {os.getpid()})"
+    try:
+        graph, init_fn, reset_fn = job.graph if isinstance(job.graph, tuple) else pickle.loads(job.graph)
+        graph = part_of(graph, job.info, init_fn)
+        asking = asking_of(graph)
+        asking.link = None if job.dispatch is None else Awaited(job.dispatch)
+    except BaseException as error:
+        job.link.send(Failed(START, Failure.of(error, f"{where}, while it was starting")))
+        return
+    epochs = Epochs(graph, reset_fn, job.info)
+    asking.keeping = epochs.keeping
+    generators = Generators()
+    batches_from(job.link.allocate)
+
+    def of_epoch(order: Order) -> Pipe:
+        generators.seed(_own_seed(order, job.info.worker_id))
+        asking.ordered(order)
+        return epochs.graph_of(order)
+
+    failure = partial(Failure.of, where=where)
+    Server(job.link, of_epoch, epochs.keeping, job.window, packed, failure, asking.leave, generators).run()
+
+
+@dataclass
+class DispatcherJob:
+    """All that the dispatcher is started with."""
+
+    links: list[ProducerEnd]
+    graph: Any
+    """``(graph, reset_fn)``, or the pickle of it."""
+    window: Window
+    stacks: SharedFd
+    parent: int
+
+
+def dispatch(job: DispatcherJob) -> None:
+    """The main function of the dispatcher's process."""
+    settle(job.parent, job.stacks)
+    links = ProducerEnds(job.links)
+    where = f"the dispatcher (process {os.getpid()})"
+    try:
+        graph, reset_fn = job.graph if isinstance(job.graph, tuple) else pickle.loads(job.graph)
+    except BaseException as error:
+        failed = Failed(START, Failure.of(error, f"{where}, while it was starting"))
+        for number in range(len(job.links)):
+            links.send(number, failed)
+        links.finish()
+        return
+    epochs = Epochs(graph, reset_fn, WorkerInfo(len(job.links), 0))
+    generators = Generators()
+
+    def of_epoch(share: Share) -> Pipe:
+        generators.seed(derive("dispatcher", *share.run.key))
+        return epochs.graph_of(share)
+
+    failure = partial(Failure.of, where=where)
+    Dispatcher(links, len(job.links), of_epoch, epochs.keeping, job.window, packed, failure, generators).run()
+
+
+def settle(parent: int, stacks: SharedFd, on_interrupt: Any = signal.SIG_IGN) -> None:
+    """What every process of a service does first."""
+    signal.signal(signal.SIGINT, on_interrupt)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    faulthandler.register(signal.SIGUSR1, file=stacks.fd, all_threads=True)
+    leave_with(parent)
+    leave_inherited_server()
+    torch.set_num_threads(1)
+
+
+def _own_seed(order: Order, number: int) -> int:
+    """A seed that no other worker of any rank has."""
+    run, start = order.run, order.start
+    seed: int = derive("worker", *run.key, number) if start is None else start.seeds.generate_seed()
+    return seed
+
+
+def packed(elements: list[Any]) -> tuple[Any, int]:
+    """A chunk of elements as the body of a frame, and its size in bytes."""
+    data, buffers = pack(elements)
+    return (data, buffers), len(data) + sum(buffer.nbytes for buffer in buffers)

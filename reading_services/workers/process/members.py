@@ -1,0 +1,169 @@
+"""The processes of a crew, one by one: begun deaf to Ctrl-C, asked where they stand, and ended."""
+
+from __future__ import annotations
+
+import multiprocessing.process
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import current_process, forkserver, resource_tracker
+from time import monotonic
+from typing import Any, Final
+from weakref import WeakSet
+
+from reading_services.workers.transport import process
+from reading_services.workers.transport.protocol import Consumer, ToConsumer
+
+_ASKED, _TERMINATED, _KILLED = 1.0, 1.0, 2.0  # seconds that a process has to leave, after each step
+_PATIENCE = 1.0  # seconds for a process that has closed its link to be gone
+_TO_WRITE = 0.5  # seconds for a worker to write its stacks
+_NAMED = "loader2"
+
+STARTS_WORKERS: Final = 113
+"""The exit code of a process that was about to start workers of its own while it imported the program's file."""
+
+UNGUARDED: Final = (
+    "this program's file is imported by each process that spawn or forkserver starts, and importing it iterates a "
+    'loader with workers; put what does so below `if __name__ == "__main__":`'
+)
+
+
+@dataclass
+class Member:
+    """One process of the crew."""
+
+    named: str
+    process: Any
+    stacks: int
+
+    @property
+    def has_ended(self) -> bool:
+        return self.process.exitcode is not None
+
+    def __str__(self) -> str:
+        return f"{self.named} (process {self.process.pid})"
+
+
+@dataclass
+class Worker(Member):
+    """A worker, its link, and where the protocol with it is."""
+
+    number: int
+    link: process.ConsumerEnd
+    consumer: Consumer = field(default_factory=Consumer)
+    frames: deque[ToConsumer] = field(default_factory=deque)
+    """What has come and was not asked for yet."""
+    has_spoken: bool = False
+    """Whether anything has come since it was started."""
+
+
+def begin(context: Any, main: Any, job: Any, name: str, daemon: bool = True) -> Any:
+    """Start a process; one that is to have processes of its own must be no daemon, and is ended by its owner only.
+
+    One that is started by spawn or forkserver imports the program's file. If that starts workers again, outside of
+    ``if __name__ == "__main__"``, it leaves at once and without a word, and the loader at home says why.
+
+    One that is still importing would die of Ctrl-C with a traceback of its own; it starts deaf to it. The tracker,
+    which spawn and forkserver need, is started first, because its start lets Ctrl-C in again.
+    """
+    if getattr(current_process(), "_inheriting", False):  # multiprocessing sets it while such a process imports
+        if current_process().name.startswith(_NAMED):
+            os._exit(STARTS_WORKERS)
+        raise RuntimeError(UNGUARDED)
+    if context.get_start_method() != "fork":
+        leave_inherited_server()
+        resource_tracker.ensure_running()
+    heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        begun = context.Process(target=main, args=(job,), name=f"{_NAMED} {name}", daemon=daemon)
+        begun.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+    _begun.add(begun)
+    return begun
+
+
+_begun: WeakSet[Any] = WeakSet()
+
+
+def _disown() -> None:
+    """In a fork of this process, by ``os.fork``: multiprocessing would end our processes when the fork leaves."""
+    vars(multiprocessing.process)["_children"].difference_update(_begun)
+
+
+os.register_at_fork(after_in_child=_disown)
+
+
+def leave_inherited_server() -> None:
+    """Forget a fork server that is no child of this process: multiprocessing cannot ask whether it runs, and fails.
+
+    The next process that is started by forkserver starts a server for this process.
+    """
+    server = vars(forkserver)["_forkserver"]
+    if server._forkserver_pid is None:
+        return
+    try:
+        os.waitid(os.P_PID, server._forkserver_pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        os.close(server._forkserver_alive_fd)
+        preload = server._preload_modules
+        server.__init__()
+        server._preload_modules = preload
+
+
+def end(members: Sequence[Member]) -> None:
+    """Wait for processes that were told to leave; those that do not are ended."""
+    for step, seconds in ((None, _ASKED), ("terminate", _TERMINATED), ("kill", _KILLED)):
+        until = monotonic() + seconds
+        for member in members:
+            if step is not None and not member.has_ended:
+                getattr(member.process, step)()
+        for member in members:
+            member.process.join(max(0.0, until - monotonic()))
+    for member in members:
+        os.close(member.stacks)
+        if member.has_ended:
+            member.process.close()
+
+
+def kill(members: Sequence[Member]) -> None:
+    """End processes at once; whoever waits for their end sees it."""
+    for member in members:
+        with suppress(OSError, ValueError):  # it has ended, or was closed, meanwhile
+            member.process.kill()
+
+
+def how_it_ended(process: Any) -> str:
+    """What became of a process that ended without a word, for the message of an error."""
+    if process.exitcode is None:
+        process.join(_PATIENCE)
+    code = process.exitcode
+    if code is None:
+        return "closed its link"
+    if code >= 0:
+        return f"left with exit code {code}"
+    because = " (the kernel does that when memory runs out)" if code == -signal.SIGKILL else ""
+    return f"was ended by {signal.Signals(-code).name}{because}"
+
+
+def file_for_stacks() -> int:
+    """A file for the stacks of a process: it has no name, and goes with those who have it open."""
+    return os.memfd_create("stacks", os.MFD_CLOEXEC)
+
+
+def stacks_of(member: Member) -> str:
+    """Where all threads of a process are."""
+    written = partial(os.fstat, member.stacks)
+    before = size = written().st_size
+    os.kill(member.process.pid, signal.SIGUSR1)
+    until = monotonic() + _TO_WRITE
+    pause = threading.Event()
+    while monotonic() < until and (size == before or size != written().st_size):
+        size = written().st_size
+        pause.wait(0.02)
+    return os.pread(member.stacks, 1 << 16, before).decode(errors="replace") or "(it did not answer)"

@@ -1,0 +1,100 @@
+"""The link between two threads of one process: elements are handed over as they are.
+
+What all producers of one consumer send arrives in one queue, with the number of its producer, so that the consumer can
+wait for whichever comes first.
+"""
+
+from __future__ import annotations
+
+from queue import Empty, SimpleQueue
+from typing import TypeAlias
+
+from reading_services.workers.transport.protocol import Close, ToConsumer, ToProducer
+
+Arrivals: TypeAlias = SimpleQueue[tuple[int, ToConsumer | None]]
+"""Frames, and in place of one None for whoever waits to look around."""
+
+
+class ProducerEnd:
+    """The end in the thread that makes elements."""
+
+    def __init__(self, control: SimpleQueue[ToProducer], arrivals: Arrivals, number: int) -> None:
+        self._control = control
+        self._arrivals = arrivals
+        self._number = number
+
+    def send(self, frame: ToConsumer) -> None:
+        self._arrivals.put((self._number, frame))
+
+    def receive(self, wait: bool = True) -> ToProducer | None:
+        try:
+            return self._control.get(block=wait)
+        except Empty:
+            return None
+
+
+class ConsumerEnd:
+    """The end in the thread that uses them; what it gets is in the queue of all arrivals."""
+
+    def __init__(self, control: SimpleQueue[ToProducer]) -> None:
+        self._control = control
+
+    def send(self, frame: ToProducer) -> None:
+        self._control.put(frame)
+
+
+class DispatcherEnds:
+    """The ends that a dispatcher has in its thread, of its links with all workers."""
+
+    def __init__(self, workers: int) -> None:
+        self.asked: SimpleQueue[tuple[int, ToProducer]] = SimpleQueue()
+        self.dealt: list[SimpleQueue[ToConsumer | None]] = [SimpleQueue() for _ in range(workers)]
+
+    def send(self, number: int, frame: ToConsumer) -> None:
+        self.dealt[number].put(frame)
+
+    def receive(self, wait: bool) -> tuple[int, ToProducer] | None:
+        try:
+            return self.asked.get(block=wait)
+        except Empty:
+            return None
+
+    def close(self) -> None:
+        """Have the dispatcher leave, and whoever waits for it."""
+        for number, dealt in enumerate(self.dealt):
+            self.asked.put((number, Close()))
+            dealt.put(None)
+
+
+class DealtEnd:
+    """The end of a link with the dispatcher in a worker's thread."""
+
+    def __init__(self, ends: DispatcherEnds, number: int) -> None:
+        self._ends = ends
+        self._number = number
+
+    def send(self, frame: ToProducer) -> None:
+        self._ends.asked.put((self._number, frame))
+
+    def receive(self) -> ToConsumer:
+        """The next frame; EOFError if there will be none."""
+        frame = self._ends.dealt[self._number].get()
+        if frame is None:
+            self._ends.dealt[self._number].put(None)
+            raise EOFError
+        return frame
+
+
+def pair(arrivals: Arrivals, number: int) -> tuple[ConsumerEnd, ProducerEnd]:
+    """Both ends of a new link.
+
+    >>> from reading_services.workers.transport.protocol import Close, End
+    >>> arrivals = SimpleQueue()
+    >>> here, there = pair(arrivals, number=3)
+    >>> here.send(Close()); there.receive(), there.receive(wait=False)
+    (Close(), None)
+    >>> there.send(End(1)); arrivals.get()
+    (3, End(opening=1...))
+    """
+    control: SimpleQueue[ToProducer] = SimpleQueue()
+    return ConsumerEnd(control), ProducerEnd(control, arrivals, number)

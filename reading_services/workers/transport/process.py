@@ -1,0 +1,240 @@
+"""The link between two processes: two pipes, and memory that both see.
+
+A frame of elements is a pickle and the memory of its arrays (``workers.packing``). What is large goes into the arena
+and is read there in place; what is small, and what finds no room there, goes through the pipe.
+
+One side of every link never waits for room in a pipe (``links.pipes``): the process at home, and the dispatcher, which
+have others to listen to meanwhile. So a worker, which does wait for room, is sure to be read in the end.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import select
+import struct
+from collections.abc import Sequence
+from dataclasses import replace
+from multiprocessing.reduction import DupFd
+from typing import Any
+
+from reading_services.workers.transport import arena
+from reading_services.workers.transport.packing import unpack
+from reading_services.workers.transport.pipes import Inbox, Outbox, Poller, pipe, until_ready
+from reading_services.workers.transport.protocol import Close, Items, ToConsumer, ToProducer
+
+_HEAD = struct.Struct("<I")
+_THROUGH_THE_PIPE = 1 << 15
+"""Frames up to so many bytes go through the pipe, which holds them without a wait."""
+
+
+class SharedFd:
+    """A file descriptor that can be given to a process when it is started, however it is started."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def __reduce__(self) -> Any:
+        return _received, (DupFd(self.fd),)
+
+
+def _received(duplicate: Any) -> SharedFd:
+    return SharedFd(duplicate.detach())
+
+
+class ProducerEnd:
+    """The end in the process that makes elements."""
+
+    def __init__(self, control: Inbox, elements: Outbox, memory: SharedFd) -> None:
+        self.control = control
+        self.elements = elements
+        self._memory = memory
+        self._writer: arena.Writer | None = None
+
+    def send(self, frame: ToConsumer, wait: bool = True) -> None:
+        """Send a frame. Without a wait ``elements`` keeps what the pipe has no room for."""
+        message = self._packed(frame) if isinstance(frame, Items) else _HEAD.pack(0) + pickle.dumps(frame, 5)
+        self.elements.put(message)
+        self.elements.flush(wait)
+
+    def _packed(self, frame: Items) -> bytes:
+        """A frame as a message; its elements must be nobody's but the frame's by now."""
+        data, buffers = frame.body
+        writer = self._arena()
+        offsets = [writer.reserved_at(buffer) for buffer in buffers]
+        parts = [buffer for buffer, offset in zip(buffers, offsets, strict=True) if offset is None]
+        buffers.clear()  # what lies in slots of its own is handed over, unless somebody else refers to it
+        places: list[Any] = [None if offset is None else writer.hand_over(offset) for offset in offsets]
+        rest = iter(parts)
+        copied = [next(rest) if place is None else place for place in places if type(place) is not tuple]
+        sizes = [len(data), *(part.nbytes for part in copied)]
+        slot = writer.put([memoryview(data), *copied]) if sum(sizes) > _THROUGH_THE_PIPE else None
+        places = [place if type(place) is tuple else None for place in places]
+        meta = pickle.dumps((replace(frame, body=None), slot, sizes, places), 5)
+        head = _HEAD.pack(len(meta)) + meta
+        return head if slot is not None else b"".join([head, data, *copied])
+
+    def allocate(self, size: int) -> memoryview | None:
+        """Memory for a batch, in which it can travel."""
+        return self._arena().reserve(size)
+
+    def _arena(self) -> arena.Writer:
+        if self._writer is None:
+            self._writer = arena.Writer(self._memory.fd)
+        return self._writer
+
+    def receive(self, wait: bool = True) -> ToProducer | None:
+        message = self.control.get(wait)
+        frame: ToProducer | None = None if message is None else pickle.loads(message)
+        return frame
+
+    def close(self) -> None:
+        self.control.close()
+        self.elements.close()
+
+
+class ProducerEnds:
+    """The ends of one producer with several consumers, by number: it never waits for one of them alone."""
+
+    def __init__(self, ends: list[ProducerEnd]) -> None:
+        self._ends = {end.control.fileno(): (number, end) for number, end in enumerate(ends)}
+        self._all = ends
+        self._poller = Poller(self._ends, [end.elements for end in ends])
+
+    def send(self, number: int, frame: ToConsumer) -> None:
+        self._all[number].send(frame, wait=False)
+
+    def receive(self, wait: bool) -> tuple[int, ToProducer] | None:
+        """The next frame of anybody; a consumer that has gone without a word counts as one that closes."""
+        while self._ends:
+            for fd in self._poller.wait(None if wait else 0):
+                number, end = self._ends[fd]
+                try:
+                    frame = end.receive(wait=False)
+                except (EOFError, OSError):
+                    frame = Close()
+                if isinstance(frame, Close):
+                    self._poller.forget(fd, end.elements)
+                    del self._ends[fd]
+                if frame is not None:
+                    return number, frame
+            if not wait:
+                return None
+        raise EOFError("all consumers have gone")
+
+    def finish(self) -> None:
+        """Wait until all has been written, or nobody is there to read it."""
+        self._poller.flush()
+
+
+class ConsumerEnd:
+    """The end in the process that uses the elements."""
+
+    def __init__(self, control: Outbox, elements: Inbox, memory: SharedFd) -> None:
+        self.control = control
+        self.elements = elements
+        self._memory = memory
+        self._reader: arena.Reader | None = None
+        self.overflows = False
+        """Whether elements have come through the pipe because the memory was full."""
+
+    def send(self, frame: ToProducer) -> None:
+        """Send a frame; ``control`` keeps what the pipe has no room for."""
+        self.control.put(pickle.dumps(frame, 5))
+        self.control.flush()
+
+    def receive(self) -> ToConsumer | None:
+        """The next frame; None if none has come to its end yet. EOFError if there will be none."""
+        message = self.elements.get()
+        if message is None:
+            return None
+        (size,) = _HEAD.unpack_from(message)
+        if not size:
+            frame: ToConsumer = pickle.loads(message[_HEAD.size :])
+            return frame
+        start = _HEAD.size + size
+        items, slot, sizes, places = pickle.loads(message[_HEAD.size : start])
+        lease = self.open_memory().lease
+        memory = message[start:] if slot is None else lease(*slot)
+        self.overflows |= slot is None and len(memory) > _THROUGH_THE_PIPE
+        own = [None if place is None else lease(*place) for place in places]
+        body = _Body(memory, sizes, own, aligned=slot is not None)
+        whole: Items = replace(items, body=body)
+        return whole
+
+    def open_memory(self) -> arena.Reader:
+        """Map the shared memory; afterwards its descriptor may be closed."""
+        if self._reader is None:
+            self._reader = arena.Reader(self._memory.fd)
+        return self._reader
+
+    def close(self) -> None:
+        self.control.close()
+        self.elements.close()
+
+
+class Awaited:
+    """The consumer's end for somebody who talks to nobody else meanwhile, and so may wait."""
+
+    def __init__(self, end: ConsumerEnd) -> None:
+        self._end = end
+
+    def send(self, frame: ToProducer) -> None:
+        self._end.send(frame)
+        self._end.control.flush(wait=True)
+
+    def receive(self) -> ToConsumer:
+        """The next frame; EOFError if there will be none."""
+        while (frame := self._end.receive()) is None:
+            until_ready(self._end.elements.fileno(), select.POLLIN)
+        return frame
+
+
+class _Body:
+    """Elements that have come and are not yet unpacked."""
+
+    __slots__ = ("_aligned", "_memory", "_own", "_sizes")
+
+    def __init__(self, memory: memoryview, sizes: Sequence[int], own: list[Any], aligned: bool) -> None:
+        self._memory = memory  # of the pickle, and of the arrays that have no slot of their own
+        self._sizes = sizes
+        self._own = own
+        self._aligned = aligned
+
+    def unpack(self) -> Any:
+        """The elements; their arrays lie in the memory that came."""
+        parts = []
+        at = 0
+        for size in self._sizes:
+            parts.append(self._memory[at : at + size])
+            at += arena.aligned(size) if self._aligned else size
+        data, *shared = parts
+        if not self._aligned:
+            shared = [memoryview(bytearray(buffer)) for buffer in shared]  # writable, and aligned
+        rest = iter(shared)
+        return unpack(data, [next(rest) if buffer is None else buffer for buffer in self._own])
+
+
+class Pair:
+    """Both ends of a new link, made to be given to the processes at its ends."""
+
+    def __init__(self, context: Any, arena_bytes: int) -> None:
+        control_there, control_here = pipe(context)
+        elements_here, elements_there = pipe(context)
+        self._memory = arena.create(arena_bytes)
+        self.consumer = ConsumerEnd(control_here, elements_here, SharedFd(self._memory))
+        self.producer = ProducerEnd(control_there, elements_there, SharedFd(self._memory))
+
+    def producer_started(self) -> None:
+        """Close this process's copy of what the producer was given: its death is noticed by that."""
+        self.producer.close()
+
+    def consumer_started(self) -> None:
+        """Close this process's copy of what the consumer was given, and of the memory."""
+        self.consumer.close()
+        os.close(self._memory)
+
+    def consumer_is_here(self) -> None:
+        """Keep what this process needs as the consumer."""
+        self.consumer.open_memory()
+        os.close(self._memory)

@@ -1,0 +1,129 @@
+"""webdataset: one dict for each run of names that begin alike, wherever it is resumed."""
+
+from __future__ import annotations
+
+import io
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import webdataset
+from hypothesis import given
+from hypothesis import strategies as st
+
+from datapipes.elements import pack
+from datapipes.errors import StateError
+from datapipes.iter import IterableWrapper
+from datapipes.iter.formats.webdataset import split
+from tests.archive_makers import SAMPLES, header, tar, tar_of
+from tests.datapipes.iter.files.given import OneWay, files
+
+parts = (st.sampled_from(["", "a/", "b.c/"]), st.sampled_from("12"), st.sampled_from(["", ".x", ".y.z"]))
+paths = st.builds("{}{}{}".format, *parts)
+
+
+@given(st.lists(paths, max_size=12), st.data())
+def test_samples_are_runs_and_resume_exactly(found: list[str], data: st.DataObject) -> None:
+    rows = list(zip(found, range(99), strict=False))
+    kept = [(*split(path), value) for path, value in rows if split(path)[1]]
+    expected = [
+        {"__key__": key, **{suffix: value for _, suffix, value in run}}
+        for key, run in groupby(kept, lambda row: row[0])
+    ]
+    iterator: Any = iter(IterableWrapper(rows).webdataset())
+    k = data.draw(st.integers(0, len(expected)))
+    assert list(islice(iterator, k)) == expected[:k]
+    resumed: Any = iter(IterableWrapper(rows).webdataset())
+    resumed.load_state_dict(iterator.state_dict())
+    assert list(resumed) == list(iterator) == expected[k:]
+
+
+def contents(sample: dict[str, Any]) -> dict[str, Any]:
+    return {key: value if key == "__key__" else value.read() for key, value in sample.items()}
+
+
+EXPECTED = [
+    {"__key__": "x.tar/a/1", ".jpg": b"an image", ".cls": b"7"},
+    {"__key__": "x.tar/a/2", ".jpg": b"another", ".cls": b"8"},
+    {"__key__": "x.tar/b/1", ".cls": b"9"},
+]
+
+
+@pytest.mark.parametrize("mode", ["r:*", "r|*"])
+@pytest.mark.parametrize("one_way", [False, True])
+def test_streams_of_an_archive(mode: str, one_way: bool) -> None:
+    data = tar(SAMPLES)
+    samples = list(files(("x.tar", OneWay(data) if one_way else data)).load_from_tar(mode).webdataset())
+    assert list(map(contents, samples)) == EXPECTED
+
+
+# The package leaves its file to the garbage collector.
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_it_gives_what_the_package_gives(tmp_path: Path) -> None:
+    (tmp_path / "x.tar").write_bytes(tar(SAMPLES))
+    theirs = webdataset.WebDataset([str(tmp_path / "x.tar")], shardshuffle=False)
+    expected = [{k: v for k, v in row.items() if k not in ("__key__", "__url__", "__local_path__")} for row in theirs]
+    ours = IterableWrapper([str(tmp_path / "x.tar")]).open_files("b").load_from_tar().webdataset().map(contents)
+    assert [{k[1:]: v for k, v in row.items() if k != "__key__"} for row in ours] == expected
+
+
+def test_a_saved_sample_leaves_the_one_at_hand_as_it_was() -> None:
+    iterator: Any = iter(files(("x.tar", tar(SAMPLES))).load_from_tar().webdataset())
+    assert contents(next(iterator)) == EXPECTED[0]
+    state = iterator.state_dict()
+    assert [contents(sample) for sample in iterator] == EXPECTED[1:]
+    resumed: Any = iter(files(("x.tar", tar(SAMPLES))).load_from_tar().webdataset())
+    resumed.load_state_dict(state)
+    first = next(resumed)
+    assert first[".jpg"].name == "x.tar/a/2.jpg"
+    assert [contents(sample) for sample in (first, *resumed)] == EXPECTED[1:]
+
+
+def test_names_are_cut_as_promised() -> None:
+    assert split("a\\b.c\\d.e.f") == ("a/b.c/d", ".e.f")
+    assert split("a.b/c") == ("a.b/c", "")
+    assert split(".hidden") == ("", ".hidden")
+    rows = [("1.x", 1), ("README", 0), ("1.y", 2), ("1.y", 3), ("2.x", 4), ("1.x", 5)]
+    assert list(IterableWrapper(rows).webdataset()) == [
+        {"__key__": "1", ".x": 1, ".y": 3},
+        {"__key__": "2", ".x": 4},
+        {"__key__": "1", ".x": 5},
+    ]
+
+
+def test_a_path_of_another_kind_is_an_error() -> None:
+    with pytest.raises(AssertionError, match="paths as str, got bytes"):
+        list(IterableWrapper([(b"1.x", 1)]).webdataset())
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        b"",
+        pack([], what=""),
+        pack(["1.x"], what=""),
+        pack([{".x": 1}], what=""),
+        {"keys": ["__key__", ".x"]},
+        [],
+        7,
+    ],
+)
+def test_a_state_that_is_odd_is_refused(cell: Any) -> None:
+    iterator: Any = iter(IterableWrapper([("1.x", 1), ("2.x", 2)]).webdataset())
+    next(iterator)
+    state = iterator.state_dict()
+    (place,) = [p for p, saved in state["cells"].items() if isinstance(saved, bytes)]
+    state["cells"][place] = cell
+    resumed: Any = iter(IterableWrapper([("1.x", 1), ("2.x", 2)]).webdataset())
+    with pytest.raises(StateError):
+        resumed.load_state_dict(state)
+
+
+@pytest.mark.filterwarnings("ignore:corrupted")
+def test_a_shard_that_is_cut_short_is_an_error() -> None:
+    archive = tar_of([header("1.x", b"one")])[:-1024]
+    stream = iter(IterableWrapper([("x.tar", io.BytesIO(archive))], deepcopy=False).load_from_tar().webdataset())
+    with pytest.raises(ValueError, match="marker"):
+        next(stream)
+    assert contents(next(stream)) == {"__key__": "x.tar/1", ".x": b"one"}

@@ -1,0 +1,162 @@
+"""shuffle hands on every element once, in a random order within its buffer, and loses none to a failure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import permutations
+from typing import Any
+
+import pytest
+import torch
+
+from datapipes.errors import BadArgument
+from datapipes.iter import IterableWrapper, Shuffler
+from datapipes.iter.grouping.shuffle import _Buffer
+from tests.datapipes.iter.mishaps import failing_at, outcomes
+
+
+def numbers(count: int) -> IterableWrapper[int]:
+    return IterableWrapper(range(count))
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 20])
+@pytest.mark.parametrize("buffer_size", [1, 2, 3, 19, 20, 21, 10_000])
+def test_every_element_comes_once(count: int, buffer_size: int) -> None:
+    dp = numbers(count).shuffle(buffer_size=buffer_size)
+    assert isinstance(dp, Shuffler)
+    assert sorted(dp) == list(range(count))
+    assert len(dp) == count
+
+
+def test_a_buffer_of_one_keeps_the_order() -> None:
+    assert list(numbers(20).shuffle(buffer_size=1)) == list(range(20))
+
+
+def test_no_element_comes_before_it_could_be_in_the_buffer() -> None:
+    order = list(numbers(10_000).shuffle(buffer_size=5).set_seed(3))
+    assert all(element <= position + 5 for position, element in enumerate(order))
+    assert order != list(range(10_000))
+
+
+def test_all_orders_are_equally_likely() -> None:
+    dp = numbers(3).shuffle()
+    seen = Counter(tuple(dp.set_seed(seed)) for seed in range(1200))
+    assert set(seen) == set(permutations(range(3)))
+    assert min(seen.values()) > 150  # 200 each is what to expect; 150 is four standard deviations off
+
+
+def test_none_is_an_element_like_any_other() -> None:
+    assert Counter(IterableWrapper([None, 1, None]).shuffle(buffer_size=2)) == Counter([None, 1, None])
+
+
+def test_the_same_seed_gives_the_same_order() -> None:
+    dp = numbers(50).shuffle().set_seed(7)
+    assert list(dp) == list(dp) == list(numbers(50).shuffle().set_seed(7))
+    assert list(dp) != list(dp.set_seed(8))
+
+
+def test_without_a_seed_torch_decides() -> None:
+    dp = numbers(50).shuffle()
+    torch.manual_seed(1)
+    first, second = list(dp), list(dp)
+    assert first != second
+    torch.manual_seed(1)
+    assert [list(dp), list(dp)] == [first, second]
+
+
+def test_switched_off_it_hands_on_as_it_comes() -> None:
+    dp = numbers(20).shuffle()
+    assert list(dp.set_shuffle(False)) == list(range(20))
+    assert list(dp.set_shuffle().set_seed(1)) != list(range(20))
+
+
+def test_unbatch_level_takes_batches_apart_first() -> None:
+    dp = numbers(20).batch(2).batch(2).shuffle(unbatch_level=2)
+    assert sorted(dp) == list(range(20))
+    assert sorted(numbers(6).batch(2).shuffle(unbatch_level=1)) == list(range(6))
+    with pytest.raises(TypeError, match=r"^Shuffler instance doesn't have valid length: \.shuffle\("):
+        len(dp)
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_a_buffer_below_one_is_refused_with_the_call(size: int) -> None:
+    with pytest.raises(BadArgument, match=rf"should be larger than 0, in \.shuffle\(buffer_size={size}\)"):
+        numbers(1).shuffle(buffer_size=size)
+
+
+def test_length_of_an_unsized_source() -> None:
+    dp = numbers(3).filter(lambda x: True).shuffle()
+    with pytest.raises(TypeError, match=r"^Shuffler instance doesn't have valid length: \.shuffle\(\)"):
+        len(dp)
+    assert sorted(dp) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("bad", [0, 1, 2, 3, 6, 9])  # while the buffer is filled, just full, and later
+@pytest.mark.parametrize("buffer_size", [1, 3, 20])
+def test_an_error_above_loses_and_doubles_nothing(bad: int, buffer_size: int) -> None:
+    found = outcomes(numbers(10).map(failing_at(bad)).shuffle(buffer_size=buffer_size))
+    assert found.count(f"ValueError: {bad} is bad") == 1
+    assert sorted(x for x in found if isinstance(x, int)) == [x for x in range(10) if x != bad]
+
+
+def test_many_errors_lose_nothing_either() -> None:
+    bad = [0, 1, 4, 5, 8, 9]
+    found = outcomes(numbers(10).map(failing_at(*bad)).shuffle(buffer_size=2))
+    assert sorted(map(str, found)) == sorted([f"ValueError: {x} is bad" for x in bad] + list("2367"))
+
+
+@pytest.mark.parametrize("after", [0, 1, 5, 8])
+def test_a_state_taken_after_an_error_goes_on_alike(after: int) -> None:
+    dp = numbers(10).map(failing_at(4)).shuffle(buffer_size=3).set_seed(1)
+    it: Any = iter(dp)
+    assert next(it) in range(3)
+    with pytest.raises(ValueError, match="4 is bad"):  # behind the three in the buffer, and one handed on
+        next(it)
+    for _ in range(after):
+        next(it)
+    again: Any = iter(dp)
+    again.load_state_dict(it.state_dict())
+    assert list(again) == list(it)
+
+
+@pytest.mark.parametrize("buffer_size", [3, 20])
+def test_an_error_below_costs_its_own_element_only(buffer_size: int) -> None:
+    found = outcomes(numbers(10).shuffle(buffer_size=buffer_size).map(failing_at(4, 5)))
+    assert sorted(x for x in found if isinstance(x, int)) == [0, 1, 2, 3, 6, 7, 8, 9]
+    assert len(found) == 10
+
+
+@pytest.mark.parametrize("taken", [0, 1, 69, 70, 71, 500, 4166, 4167, 20_000, 70_001])
+@pytest.mark.parametrize("buffer_size", [1, 2, 70])
+def test_what_is_in_the_buffer_follows_from_the_count(buffer_size: int, taken: int) -> None:
+    cell = _Buffer(numbers(100_000).shuffle(buffer_size=buffer_size), seed=7)
+    buffer, slots = list(range(min(taken, buffer_size))), cell.slots()
+    for element in range(buffer_size, taken):
+        buffer[next(slots)] = element
+    assert cell._positions(taken) == buffer
+
+
+@pytest.mark.parametrize("buffer_size", [1, 100, 10_000])
+def test_going_on_draws_about_the_buffer_anew_and_not_the_past(
+    monkeypatch: pytest.MonkeyPatch, buffer_size: int
+) -> None:
+    blocks = 0
+    drawn = _Buffer._slots_of
+
+    def counted(cell: _Buffer, block: int) -> torch.Tensor:
+        nonlocal blocks
+        blocks += 1
+        return drawn(cell, block)
+
+    monkeypatch.setattr(_Buffer, "_slots_of", counted)
+    dp = numbers(10**9).shuffle(buffer_size=buffer_size).set_seed(1)
+    it: Any = iter(dp)
+    next(it)
+    state = it.state_dict()
+    for cell in state["cells"].values():
+        if isinstance(cell, dict):
+            cell["taken"] = 10**9
+    again: Any = iter(dp)
+    again.load_state_dict(state)
+    next(again)
+    assert blocks < 3 + 25 * buffer_size / 4096, "on average 10,000 slots take 98,000 draws"

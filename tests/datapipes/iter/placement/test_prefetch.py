@@ -1,0 +1,141 @@
+"""prefetch changes when elements are made, and nothing else; its thread ends with the iteration."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from queue import SimpleQueue
+
+import pytest
+
+from datapipes import iterate
+from datapipes.errors import BadArgument
+from datapipes.iter import IterableWrapper, IterDataPipe, Prefetcher
+from datapipes.operators import ahead
+from datapipes.position.opening import Opening
+from tests.datapipes.iter.mishaps import STRAY_STOP, failing_at, outcomes, stopping_at
+
+
+def numbers(count: int) -> IterableWrapper[int]:
+    return IterableWrapper(range(count))
+
+
+@pytest.mark.parametrize("buffer_size", [1, 3, 100])
+def test_the_same_elements(buffer_size: int) -> None:
+    dp = numbers(20).prefetch(buffer_size)
+    assert isinstance(dp, Prefetcher)
+    assert list(dp) == list(dp) == list(range(20))
+    assert len(dp) == 20
+
+
+def test_none_and_nothing() -> None:
+    assert list(IterableWrapper([None, 1, None]).prefetch()) == [None, 1, None]
+    assert list(numbers(0).prefetch()) == []
+
+
+def test_the_stages_above_run_in_another_thread_and_ahead() -> None:
+    made = threading.Semaphore(0)
+    threads = set()
+
+    def note(x: int) -> int:
+        threads.add(threading.current_thread())
+        made.release()
+        return x
+
+    it = iter(numbers(20).map(note).prefetch(4))
+    assert next(it) == 0
+    for _ in range(5):  # the one handed on, and a buffer full
+        assert made.acquire(timeout=30)
+    assert threading.current_thread() not in threads
+    assert list(it) == list(range(1, 20))
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_a_buffer_below_one_is_refused_with_the_call(size: int) -> None:
+    with pytest.raises(
+        BadArgument, match=rf"is required to be a positive integer, in \.prefetch\(buffer_size={size}\)"
+    ):
+        numbers(1).prefetch(size)
+
+
+def test_length_of_an_unsized_source() -> None:
+    dp = numbers(3).filter(lambda x: True).prefetch()
+    with pytest.raises(TypeError, match=r"^Prefetcher instance doesn't have valid length: \.prefetch\(\)"):
+        len(dp)
+    assert list(dp) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("bad", [0, 2, 5])
+@pytest.mark.parametrize("buffer_size", [1, 2, 10])
+def test_an_error_comes_in_its_place_and_costs_one_element(bad: int, buffer_size: int) -> None:
+    expected = [f"ValueError: {bad} is bad" if x == bad else x for x in range(6)]
+    assert outcomes(numbers(6).map(failing_at(bad)).prefetch(buffer_size)) == expected
+    assert outcomes(numbers(6).prefetch(buffer_size).map(failing_at(bad))) == expected
+
+
+def test_a_stray_stop_is_no_end() -> None:
+    assert outcomes(numbers(4).map(stopping_at(1)).prefetch(2)) == [0, STRAY_STOP, 2, 3]
+
+
+def test_the_thread_ends_when_the_iterator_is_dropped() -> None:
+    before = set(threading.enumerate())
+    it: Iterator[int] = iter(numbers(10_000).prefetch(2).map(lambda x: x))
+    assert next(it) == 0
+    assert set(threading.enumerate()) - before
+    del it
+    assert not set(threading.enumerate()) - before
+
+
+def test_the_thread_ends_though_it_takes_a_credit_while_credit_is_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Contested(SimpleQueue[bool]):
+        """One from which the thread always takes what the one who closes has just seen."""
+
+        def get_nowait(self) -> bool:
+            super().get_nowait()
+            return super().get_nowait()
+
+    monkeypatch.setattr(ahead, "SimpleQueue", Contested)
+    it = iterate(numbers(20).prefetch(5))
+    assert next(it) == 0
+    it.close()
+    assert not [thread for thread in threading.enumerate() if thread.name == "prefetch"]
+
+
+def test_a_thread_that_is_stuck_does_not_keep_others_from_closing() -> None:
+    stuck, go_on = threading.Event(), threading.Event()
+
+    class Slow(IterDataPipe[int]):
+        """Its generator waits where nobody can end it, from when its reader is being closed."""
+
+        def _open(self, at: Opening) -> Iterator[int]:
+            return self._elements()
+
+        def _elements(self) -> Iterator[int]:
+            yield 0
+            stuck.set()
+            assert go_on.wait(30)
+
+    class Late(IterDataPipe[int]):
+        """Lets its source go on at the moment at which it is closed itself."""
+
+        def __init__(self, source: IterDataPipe[int]) -> None:
+            self.source = source
+
+        def _open(self, at: Opening) -> Iterator[int]:
+            return self._elements(at.source(self.source))
+
+        def _elements(self, source: Iterator[int]) -> Iterator[int]:
+            try:
+                yield next(source)
+            finally:
+                reader = threading.Thread(target=next, args=(source, None), name="reader")
+                reader.start()
+                assert stuck.wait(30)
+
+    it = iterate(Late(Slow()))
+    assert next(it) == 0
+    it.close()
+    go_on.set()
+    for thread in threading.enumerate():
+        if thread.name == "reader":
+            thread.join(30)

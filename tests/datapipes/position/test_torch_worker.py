@@ -1,0 +1,353 @@
+"""torch's DataLoader and torchdata's StatefulDataLoader load pipes rightly, with worker processes of their own."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from operator import itemgetter
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import ChainDataset, DataLoader, IterableDataset, get_worker_info
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+from datapipes.description.structure import Pipe
+from datapipes.iter import IterableWrapper, IterDataPipe, Mapper
+from datapipes.map import SequenceWrapper
+from tests.datapipes.position.written_for_torchdata import (
+    Generator,
+    InPairs,
+    ItsOwnIterator,
+    Noisy,
+    OfTorch,
+    TakesAPart,
+)
+
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.filterwarnings("ignore:This DataLoader will create"),  # more workers than this machine has cores
+    pytest.mark.filterwarnings("ignore:'set_vital' is deprecated"),  # torchdata calls it
+]
+
+LENGTH = 20
+
+batches = pytest.mark.parametrize("batch_size", [None, 4])
+
+
+def numbers() -> IterDataPipe[int]:
+    return IterableWrapper(range(LENGTH))
+
+
+def sharded() -> IterDataPipe[int]:
+    return numbers().shuffle().sharding_filter()
+
+
+def of_torch(pipe: Pipe) -> Any:
+    return OfTorch(pipe)
+
+
+SHARDED: dict[str, Callable[[], Any]] = {
+    "operators": lambda: sharded().map(abs).batch(3).unbatch(),
+    "a user's class at the end": lambda: Generator(sharded()),
+    "a user's class in the middle": lambda: ItsOwnIterator(sharded()).map(abs),
+    "a user's class that shards": lambda: TakesAPart(numbers().shuffle()),
+    "a class of torch's kind at the end": lambda: OfTorch(sharded()),
+    "a class of torch's kind in the middle": lambda: Mapper(of_torch(sharded()), abs),
+    "a collection": lambda: SequenceWrapper(range(LENGTH)).shuffle().sharding_filter(),
+    "a class derived from an operator": lambda: InPairs(sharded()).unbatch(0).flatmap(),
+    "a sum of pipes": lambda: sharded().filter(lambda x: x < 5) + sharded().filter(lambda x: x >= 5),
+}
+UNSHARDED: dict[str, Callable[[], Any]] = {
+    "operators": lambda: numbers().shuffle().map(abs),
+    "a user's class at the end": lambda: Generator(numbers().shuffle()),
+    "a class of torch's kind at the end": lambda: OfTorch(numbers().shuffle()),
+    "a sum of pipes": lambda: numbers().shuffle().filter(lambda x: x < 5) + numbers().filter(lambda x: x >= 5),
+    "a stream by key": lambda: numbers().enumerate().to_map_datapipe().to_iter_datapipe(),
+}
+
+
+def flat(loader: DataLoader[Any]) -> list[Any]:
+    """The elements of a loader, out of their batches."""
+    return [int(x) for batch in loader for x in torch.as_tensor(batch).flatten()]
+
+
+def seeded(build: Callable[[], Any], seed: int, **options: Any) -> list[list[int]]:
+    """Two epochs of a new loader."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        loader: DataLoader[Any] = DataLoader(build(), **options)
+        return [flat(loader), flat(loader)]
+
+
+@pytest.mark.parametrize(("num_workers", "batch_size"), [(0, None), (0, 4), (1, None), (2, None), (2, 4), (3, 4)])
+@pytest.mark.parametrize("build", SHARDED.values(), ids=SHARDED.keys())
+def test_each_element_comes_once_in_an_order_that_the_seed_decides(
+    build: Callable[[], Any], num_workers: int, batch_size: int | None
+) -> None:
+    epochs = seeded(build, 1, num_workers=num_workers, batch_size=batch_size)
+    assert sorted(epochs[0]) == sorted(epochs[1]) == list(range(LENGTH))
+    assert epochs[0] != epochs[1]
+    assert epochs == seeded(build, 1, num_workers=num_workers, batch_size=batch_size)
+
+
+@pytest.mark.parametrize("num_workers", [2, 3])
+def test_all_workers_shuffle_alike(num_workers: int) -> None:
+    numbered = numbers().shuffle().enumerate().sharding_filter()
+    loader: DataLoader[Any] = DataLoader(numbered, batch_size=None, num_workers=num_workers)
+    rows = list(loader)
+    assert [number for number, _ in rows] == list(range(LENGTH))
+    assert [element for _, element in rows] != list(range(LENGTH))
+
+
+def test_below_the_sharding_workers_differ() -> None:
+    pipe = Noisy(sharded()).map(itemgetter(1)).batch(10).shuffle()
+    loader: DataLoader[Any] = DataLoader(pipe, batch_size=None, num_workers=2, collate_fn=list)
+    drawn = [number for batch in loader for number in batch]
+    assert len(set(drawn)) == LENGTH
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2, 3])
+@pytest.mark.parametrize("build", UNSHARDED.values(), ids=UNSHARDED.keys())
+@pytest.mark.filterwarnings("ignore:.*has no sharding_filter")
+def test_without_a_sharding_filter_each_worker_gives_all(build: Callable[[], Any], num_workers: int) -> None:
+    for epoch in seeded(build, 1, num_workers=num_workers, batch_size=None):
+        assert sorted(epoch) == sorted([*range(LENGTH)] * max(num_workers, 1))
+
+
+class TakesItsPart(IterDataPipe[int]):
+    """Written as torch's documents show it: the class looks up which worker it is in."""
+
+    def __init__(self, length: int, start: int = 0) -> None:
+        self.start, self.length = start, length
+
+    def __iter__(self) -> Iterator[int]:
+        info = get_worker_info()
+        workers, worker = (1, 0) if info is None else (info.num_workers, info.id)
+        yield from range(self.start + worker, self.length, workers)
+
+
+class TorchsOwn(IterableDataset[int]):
+    """The same, and no pipe at all."""
+
+    def __iter__(self) -> Iterator[int]:
+        info = get_worker_info()
+        yield from range(LENGTH) if info is None else range(info.id, LENGTH, info.num_workers)
+
+
+class Bounds(IterDataPipe[int]):
+    """Is given its part by a ``worker_init_fn``, which is the other way that torch's documents show."""
+
+    def __init__(self) -> None:
+        self.start, self.end = 0, LENGTH
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.start, self.end))
+
+
+def divide(worker: int) -> None:
+    """Give a worker's copy of ``Bounds`` its part."""
+    info = get_worker_info()
+    assert info is not None
+    end: Any = info.dataset
+    while not isinstance(end, Bounds):
+        end = end.datapipe
+    each = -(-LENGTH // info.num_workers)
+    end.start, end.end = worker * each, min((worker + 1) * each, LENGTH)
+
+
+def is_mine(number: int) -> bool:
+    """Whether an element is this worker's."""
+    info = get_worker_info()
+    return info is None or number % info.num_workers == info.id
+
+
+SHARDING_ITSELF: dict[str, tuple[Callable[[], Any], Callable[[int], None] | None]] = {
+    "a class at the end": (lambda: TakesItsPart(LENGTH), None),
+    "a class in the middle": (lambda: TakesItsPart(LENGTH).map(abs).batch(3).unbatch(), None),
+    "a class behind a class": (lambda: Generator(TakesItsPart(LENGTH)), None),
+    "a dataset of torch's in a wrapper": (lambda: IterableWrapper(TorchsOwn(), deepcopy=False).shuffle(), None),
+    "a generator that reads one": (lambda: IterableWrapper([LENGTH]).flatmap(TakesItsPart), None),
+    "a function": (lambda: numbers().filter(is_mine), None),
+    "a function in a function": (lambda: numbers().filter(lambda x: is_mine(x)), None),
+    "a sum of pipes": (lambda: TakesItsPart(5) + TakesItsPart(LENGTH, start=5), None),
+    "a worker_init_fn": (lambda: Bounds().map(abs), divide),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*has no sharding_filter")
+@pytest.mark.parametrize("num_workers", [0, 1, 2, 3])
+@pytest.mark.parametrize(("build", "init"), SHARDING_ITSELF.values(), ids=SHARDING_ITSELF.keys())
+def test_who_shards_himself_loses_nothing(
+    build: Callable[[], Any], init: Callable[[int], None] | None, num_workers: int
+) -> None:
+    for epoch in seeded(build, 1, num_workers=num_workers, batch_size=None, worker_init_fn=init):
+        assert sorted(epoch) == list(range(LENGTH))
+
+
+@pytest.mark.parametrize("name", ["a class in the middle", "a dataset of torch's in a wrapper", "a function"])
+def test_who_shards_himself_as_torch_shows_is_not_warned(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    build, _ = SHARDING_ITSELF[name]
+    loader: DataLoader[Any] = DataLoader(build(), batch_size=None, num_workers=2, worker_init_fn=warn_aloud)
+    assert sorted(loader) == list(range(LENGTH))
+    assert "sharding_filter" not in capfd.readouterr().err
+
+
+def warn_aloud(worker: int) -> None:
+    """Print warnings, which a worker would hand to a recorder that pytest has in the parent's process."""
+    warnings.simplefilter("always")
+    warnings.showwarning = lambda message, *where, **how: print(message, file=sys.__stderr__, flush=True)
+
+
+@pytest.mark.parametrize("build", UNSHARDED.values(), ids=UNSHARDED.keys())
+def test_without_a_sharding_filter_one_worker_warns(
+    build: Callable[[], Any], capfd: pytest.CaptureFixture[str]
+) -> None:
+    loader: DataLoader[Any] = DataLoader(build(), batch_size=None, num_workers=3, worker_init_fn=warn_aloud)
+    assert sorted(loader) == sorted([*range(LENGTH)] * 3)
+    said = capfd.readouterr().err
+    expected = 2 if isinstance(loader.dataset, ChainDataset) else 1  # one for each of its parts
+    assert said.count("has no sharding_filter(): each of the 3 workers gives all of it, so every element") == expected
+    assert "IterableWrapper(range(0, 20))" in said
+
+
+def error_of(loader: Iterable[Any]) -> str:
+    """The error that a loader raises, as text: the traceback of the error itself would keep the workers alive."""
+    try:
+        list(loader)
+    except (ValueError, UserWarning) as error:
+        told = "".join(traceback.format_exception(error))
+        traceback.clear_frames(error.__traceback__)
+        return told
+    raise AssertionError("there was no error")
+
+
+def test_the_warning_can_be_an_error() -> None:
+    assert "UserWarning: " in error_of(DataLoader(numbers(), batch_size=None, num_workers=2))
+    assert list(DataLoader(numbers(), batch_size=None, num_workers=1)) == list(range(LENGTH))
+
+
+def test_what_a_function_reads_besides_is_not_sharded() -> None:
+    beside = numbers().batch(10).map(sum)
+    loader: DataLoader[Any] = DataLoader(sharded().map(lambda x: list(beside)), batch_size=None, num_workers=2)
+    assert list(loader) == [[45, 145]] * LENGTH
+
+
+@pytest.mark.parametrize("build", [SHARDED["operators"], SHARDED["a user's class at the end"]])
+def test_persistent_workers_shuffle_anew_each_epoch(build: Callable[[], Any]) -> None:
+    loader: DataLoader[Any] = DataLoader(build(), batch_size=None, num_workers=2, persistent_workers=True)
+    epochs = [flat(loader) for _ in range(3)]
+    assert all(sorted(epoch) == list(range(LENGTH)) for epoch in epochs)
+    assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_map_style_pipes_are_shuffled_by_the_loader(num_workers: int) -> None:
+    collections: list[Any] = [
+        SequenceWrapper(range(LENGTH)).map(abs),
+        numbers().sharding_filter().enumerate().to_map_datapipe(),
+        SequenceWrapper(range(LENGTH // 2)).concat(SequenceWrapper(range(LENGTH // 2, LENGTH))).in_memory_cache(),
+    ]
+    for pipe in collections:
+        loader: DataLoader[Any] = DataLoader(pipe, batch_size=3, shuffle=True, num_workers=num_workers)
+        epochs = [flat(loader), flat(loader)]
+        assert sorted(epochs[0]) == sorted(epochs[1]) == list(range(LENGTH))
+        assert epochs[0] != epochs[1] != list(range(LENGTH))
+
+
+def refuse(number: int) -> int:
+    if number == 11:
+        raise ValueError(f"no {number}, please")
+    return number
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("shape", [None, Generator, OfTorch])
+def test_an_error_in_a_worker_surfaces_with_its_stage(num_workers: int, shape: Callable[[Pipe], Any] | None) -> None:
+    pipe: Any = numbers().sharding_filter().map(refuse)
+    loader: DataLoader[Any] = DataLoader(pipe if shape is None else shape(pipe), 5, num_workers=num_workers)
+    told = error_of(loader)
+    assert "ValueError: " in told
+    assert "no 11, please" in told
+    assert "raised in stage .map(<refuse at test_torch_worker.py:" in told
+
+
+def test_workers_that_are_spawned_get_the_graph_by_pickle() -> None:
+    loader: DataLoader[Any] = DataLoader(
+        Generator(numbers().sharding_filter().map(abs)), batch_size=None, num_workers=1, multiprocessing_context="spawn"
+    )
+    assert list(loader) == list(range(LENGTH))
+
+
+# -- StatefulDataLoader ------------------------------------------------------------------------------------------------
+
+RESUMABLE: dict[str, Callable[[], Any]] = {
+    "operators": lambda: sharded().map(abs).batch(2).shuffle(buffer_size=3).unbatch(),
+    "a collection": SHARDED["a collection"],
+    "a user's class at the end": lambda: Noisy(sharded()).map(itemgetter(1)),
+    "a user's class in the middle": SHARDED["a user's class in the middle"],
+    "a class of torch's kind in the middle": SHARDED["a class of torch's kind in the middle"],
+    "no sharding_filter": UNSHARDED["a user's class at the end"],
+}
+
+
+def epoch_with_states(loader: Any) -> tuple[list[str], list[Any]]:
+    elements, states = [], []
+    for element in loader:
+        elements.append(str(element))
+        states.append(loader.state_dict())
+    return elements, states
+
+
+@pytest.mark.filterwarnings("ignore:.*has no sharding_filter")
+@pytest.mark.parametrize("num_workers", [0, 2])
+@batches
+@pytest.mark.parametrize("build", RESUMABLE.values(), ids=RESUMABLE.keys())
+def test_a_stateful_loader_goes_on_where_another_one_was(
+    build: Callable[[], Any], num_workers: int, batch_size: int | None
+) -> None:
+    def loader() -> Any:
+        return StatefulDataLoader(build(), batch_size=batch_size, num_workers=num_workers)
+
+    original = loader()
+    for _ in range(2):
+        elements, states = epoch_with_states(original)
+        for done in (1, len(elements) // 2, len(elements) - 1):
+            resumed = loader()
+            resumed.load_state_dict(states[done - 1])
+            assert list(map(str, resumed)) == elements[done:]
+
+
+@pytest.mark.parametrize("build", [RESUMABLE["operators"], SHARDED["a user's class at the end"]])
+def test_persistent_workers_go_on_with_the_epoch_after_the_one_that_was_loaded(build: Callable[[], Any]) -> None:
+    def loader() -> Any:
+        return StatefulDataLoader(build(), batch_size=None, num_workers=2, persistent_workers=True)
+
+    original = loader()
+    epochs = [epoch_with_states(original) for _ in range(3)]
+    resumed = loader()
+    resumed.load_state_dict(epochs[1][1][4])
+    assert list(map(str, resumed)) == epochs[1][0][5:]
+    assert list(map(str, resumed)) == epochs[2][0]
+
+
+def test_a_class_of_torchs_kind_at_the_end_is_replayed_by_the_loader() -> None:
+    original: Any = StatefulDataLoader(OfTorch(sharded()), batch_size=None, num_workers=2)
+    elements, states = epoch_with_states(original)
+    resumed: Any = StatefulDataLoader(OfTorch(sharded()), batch_size=None, num_workers=2)
+    resumed.load_state_dict(states[6])
+    assert list(map(str, resumed)) == elements[7:]
+
+
+def test_stopping_a_loader_half_way_leaves_nobody_behind() -> None:
+    def endless() -> Iterator[int]:
+        while True:
+            yield 1
+
+    loader: DataLoader[Any] = DataLoader(
+        IterableWrapper(endless(), deepcopy=False).sharding_filter().prefetch(2), batch_size=None, num_workers=2
+    )
+    assert list(islice(loader, 5)) == [1] * 5

@@ -1,0 +1,88 @@
+"""What is dispatched together with functions that change graphs, with states, and with every way to start processes."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from datapipes.description.structure import Pipe
+from datapipes.graph import find_dps, traverse_dps
+from datapipes.iter import Mapper
+from loader2 import DataLoader2
+from reading_services import WorkerInfo
+from tests.reading_services.workers.in_turn import Service, numbers, processes, texts, threads
+
+both = pytest.mark.parametrize("service", [processes, threads])
+
+
+class Marked:
+    """Says in which epoch an element was made, and by whom; each of its kind is one function of a graph."""
+
+    def __init__(self, name: str, epoch: int = 0, worker: int = -1) -> None:
+        self.name = name
+        self.epoch = epoch
+        self.worker = worker
+
+    def __call__(self, x: Any) -> tuple[Any, str, int, int]:
+        return x, self.name, self.epoch, self.worker
+
+
+def told(datapipe: Pipe, info: WorkerInfo, seeds: Any) -> Pipe:
+    for mapper in find_dps(traverse_dps(datapipe), Mapper):
+        # Another function, because threads have stages of their own, and share what these refer to.
+        mapper.fn = Marked(mapper.fn.name, seeds.generate_shared_seed() % 1000, info.worker_id)
+    return datapipe
+
+
+def graph() -> Pipe:
+    above = numbers(20).shuffle(buffer_size=6).map(Marked("above"))
+    return above.sharding_round_robin_dispatch().map(Marked("below")).shuffle(buffer_size=2)
+
+
+def loader_of(service: Any) -> DataLoader2[Any]:
+    loader: DataLoader2[Any] = DataLoader2(graph(), reading_service=service)
+    loader.seed(3)
+    return loader
+
+
+@both
+def test_a_reset_function_is_called_in_the_dispatcher_and_in_each_worker(service: Service) -> None:
+    with loader_of(service(2, worker_reset_fn=told)) as loader:
+        epochs = [list(loader), list(loader)]
+    for epoch in epochs:
+        assert {above[1:2] + above[3:] for above, *_ in epoch} == {("above", 0)}
+        assert {worker for *_, worker in epoch} == {0, 1}
+        assert len({above[2] for above, *_ in epoch}) == 1
+    assert epochs[0][0][0][2] != epochs[1][0][0][2], "each epoch has seeds of its own"
+
+
+@both
+def test_it_is_called_with_the_same_seeds_when_an_epoch_is_resumed(service: Service) -> None:
+    with loader_of(service(2, worker_reset_fn=told)) as loader:
+        first, second = texts(iter(loader)), texts(iter(loader))
+    for number in (1, 4, 9, 19):
+        with loader_of(service(2, worker_reset_fn=told)) as loader:
+            list(islice(iter(loader), number))
+            state = loader.state_dict()
+        with loader_of(service(2, worker_reset_fn=told)) as again:
+            again.load_state_dict(state)
+            assert texts(iter(again)) == first[number:]
+            assert texts(iter(again)) == second
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_processes_that_inherit_nothing(method: str) -> None:
+    with loader_of(processes(2, worker_reset_fn=told)) as loader:
+        first, second = texts(iter(loader)), texts(iter(loader))
+    with loader_of(processes(2, multiprocessing_context=method, worker_reset_fn=told)) as loader:
+        iterator = iter(loader)
+        assert texts(islice(iterator, 7)) == first[:7]
+        state = loader.state_dict()
+        assert texts(iterator) == first[7:]
+        assert texts(iter(loader)) == second
+    with loader_of(processes(2, multiprocessing_context=method, worker_reset_fn=told)) as again:
+        again.load_state_dict(state)
+        assert texts(iter(again)) == first[7:]

@@ -1,0 +1,66 @@
+"""Random graphs, sharded at their end and mapped in workers, give what one process gives, and are resumed anywhere."""
+
+from __future__ import annotations
+
+import pickle
+from functools import partial
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from datapipes.description import structure
+from datapipes.description.structure import Pipe
+from datapipes.position.user_classes import is_sharding
+from loader2 import DataLoader2
+from tests.laws_of_position import taken
+from tests.naive_functions import tagged
+from tests.naive_graphs import Graph
+from tests.reading_services.workers.in_turn import Service, epochs_of, in_turn, processes, threads
+from tests.test_random_graphs import GRAPH, SEEDS
+
+pytestmark = [
+    pytest.mark.timeout(120),
+    pytest.mark.filterwarnings("ignore:.* goes on after ValueError"),
+    pytest.mark.filterwarnings("ignore:random_split deals elements out by their number"),
+]
+
+
+def sharded(graph: Graph, where: str) -> Pipe:
+    if where == "dispatched":
+        return graph.build().sharding_round_robin_dispatch().map(tagged)
+    return graph.build().sharding_filter().map(tagged).batch(2)
+
+
+def check(service: Service, graph: Graph, seed: int, workers: int, where: str, saved: float) -> None:
+    build = partial(sharded, graph, where)
+    whole = in_turn(build, 1 if where == "dispatched" else workers, 2, seed)
+    assert epochs_of(build, service(workers), 2, seed) == whole
+    k = round(saved * len(whole[0]))
+    with DataLoader2(build(), reading_service=service(workers)) as loader:
+        loader.seed(seed)
+        assert taken(iter(loader), k) == whole[0][:k]
+        state = pickle.dumps(loader.state_dict())
+    with DataLoader2(build(), reading_service=service(workers)) as again:
+        again.load_state_dict(pickle.loads(state))
+        if k:
+            assert taken(iter(again)) == whole[0][k:]
+
+
+UNSHARDED = GRAPH.filter(lambda graph: not any(map(is_sharding, structure.walk(graph.build()))))
+"""Workers shard a graph once."""
+
+CASE = (UNSHARDED, SEEDS, st.integers(1, 3), st.sampled_from(["sharded", "dispatched"]), st.floats(0, 1))
+SLOW = [HealthCheck.filter_too_much, HealthCheck.too_slow]
+
+
+@settings(max_examples=60, suppress_health_check=SLOW)
+@given(*CASE)
+def test_in_threads(graph: Graph, seed: int, workers: int, where: str, saved: float) -> None:
+    check(threads, graph, seed, workers, where, saved)
+
+
+@settings(max_examples=20, suppress_health_check=SLOW)
+@given(*CASE)
+def test_in_processes(graph: Graph, seed: int, workers: int, where: str, saved: float) -> None:
+    check(processes, graph, seed, workers, where, saved)

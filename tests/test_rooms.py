@@ -1,0 +1,95 @@
+"""Folders are rooms: each lists its files, and imports among rooms go one way. ``python -m tests.test_rooms`` shows it.
+
+A room is a folder of the three packages; what an import at the head of a file asks for is the room of that file. The
+list in an ``__init__`` has a line for each file and folder beside it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+from tests.test_house import PACKAGES, ROOT, Source, imports, python, run_at_import
+
+LISTED = re.compile(r"^- ``(?P<name>[\w/]+)``: \S", re.MULTILINE)
+LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
+
+Directions = dict[str, Counter[str]]
+
+
+def directions(sources: tuple[Source, ...]) -> Directions:
+    """For each room, the rooms that it imports at module level, and by how many imports."""
+    rooms = {source.module: source.path.rpartition("/")[0] for source in sources}
+    table: Directions = {room: Counter() for room in sorted(set(rooms.values()))}
+    for source in sources:
+        here = rooms[source.module]
+        for _, name in imports(source, run_at_import(source.tree)):
+            asked = name if name in rooms else name.rpartition(".")[0]
+            if rooms.get(asked, here) != here:
+                table[here][rooms[asked]] += 1
+    return table
+
+
+def packages() -> tuple[Source, ...]:
+    return tuple(source for source in python() if source.path.partition("/")[0] in PACKAGES)
+
+
+def ring(table: Directions) -> str | None:
+    """Rooms that import each other, one way or another, if there are any."""
+    try:
+        TopologicalSorter(table).prepare()
+    except CycleError as error:
+        return " imports ".join(reversed(error.args[1]))
+    return None
+
+
+def test_rooms_import_one_way() -> None:
+    assert ring(directions(packages())) is None, "move what they share into a room below both"
+
+
+def test_a_ring_of_rooms_is_noticed() -> None:
+    sources = (
+        Source("datapipes/a/__init__.py", ""),
+        Source("datapipes/a/one.py", "from datapipes.b import two"),
+        Source("datapipes/b/two.py", "from datapipes.c.three import x"),
+        Source("datapipes/c/three.py", "import datapipes.a.one"),
+    )
+    table = directions(sources)
+    assert table["datapipes/a"] == {"datapipes/b": 1}
+    assert (found := ring(table)) is not None
+    assert found.count(" imports ") == 3
+    assert ring(directions(sources[:3])) is None
+
+
+@pytest.mark.parametrize("room", directions(packages()))
+def test_a_room_lists_what_is_in_it(room: str) -> None:
+    folder = ROOT / room
+    listed = LISTED.findall(ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8"))) or "")
+    there = [path.stem for path in folder.glob("*.py") if path.name != "__init__.py"]
+    there += [f"{path.parent.name}/" for path in folder.glob("*/__init__.py")]
+    assert sorted(listed) == sorted(there), (
+        f"{room}/__init__.py: a line ``- ``name``: what it is`` for each file beside it"
+    )
+
+
+def test_links_of_the_readme_lead_somewhere() -> None:
+    targets = [link["target"].partition("#")[0] for link in LINK.finditer((ROOT / "README.md").read_text("utf-8"))]
+    dead = [target for target in targets if target and "://" not in target and not Path(ROOT, target).exists()]
+    assert targets, "README.md links to nothing"
+    assert not dead, f"README.md links to what is not there: {dead}"
+
+
+def shown(table: Directions) -> str:
+    """The table as text: a room in a line, with what it imports."""
+    width = max(map(len, table))
+    lines = (f"{room:{width}}  {', '.join(sorted(asked)) or '-'}" for room, asked in table.items())
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(shown(directions(packages())))  # noqa: T201  asked for on a command line
