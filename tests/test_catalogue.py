@@ -43,8 +43,6 @@ FIRST = {
         *("read_from_gdrive", "read_from_http", "read_from_remote"),
         *("random_split", "sharding_filter", "unzip", "zip_with_iter"),
         *("lines_to_paragraphs", "shard_expand", "sharding_round_robin_dispatch"),
-        *("_dataframes_as_tuples", "_dataframes_concat", "_dataframes_filter", "_dataframes_per_row"),
-        *("_dataframes_shuffle", "_to_dataframes_pipe", "trace_as_dataframe"),
         *("check_hash", "on_disk_cache", "save_to_disk"),
         *("decompress", "extract", "webdataset"),
         *("list_row_groups", "parse_json_files", "parse_jsonl", "read_arrow", "read_csv_columns", "read_parquet"),
@@ -57,7 +55,7 @@ FIRST = {
 
 
 def methods(fluent: type) -> set[str]:
-    """The methods of a kind of pipe, wherever they are written out; torch begins some names with an underscore."""
+    """The methods of a kind of pipe, wherever they are written out."""
     return {name for base in fluent.__mro__ for name, x in vars(base).items() if callable(x) and name[:2] != "__"}
 
 

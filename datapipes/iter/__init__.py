@@ -62,10 +62,7 @@ from datapipes.iter.formats.parquet import ParquetDataFrameLoader, ParquetReader
 from datapipes.iter.formats.routed_decode import RoutedDecoder
 from datapipes.iter.formats.tfrecord import TFRecordLoader
 from datapipes.iter.formats.webdataset import WebDataset
-from datapipes.iter.frames.making import DataFrameMaker, ExampleAggregateAsDataFrames
-from datapipes.iter.frames.parting import ConcatDataFramesPipe, DataFramesAsTuplesPipe, PerRowDataFramesPipe
-from datapipes.iter.frames.regrouping import FilterDataFramesPipe, ShuffleDataFramesPipe
-from datapipes.iter.frames.tracing import DataFrameTracer
+from datapipes.iter.frames.making import DataFrameMaker
 from datapipes.iter.grouping.batch import Batcher
 from datapipes.iter.grouping.buckets import BucketBatcher, MaxTokenBucketizer
 from datapipes.iter.grouping.groupby import Grouper
@@ -91,12 +88,6 @@ from datapipes.iter.sources.sampler import Sampler
 from datapipes.iter.sources.wrapper import IterableWrapper
 
 CATALOGUE = {
-    "_dataframes_as_tuples": DataFramesAsTuplesPipe,
-    "_dataframes_concat": ConcatDataFramesPipe,
-    "_dataframes_filter": FilterDataFramesPipe,
-    "_dataframes_per_row": PerRowDataFramesPipe,
-    "_dataframes_shuffle": ShuffleDataFramesPipe,
-    "_to_dataframes_pipe": ExampleAggregateAsDataFrames,
     "add_index": IndexAdder,
     "async_map_batches": BatchAsyncMapper,
     "batch": Batcher,
@@ -178,7 +169,6 @@ CATALOGUE = {
     "slice": Slicer,
     "threadpool_map": ThreadPoolMapper,
     "to_map_datapipe": IterToMapConverter,
-    "trace_as_dataframe": DataFrameTracer,
     "unbatch": UnBatcher,
     "unzip": UnZipper,
     "webdataset": WebDataset,
@@ -202,18 +192,14 @@ __all__ = [
     "CSVDictParser",
     "CSVParser",
     "Collator",
-    "ConcatDataFramesPipe",
     "Concater",
     "Cycler",
     "DataFrameMaker",
-    "DataFrameTracer",
-    "DataFramesAsTuplesPipe",
     "Decompressor",
     "Demultiplexer",
     "Dropper",
     "EndOnDiskCacheHolder",
     "Enumerator",
-    "ExampleAggregateAsDataFrames",
     "Extractor",
     "FSSpecFileLister",
     "FSSpecFileOpener",
@@ -221,7 +207,6 @@ __all__ = [
     "FileLister",
     "FileOpener",
     "Filter",
-    "FilterDataFramesPipe",
     "FlatMapper",
     "Flattener",
     "Forker",
@@ -257,7 +242,6 @@ __all__ = [
     "ParagraphAggregator",
     "ParquetDataFrameLoader",
     "ParquetReader",
-    "PerRowDataFramesPipe",
     "PinMemory",
     "Prefetcher",
     "RandomSplitter",
@@ -275,7 +259,6 @@ __all__ = [
     "ShardExpander",
     "ShardingFilter",
     "ShardingRoundRobinDispatcher",
-    "ShuffleDataFramesPipe",
     "ShuffledFlatMapper",
     "Shuffler",
     "Slicer",

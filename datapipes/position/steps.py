@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from types import CodeType
-from typing import Any, Literal, NoReturn, Protocol
+from typing import Any, Literal, Protocol
 
 from datapipes.position.on_error import SKIP, Faults
 from datapipes.position.pandas_rows import is_series, rows_where
@@ -72,16 +72,12 @@ def loop(source: Iterator[Any], steps: list[Step], stages: list[Any], groups: Gr
 def rows_of(element: Any, keep: object) -> Any:
     """What a filter keeps of a frame: the rows that a Series says, or ``SKIP`` if it says none."""
     if not is_series(keep):
-        refuse(keep)
+        raise ValueError(
+            f"Boolean output is required for `filter_fn`, got {type(keep).__name__}: {keep!r:.80}; "
+            "return bool(...) of it"
+        )
     rows = rows_where(element, keep)
     return rows if len(rows) else SKIP
-
-
-def refuse(keep: object) -> NoReturn:
-    """Raise for a filter's answer that is neither True nor False."""
-    raise ValueError(
-        f"Boolean output is required for `filter_fn`, got {type(keep).__name__}: {keep!r:.80}; return bool(...) of it"
-    )
 
 
 _ANSWER: dict[Kind, str] = {"map": "x", "filter": "keep"}

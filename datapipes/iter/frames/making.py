@@ -1,7 +1,4 @@
-"""dataframe, _to_dataframes_pipe: rows put together into data frames of pandas.
-
-Both are a ``batch`` and a ``map``; pandas is imported when one is built, and not before.
-"""
+"""dataframe: rows put together into data frames of pandas; a ``batch`` and a ``map``."""
 
 from __future__ import annotations
 
@@ -10,18 +7,10 @@ from functools import partial
 from typing import Any
 
 from datapipes.description.pipe import IterDataPipe
-from datapipes.errors import BadArgument, GraphError
+from datapipes.errors import BadArgument
+from datapipes.messages.extras import needed
 from datapipes.operators.checks import needs_callable
 from datapipes.position.on_error import OnError
-
-
-def needs_pandas(method: str) -> Any:
-    """The module pandas; an error that says how to install it, if it is missing."""
-    try:
-        import pandas as pd
-    except ModuleNotFoundError as error:
-        raise GraphError(f"{method}() requires pandas: install it with `pip install loader2[dataframes]`") from error
-    return pd
 
 
 def DataFrameMaker(
@@ -48,26 +37,13 @@ def DataFrameMaker(
     {'x': [1, 2], 'y': ['a', 'b']}
     {'x': [3], 'y': ['c']}
     """
-    needs_pandas("dataframe")
+    needed("pandas", "dataframes", "dataframe")
     if device not in ("", "cpu"):
         raise BadArgument(f"device must be '' or 'cpu', got {device!r}: pandas' frames live in main memory")
     if dtype_generator is not None:
         needs_callable("dataframe", dtype_generator)
     make = partial(frame_of, columns=columns, dtype=dtype, dtype_generator=dtype_generator)
     return source_dp.batch(dataframe_size).map(make, on_error=on_error, max_errors=max_errors)
-
-
-def ExampleAggregateAsDataFrames(
-    source_datapipe: IterDataPipe[Any], dataframe_size: int = 10, columns: Sequence[Any] | None = None
-) -> IterDataPipe[Any]:
-    """Data frames of ``dataframe_size`` rows; ``dataframe`` does the same, and can be told the dtypes.
-
-    >>> from datapipes.iter import IterableWrapper
-    >>> [len(frame) for frame in IterableWrapper(range(5))._to_dataframes_pipe(3, columns=["x"])]
-    [3, 2]
-    """
-    needs_pandas("_to_dataframes_pipe")
-    return source_datapipe.batch(dataframe_size).map(partial(frame_of, columns=columns))
 
 
 def frame_of(

@@ -77,8 +77,6 @@ IterableWrapper(['a']).max_token_bucketize(5, buffer_size=3, include_padding=Tru
 IterableWrapper(['a']).in_batch_shuffle()
 IterableWrapper([('a', 'b')]).lines_to_paragraphs().sharding_round_robin_dispatch()
 IterableWrapper(['a']).shard_expand().in_memory_cache(size=2)
-IterableWrapper([1])._dataframes_filter(bool)._dataframes_shuffle()._dataframes_per_row()._dataframes_as_tuples()
-IterableWrapper([1]).trace_as_dataframe()
 IterableWrapper([('a', 'b')]).check_hash({'a': '00'}, hash_type='md5').save_to_disk(mode='wb', filepath_fn=str)
 IterableWrapper(['a']).on_disk_cache(filepath_fn=str).map(str).end_caching(same_filepath_fn=True, timeout=3)
 IterableWrapper(['a']).open_files(mode='rb').load_from_tar(mode='r|', max_ratio=None).webdataset()
@@ -174,8 +172,6 @@ def test_every_operator_is_among_the_calls() -> None:
     text = "\n".join(CALLS)
     missing = {name for name in {*CATALOGUE, *MAP_CATALOGUE} if f".{name}(" not in text}
     compositions = {
-        "_dataframes_concat",
-        "_to_dataframes_pipe",
         "async_map_batches",
         "bucketbatch",
         "dataframe",
