@@ -141,8 +141,7 @@ class Asking:
 
     def ordered(self, order: Order) -> None:
         """The worker has been given an order; what it asks for from now on is for that."""
-        self.key, self.crowd, self.kept = order.key, order.crowd, order.kept
-        self.start = None if order.start is None else order.start.to_deal()
+        self.key, self.crowd, self.start, self.kept = order.key, order.crowd, order.start, order.kept
 
     def share(self, run: Run, dealt: Dealt) -> Share:
         """What to ask for, from where a worker is."""

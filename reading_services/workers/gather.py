@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import replace
 from itertools import chain, islice, takewhile
 from operator import length_hint
@@ -25,11 +26,12 @@ from datapipes.description.structure import Pipe
 from datapipes.description.user_iter import KEPT
 from datapipes.errors import StateError
 from datapipes.messages.warnings import warn
+from datapipes.parts.group import ranks
 from datapipes.position import kept
 from datapipes.position.cells import Cell, Table, count, fields, table
 from datapipes.position.kept import VALUE, Kept
 from datapipes.position.opening import Opening
-from datapipes.position.seeds import Run
+from datapipes.position.seeds import Run, derive
 from reading_services.workers.dispatched import DEALT
 from reading_services.workers.transport.protocol import Failed, Items, ToConsumer
 from reading_services.workers.worker import EpochStart, Order
@@ -73,7 +75,7 @@ class Gathered(MadeElsewhere[T_co]):
         self._length_fn = length
         self.makers = makers
         self.in_order = in_order
-        self.starts: list[EpochStart] | None = None
+        self.start: EpochStart | None = None
         self._epochs = 0
         self.__dict__[KEPT] = Kept()  # by worker, as far as it was told (``workers.keeping``)
 
@@ -85,8 +87,7 @@ class Gathered(MadeElsewhere[T_co]):
     def begin_epoch(self, seed_generator: Any, reset: Any) -> None:
         """Say what the workers are to do before the next epoch; ``reset`` is a function, or the pickle of one."""
         self._epochs += 1
-        spawn = seed_generator.spawn
-        self.starts = [EpochStart(self._epochs, spawn(i), spawn(0), reset) for i in range(self.makers.count)]
+        self.start = EpochStart(self._epochs, deepcopy(seed_generator), reset)  # others may go on drawing from theirs
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         turns = at.cell(lambda: Turns(self.makers, at.run.errors, self.kept))
@@ -94,8 +95,7 @@ class Gathered(MadeElsewhere[T_co]):
 
     def _elements(self, turns: Turns, run: Run) -> Iterator[T_co]:
         makers = self.makers
-        starts = self.starts
-        makers.open([turns.order(i, run, None if starts is None else starts[i]) for i in range(makers.count)])
+        makers.open([turns.order(i, run, self.start) for i in range(makers.count)])
         while turns.waiting:
             wanted = turns.lacking(self.in_order)
             if wanted:
@@ -119,7 +119,7 @@ class Gathered(MadeElsewhere[T_co]):
                 makers.used_up(number, frame)
 
     def __len__(self) -> int:
-        if self.starts is not None and self.starts[0].reset is not None:
+        if self.start is not None and self.start.reset is not None:
             raise TypeError("what the services in front do in the workers may change how many elements they give")
         return len(self.graph) if self._length_fn is None else self._length_fn(self.graph)
 
@@ -179,7 +179,8 @@ class Turns(Cell):
         """What to have a worker open; None if it has nothing more to give. What was laid out is forgotten."""
         share = self._shares[number]
         share.frame, share.left = None, iter(())
-        order = Order(run.alone(), share.above, share.since, start, kept=self.kept.of(number) or None)
+        seed = derive("worker", *run.key, ranks().rank, number)
+        order = Order(run.alone(), share.above, share.since, start, seed, kept=self.kept.of(number) or None)
         return order if number in self.waiting else None
 
     def lacking(self, in_order: bool) -> list[int]:

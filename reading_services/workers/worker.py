@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
@@ -47,15 +47,9 @@ class EpochStart:
     number: int
     """Of this epoch with this service. One that is opened again, after an error, is not begun again."""
     seeds: Any
-    """The worker's generator of seeds,"""
-    seeds_to_deal: Any
-    """and that of the dispatcher."""
+    """The generator of seeds from which that of each worker's own function is spawned."""
     reset: Any = None
     """What the services in front have to do to the graph: a function, or the pickle of one."""
-
-    def to_deal(self) -> EpochStart:
-        """What the dispatcher is told of it."""
-        return replace(self, seeds=self.seeds_to_deal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +60,8 @@ class Order:
     above: Table | None = None
     behind: int = 0
     start: EpochStart | None = None
+    seed: int = 0
+    """For the generators that belong to nobody: no other worker of any rank has the same."""
     key: int = 0
     """The number of the opening, the same for all workers,"""
     crowd: tuple[int, ...] = ()
@@ -113,7 +109,8 @@ class Epochs:
                 reset = pickle.loads(reset) if type(reset) is bytes else reset
                 graph = graph_from(reset, reset(graph))
             if self._reset_fn is not None:
-                graph = graph_from(self._reset_fn, self._reset_fn(graph, self._info, start.seeds))
+                seeds = start.seeds.spawn(self._info.worker_id)
+                graph = graph_from(self._reset_fn, self._reset_fn(graph, self._info, seeds))
             self._graph, self._number = graph, start.number
         self.keeping.begin(self._graph, self._number, order.run, order.kept)
         return self._graph

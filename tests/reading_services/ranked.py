@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 from datapipes.description import structure
 from datapipes.description.structure import Pipe
 from datapipes.graph import SHARDING_PRIORITIES
+from datapipes.parts import group
+from datapipes.parts.group import Ranks
 from datapipes.position import user_classes
 from reading_services import ReadingServiceInterface
 from reading_services.interface.service import Level, ResetFn
@@ -31,4 +33,8 @@ class Ranked(ReadingServiceInterface):
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         seed_generator.spawn(self.rank, inplace=True)
+        group._told = Ranks(self.rank)
         return iter_reset_fn
+
+    def finalize(self) -> None:
+        group._told = Ranks()

@@ -67,7 +67,7 @@ def work(job: Job) -> None:
     batches_from(job.link.allocate)
 
     def of_epoch(order: Order) -> Pipe:
-        generators.seed(_own_seed(order, job.info.worker_id))
+        generators.seed(order.seed)
         asking.ordered(order)
         return epochs.graph_of(order)
 
@@ -119,13 +119,6 @@ def settle(parent: int, stacks: SharedFd, on_interrupt: Any = signal.SIG_IGN) ->
     leave_with(parent)
     leave_inherited_server()
     torch.set_num_threads(1)
-
-
-def _own_seed(order: Order, number: int) -> int:
-    """A seed that no other worker of any rank has."""
-    run, start = order.run, order.start
-    seed: int = derive("worker", *run.key, number) if start is None else start.seeds.generate_seed()
-    return seed
 
 
 def packed(elements: list[Any]) -> tuple[Any, int]:
