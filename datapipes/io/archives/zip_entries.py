@@ -2,6 +2,10 @@
 
 The directory must have as many entries as the archive's end says, and each must agree with the header before the
 member's data. Members that overlap are refused: that is how a small archive claims to hold petabytes.
+
+The data is not read by ``zipfile``: fuzzed, it gave empty members where sizes were damaged; it decompresses bz2 without
+a bound, 853 bytes to 2 GB of memory for the first kilobyte; it takes 1.5 to 5 times as long, and knows zstd from Python
+3.14 on only.
 """
 
 from __future__ import annotations
