@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     asked.add_argument("--seconds-per-item", type=float, metavar="S", help="compute of one sample, if you know it")
     asked.add_argument("--seconds", type=float, default=2.0, metavar="S", help="how long to measure, 2 by default")
     asked.add_argument("--stages", action="store_true", help="time each stage of the graph, however long it takes")
-    asked.add_argument("--picture", metavar="FILE", help="write a timeline: .svg or .png")
+    asked.add_argument("--picture", metavar="FILE", help="write a timeline as SVG")
     asked.add_argument("--json", action="store_true", help="plain data instead of text")
     asked.add_argument("--check", action="store_true", help="exit with 1 if the loader is the bottleneck")
     commands.add_parser("constants", help="show the constants of the cost model, and where each comes from")

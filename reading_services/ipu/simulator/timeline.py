@@ -7,14 +7,12 @@ and may overlap with both.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from datapipes.errors import BadArgument
-from datapipes.messages.extras import needed
 from reading_services.ipu.simulator.cost import Mode, StepCost
 
 LANES = ("loader", "infeed queue", "host link", "chips", "stalls")
@@ -51,7 +49,7 @@ class Span:
 
 
 class Timeline:
-    """A modelled run as rectangles, to be had as SVG or PNG.
+    """A modelled run as rectangles, to be had as SVG.
 
     In Async the loader works on the next step from the moment when this one was taken; the first step is there already.
 
@@ -86,32 +84,12 @@ class Timeline:
             )
         return "\n".join([*parts, "</svg>\n"])
 
-    def png(self) -> bytes:
-        """The same picture as PNG, which needs Pillow."""
-        image, draw = (needed(f"PIL.{name}", "images", "Timeline.png") for name in ("Image", "ImageDraw"))
-        picture = image.new("RGB", (WIDTH, HEIGHT), "#ffffff")
-        pen = draw.Draw(picture)
-        for x, y, text, anchor in self._texts():
-            shift = {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor] * pen.textlength(text)
-            pen.text((x - shift, y - 6), text, fill="#000000")
-        for x, y, colour in _legend():
-            pen.rectangle((x, y - 6, x + 12, y + 6), fill=colour)
-        for span, left, right, y in self._boxes():
-            pen.rectangle((left, y, max(left, right - 1), y + LANE - 1), fill=COLOURS[span.kind])
-        written = io.BytesIO()
-        picture.save(written, "PNG")
-        return written.getvalue()
-
     def save(self, path: str | Path) -> Path:
-        """Write the picture in the format that the path ends with, .svg or .png, and return the path."""
+        """Write the picture to a file, whose name ends with .svg, and return the path."""
         path = Path(path)
-        match path.suffix.lower():
-            case ".svg":
-                path.write_text(self.svg(), encoding="utf-8")
-            case ".png":
-                path.write_bytes(self.png())
-            case other:
-                raise BadArgument(f"Timeline.save({str(path)!r}): it must end with .svg or .png, not with {other!r}")
+        if path.suffix.lower() != ".svg":
+            raise BadArgument(f"Timeline.save({str(path)!r}): it must end with .svg, not with {path.suffix!r}")
+        path.write_text(self.svg(), encoding="utf-8")
         return path
 
     def _boxes(self) -> Iterator[tuple[Span, float, float, int]]:

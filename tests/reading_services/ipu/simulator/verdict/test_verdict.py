@@ -264,7 +264,7 @@ def test_the_command_counts_a_model_and_gives_plain_data(tmp_path: Path) -> None
         (["verdict", "script_of_mine.py:nothing"], "has no 'nothing'; it has loader, slow, Model"),
         (["verdict", "another.py:loader"], "there is no file another.py"),
         (["verdict", "another:loader"], "No module named 'another'"),
-        (["verdict", "script_of_mine.py:loader", "--seconds=0.05", "--picture=a.gif"], "with .svg or .png"),
+        (["verdict", "script_of_mine.py:loader", "--seconds=0.05", "--picture=a.gif"], "with .svg"),
     ],
 )
 def test_the_command_says_what_it_cannot_do(tmp_path: Path, arguments: list[str], said: str) -> None:
