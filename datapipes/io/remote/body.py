@@ -15,32 +15,29 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from datapipes.errors import CutShort, TransferError, without_frames
 from datapipes.io.remote.transfer import Clock
+from datapipes.messages.short import hide
 
 BUFFER = 256 * 1024
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
 
-class Body(io.RawIOBase):
-    """``fetch`` makes a request with some more headers, and gives an answer as urllib3 has it."""
+class Resumable(io.RawIOBase):
+    """A readable file that goes on where it broke, as often as a clock allows, or raises.
 
-    def __init__(self, fetch: Callable[[dict[str, str]], Any], clock: Clock) -> None:
-        self._fetch = fetch
+    A subclass says how to receive some bytes, what broke, and how to go on behind ``_at`` bytes.
+    """
+
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._at = 0
         self._error: Exception | None = None
-        self._answer: Any = None
-        clock.tried(self._begin)
-
-    @property
-    def headers(self) -> Any:
-        """The headers of the first answer."""
-        return self._answer.headers
 
     def readable(self) -> bool:
         return True
@@ -52,38 +49,16 @@ class Body(io.RawIOBase):
             try:
                 with self._clock:
                     data = self._received(len(buffer))
-                    if data:
-                        self._clock.check()
+                    self._clock.check()
                 break
             except Exception as error:
                 self._recover(error)
         buffer[: len(data)] = data
         self._at += len(data)
-        if self._digest is not None:
-            self._digest.update(data)
         return len(data)
 
-    def _received(self, most: int) -> bytes:
-        if self._total is not None and self._at == self._total:
-            return b""
-        data: bytes = self._answer.read1(most, decode_content=False)
-        if not data and self._total is not None:
-            raise CutShort(f"{self._clock.label}: the connection ended after {self._at} of {self._total} bytes")
-        return data
-
-    def _begin(self) -> None:
-        """Take up an answer from the file's start."""
-        self._answer = self._fetch({})
-        headers = self._answer.headers
-        length = headers.get("Content-Length", "")
-        self._total = int(length) if length.isdecimal() and "Transfer-Encoding" not in headers else None
-        self._version = _version(headers)
-        self._digest = None if self._version else hashlib.blake2b()
-
     def _recover(self, error: Exception) -> None:
-        """Go on where it broke, as often as the clock allows; or raise."""
         while True:
-            self._let_go()
             try:
                 self._clock.again(self._told(error))
             except Exception as final:
@@ -96,12 +71,71 @@ class Body(io.RawIOBase):
             except Exception as another:
                 error = another
 
+    def _broken_off(self, error: Exception) -> CutShort:
+        what = f"{type(error).__name__}: {hide(str(error))}"
+        return CutShort(f"{self._clock.label}: broken off after {self._at} bytes: {what}")
+
+    def close(self) -> None:
+        if not self.closed:
+            self._let_go()
+        super().close()
+
+    @abstractmethod
+    def _received(self, most: int) -> bytes:
+        """The next bytes, none at the end; an error if that comes too early."""
+
+    @abstractmethod
     def _told(self, error: Exception) -> Exception:
-        """What broke a body, said with its place."""
+        """What happened, said with its place; ``CutShort`` where a connection broke."""
+
+    @abstractmethod
+    def _resume(self) -> None:
+        """Go on with what comes after the bytes that were read."""
+
+    @abstractmethod
+    def _let_go(self) -> None:
+        """Give back the connection."""
+
+
+class Body(Resumable):
+    """What comes over HTTP: ``fetch`` makes a request with some more headers, and gives an answer as urllib3 has it."""
+
+    def __init__(self, fetch: Callable[[dict[str, str]], Any], clock: Clock) -> None:
+        super().__init__(clock)
+        self._fetch = fetch
+        self._answer: Any = None
+        clock.tried(self._begin)
+
+    @property
+    def headers(self) -> Any:
+        """The headers of the first answer."""
+        return self._answer.headers
+
+    def _received(self, most: int) -> bytes:
+        if self._total is not None and self._at == self._total:
+            return b""
+        data: bytes = self._answer.read1(most, decode_content=False)
+        if not data and self._total is not None:
+            raise CutShort(f"{self._clock.label}: the connection ended after {self._at} of {self._total} bytes")
+        if self._digest is not None:
+            self._digest.update(data)
+        return data
+
+    def _told(self, error: Exception) -> Exception:
+        self._let_go()
         if isinstance(error, TransferError) or hasattr(error, "response"):
             return error
-        told = CutShort(f"{self._clock.label}: broken off after {self._at} bytes: {type(error).__name__}: {error}")
-        return told if isinstance(error, OSError) or _is_of_http(error) else error
+        of_http = type(error).__module__.partition(".")[0] in ("urllib3", "http", "requests")
+        return self._broken_off(error) if of_http or isinstance(error, OSError) else error
+
+    def _begin(self) -> None:
+        """Take up an answer from the file's start."""
+        self._answer = self._fetch({})
+        headers = self._answer.headers
+        length = headers.get("Content-Length", "")
+        self._total = int(length) if length.isdecimal() and "Transfer-Encoding" not in headers else None
+        self._version = _version(headers)
+        self._digest = None if self._version else hashlib.blake2b()
 
     def _resume(self) -> None:
         if not self._at:
@@ -153,11 +187,6 @@ class Body(io.RawIOBase):
             with suppress(OSError):
                 self._answer.close()
 
-    def close(self) -> None:
-        if not self.closed:
-            self._let_go()
-        super().close()
-
 
 def opened_body(fetch: Callable[[dict[str, str]], Any], clock: Clock) -> io.BufferedReader:
     """A file of the bytes that ``fetch`` brings, to be read, iterated, or read by lines."""
@@ -170,7 +199,3 @@ def _version(headers: Any) -> str | None:
     if etag.startswith('"'):
         return etag
     return headers.get("Last-Modified") if headers.get("Content-Length") else None
-
-
-def _is_of_http(error: Exception) -> bool:
-    return type(error).__module__.partition(".")[0] in ("urllib3", "http", "requests")

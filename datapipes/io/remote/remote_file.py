@@ -12,24 +12,22 @@ from contextlib import suppress
 from typing import Any
 
 from datapipes.elements.streams import StreamWrapper
-from datapipes.errors import CutShort, TransferError, without_frames
-from datapipes.io.remote.body import BUFFER
+from datapipes.errors import CutShort, TransferError
+from datapipes.io.remote.body import BUFFER, Resumable
 from datapipes.io.remote.filesystems import filesystem_of, is_near
-from datapipes.io.remote.transfer import Clock, Transfer, may_pass, status_of
+from datapipes.io.remote.transfer import Clock, Transfer, for_good, may_pass, status_of
 from datapipes.messages.short import hide
 
 _OF_TEXT = ("encoding", "errors", "newline")
 
 
-class RemoteFile(io.RawIOBase):
+class RemoteFile(Resumable):
     """What ``make`` opens, which gives bytes."""
 
     def __init__(self, make: Callable[[], Any], clock: Clock) -> None:
+        super().__init__(clock)
         self._file: Any = None
-        self._clock = clock
         self._make = make
-        self._at = 0
-        self._error: Exception | None = None
         self._file = clock.tried(make)
 
     @property
@@ -38,11 +36,9 @@ class RemoteFile(io.RawIOBase):
         size = getattr(self._file, "size", None)
         return size if type(size) is int else -1
 
-    def readable(self) -> bool:
-        return True
-
     def seekable(self) -> bool:
-        return bool(self._file.seekable()) and _can_seek(self._file)
+        # fsspec's stream of an HTTP answer says that it can be sought, and cannot
+        return bool(self._file.seekable()) and type(self._file).__name__ != "HTTPStreamFile"
 
     def tell(self) -> int:
         return self._at
@@ -53,55 +49,22 @@ class RemoteFile(io.RawIOBase):
         self._at = self._file.seek(offset, whence)
         return self._at
 
-    def readinto(self, buffer: Any) -> int:
-        if self._error is not None:
-            raise without_frames(self._error)
-        while True:
-            try:
-                with self._clock:
-                    data = self._file.read(len(buffer))
-                    self._clock.check()
-                self._check_end(data)
-                break
-            except Exception as error:
-                self._recover(error)
-        buffer[: len(data)] = data
-        self._at += len(data)
-        return len(data)
-
-    def _check_end(self, data: bytes) -> None:
+    def _received(self, most: int) -> bytes:
+        data: bytes = self._file.read(most)
         if not data and self._at < self.size:
             raise CutShort(f"{self._clock.label}: ended after {self._at} of {self.size} bytes")
-
-    def _recover(self, error: Exception) -> None:
-        while True:
-            try:
-                told = self._told(error)
-                self._clock.again(told)
-                if self._at and not self.seekable():
-                    raise told from None
-            except Exception as final:
-                self._error = without_frames(final)
-                raise
-            try:
-                with self._clock:
-                    self._start_again()
-                return
-            except Exception as another:
-                error = another
+        return data
 
     def _told(self, error: Exception) -> Exception:
-        """What broke it, said with its place."""
         if isinstance(error, IndexError) and isinstance(error.__context__, OSError):
             error = error.__context__  # s3fs stumbles over errors that say nothing
         if status_of(error) == 412:
             return TransferError(f"{self._clock.label}: it has changed since it was opened; open it again")
-        if isinstance(error, TransferError) or not may_pass(error) or status_of(error) is not None:
-            return error
-        what = f"{type(error).__name__}: {hide(str(error))}"
-        return CutShort(f"{self._clock.label}: broken off after {self._at} bytes: {what}")
+        if may_pass(error) and status_of(error) is None and not isinstance(error, TransferError):
+            error = self._broken_off(error)
+        return error if not self._at or self.seekable() else for_good(error)
 
-    def _start_again(self) -> None:
+    def _resume(self) -> None:
         if self.seekable():
             self._file.seek(self._at)
         else:
@@ -109,13 +72,9 @@ class RemoteFile(io.RawIOBase):
             self._file = self._make()
 
     def _let_go(self) -> None:
-        with suppress(OSError):
-            self._file.close()
-
-    def close(self) -> None:
-        if not self.closed and self._file is not None:
-            self._let_go()
-        super().close()
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()
 
 
 def opened_url(
@@ -161,8 +120,3 @@ def _open(filesystem: Any, path: str, options: dict[str, Any]) -> Any:
     if not found.get("partial", True):
         given.setdefault("block_size", 0)
     return filesystem.open(path, "rb", **given)
-
-
-def _can_seek(file: Any) -> bool:
-    """Whether a file that says it can be sought can: fsspec's stream of an HTTP answer says so and cannot."""
-    return type(file).__name__ != "HTTPStreamFile"

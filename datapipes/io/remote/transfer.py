@@ -117,8 +117,7 @@ class Clock:
             shown = without_secrets(error)
             if self.label not in str(shown):
                 shown.add_note(f"while reading {self.label}")
-            shown.__dict__[_ENOUGH] = True
-            raise shown from None
+            raise for_good(shown) from None
         pause = min(LONGEST_PAUSE, self.transfer.backoff * 2.0**self.failed) * _chance.uniform(0.5, 1.0)
         self.failed += 1
         with self:
@@ -190,6 +189,16 @@ def may_pass(error: BaseException) -> bool:
     if kinds & _LASTING or isinstance(error, ssl.SSLCertVerificationError):
         return False
     return isinstance(error, ConnectionError | TimeoutError) or bool(kinds & _PASSING)
+
+
+def for_good(error: Exception) -> Exception:
+    """The same error, as one after which nothing is tried again.
+
+    >>> may_pass(for_good(ConnectionResetError()))
+    False
+    """
+    error.__dict__[_ENOUGH] = True
+    return error
 
 
 def status_of(error: BaseException | None) -> int | None:
