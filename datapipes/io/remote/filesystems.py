@@ -14,7 +14,7 @@ from typing import Any
 
 from datapipes.errors import TransferError
 from datapipes.io.remote.transfer import Clock, Transfer, running_clock
-from datapipes.io.remote.web import HARMLESS, MOST_REDIRECTS
+from datapipes.io.remote.web import HARMLESS, MOST_REDIRECTS, leads_elsewhere
 from datapipes.messages.short import hide
 
 _EXTRAS = {"http": "http", "https": "http", "s3": "s3", "s3a": "s3"}
@@ -143,14 +143,12 @@ async def _redirect(session: Any, context: Any, seen: Any) -> None:
     context.redirects += 1
     if context.redirects >= MOST_REDIRECTS:  # aiohttp stops at ten as well, with an error that shows the URL
         raise TransferError(f"{hide(str(seen.url))}: more than {MOST_REDIRECTS - 1} redirects")
-    if target.scheme != old.scheme and (old.scheme, target.scheme) != ("http", "https"):
-        raise TransferError(f"{hide(str(old))}: refused to follow a redirect to {hide(str(target))!r:.200}")
-    if target.host == old.host and (target.port == old.port or (old.port, target.port) == (80, 443)):
+    if not leads_elsewhere(str(old), str(target)):
         return
     if any(not cookie["domain"] for cookie in session.cookie_jar):
         raise TransferError(
             f"{hide(str(old))}: refused to follow a redirect to {target.host}, because cookies would go there; "
             "give cookies a domain"
         )
-    for name in [name for name in seen.headers if name.lower() not in HARMLESS | {"host", "accept"}]:
+    for name in [name for name in seen.headers if name.lower() not in HARMLESS | {"host"}]:
         seen.headers.popall(name, None)

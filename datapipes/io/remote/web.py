@@ -3,13 +3,16 @@
 What a redirect to another host is not given: ``auth``, ``cookies``, client certificates, parameters, and every header
 but the few that say how to read. A redirect may go from http to https, and to no other scheme than the one it came
 from. Connections are shared by the files of one stage; cookies are not.
+
+The library's HTTP client is requests, which also gets the options that users give. Where fsspec is asked for a URL, it
+brings its own client, aiohttp, which is held to the same rules (``datapipes.io.remote.filesystems``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
+from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from datapipes.errors import TransferError
 from datapipes.io.remote.transfer import Clock, Transfer
@@ -100,21 +103,25 @@ def _with_auth_apart(url: str, options: dict[str, Any]) -> tuple[str, dict[str, 
 def _redirected(url: str, location: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Where a redirect leads, and what may be sent there."""
     target = urljoin(url, location)
-    old, new = urlsplit(url), urlsplit(target)
-    if new.scheme != old.scheme and (old.scheme, new.scheme) != ("http", "https"):
-        raise TransferError(f"{hide(url)}: refused to follow a redirect from {old.scheme} to {hide(target)!r:.200}")
     kept = {name: value for name, value in options.items() if name != "params"}
-    if not _same_origin(old, new):
+    if leads_elsewhere(url, target):
         kept = {name: value for name, value in kept.items() if name in _FOR_ANYBODY}
         kept["headers"] = {name: value for name, value in kept["headers"].items() if name.lower() in HARMLESS}
     return target, kept
 
 
-def _same_origin(old: SplitResult, new: SplitResult) -> bool:
-    default = {"http": 80, "https": 443}
-    ports = [part.port or default.get(part.scheme) for part in (old, new)]
+def leads_elsewhere(url: str, target: str) -> bool:
+    """Whether a redirect leads to another host, which is sent no secrets; TransferError if it is not to be followed.
+
+    >>> leads_elsewhere("http://a/x", "https://a/y"), leads_elsewhere("https://a/x", "https://b/x")
+    (False, True)
+    """
+    old, new = urlsplit(url), urlsplit(target)
+    if new.scheme != old.scheme and (old.scheme, new.scheme) != ("http", "https"):
+        raise TransferError(f"{hide(url)}: refused to follow a redirect from {old.scheme} to {hide(target)!r:.200}")
+    ports = [part.port or {"http": 80, "https": 443}.get(part.scheme) for part in (old, new)]
     same_port = ports[0] == ports[1] or (old.scheme != new.scheme and ports == [80, 443])
-    return old.hostname == new.hostname and same_port
+    return old.hostname != new.hostname or not same_port
 
 
 def _accepted(answer: Any) -> Any:

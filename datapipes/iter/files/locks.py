@@ -7,6 +7,9 @@ the next one takes over at once. A forked child closes what it inherits, so that
 
 ``flock`` can wait, but without an end, and nothing can wake a thread that waits in it. So who waits here asks again,
 after pauses that grow from one to fifty milliseconds: the time is bounded, and closing an iteration ends it.
+
+filelock, which comes with torch, will not do: it leaves its files where they are, and it has no locks on a file that is
+there already, shared ones or not, as temporary files and those of a bounded cache have.
 """
 
 from __future__ import annotations

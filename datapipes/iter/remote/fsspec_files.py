@@ -196,9 +196,9 @@ class FSSpecSaver(IterDataPipe[str]):
         def saved(element: Any) -> str:
             meta, data = pair_of(element, "save_by_fsspec")
             url = url_of(meta if name_of is None else name_of(meta), "save_by_fsspec")
-            content, left = _encoded(url, whole(url, mode, data), for_open)
+            content, left = encoded(url, whole(url, mode, data), for_open)
             clock = Clock(transfer, hide(url))
-            clock.tried(lambda: _save(mode, content, left, *filesystem_of(url, options, transfer)))
+            clock.tried(lambda: save(mode, content, left, *filesystem_of(url, options, transfer)))
             StreamWrapper.close_streams(data)
             return url
 
@@ -214,7 +214,8 @@ def _size(stream: StreamWrapper) -> int:
     return next((size for size in sizes if type(size) is int), -1)
 
 
-def _save(mode: str, content: bytes, left: dict[str, Any], filesystem: Any, path: str) -> None:
+def save(mode: str, content: bytes, left: dict[str, Any], filesystem: Any, path: str) -> None:
+    """Write a file as a whole; ``left``: options for opening it."""
     if "file" in filesystem.protocol:
         with replacing(path, "ab" if "a" in mode else "wb") as file:
             file.write(content)
@@ -237,7 +238,7 @@ def _save(mode: str, content: bytes, left: dict[str, Any], filesystem: Any, path
         raise
 
 
-def _encoded(url: str, data: str | bytes, options: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
+def encoded(url: str, data: str | bytes, options: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
     """The bytes of the file, and the options that have not been used up in making them."""
     from fsspec.compression import compr
     from fsspec.utils import infer_compression

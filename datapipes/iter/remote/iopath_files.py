@@ -1,7 +1,8 @@
 """list_files_by_iopath, open_files_by_iopath, save_by_iopath: files wherever a path manager of iopath finds them.
 
-Without a ``pathmgr``, one is used that knows this machine, http(s), OneDrive and s3, and keeps to ``transfer``. What
-other handlers do is their own affair; errors of theirs are tried again where ``transfer`` says so.
+A ``pathmgr`` serves all paths. Without one, the handlers that were added serve the paths whose prefixes they name, and
+all others (this machine, http(s), s3 ...) are read and written as by the pipes for fsspec. What handlers do is their
+own affair; errors of theirs are tried again where ``transfer`` says so.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from uuid import uuid4
 from datapipes.description.pipe import IterDataPipe
 from datapipes.description.structure import is_stream
 from datapipes.elements.streams import StreamWrapper
+from datapipes.io.remote.filesystems import filesystem_of
+from datapipes.io.remote.remote_file import opened_url
 from datapipes.io.remote.transfer import DEFAULT, Clock, Transfer
 from datapipes.iter.files.listing import matches, warn_of_no_match
+from datapipes.iter.files.locks import locked
 from datapipes.iter.files.pairs import pair_of
 from datapipes.iter.files.pieces import whole
-from datapipes.iter.remote.fsspec_files import roots, url_of
+from datapipes.iter.remote.fsspec_files import encoded, listed, roots, save, url_of
 from datapipes.iter.sources.wrapper import IterableWrapper
 from datapipes.messages.extras import needed
 from datapipes.messages.short import hide
@@ -42,7 +46,6 @@ class WithHandlers:
     _added: tuple[tuple[Any, bool], ...] = ()
 
     def _prepare(self) -> None:
-        needed("iopath.common.file_io", "iopath", str(self._fluent))
         if self.handler is not None:
             self.register_handler(self.handler, allow_override=True)
 
@@ -55,15 +58,21 @@ class WithHandlers:
         self._manager(added)  # which refuses a prefix that is taken
         self._added = added
 
-    def _manager(self, added: tuple[tuple[Any, bool], ...] | None = None) -> Any:
-        if self.pathmgr is not None:
-            return self.pathmgr
-        from datapipes.io.remote.iopath_handlers import default_manager
-
-        manager = default_manager(self._patience())
-        for handler, allow_override in self._added if added is None else added:
+    def _manager(self, added: tuple[tuple[Any, bool], ...]) -> Any:
+        manager = needed("iopath.common.file_io", "iopath", self._fluent or "").PathManager()
+        for handler, allow_override in added:
             manager.register_handler(handler, allow_override=allow_override)
         return manager
+
+    def _managers(self) -> Callable[[str], Any]:
+        """What finds the path manager for a path: None where it is fsspec's."""
+        if self.pathmgr is not None:
+            return lambda path: self.pathmgr
+        if not self._added:
+            return lambda path: None
+        manager = self._manager(self._added)
+        prefixes = tuple(prefix for handler, _ in self._added for prefix in handler._get_supported_prefixes())
+        return lambda path: manager if path.startswith(prefixes) else None
 
     def _patience(self) -> Transfer:
         return self.transfer or DEFAULT
@@ -103,17 +112,21 @@ class IoPathFileLister(WithHandlers, Flattening[str]):
         self._prepare()
 
     def _inner(self, root: str) -> list[str]:
-        manager = self._manager()
+        manager, transfer = self._managers()(root), self._patience()
 
-        def listed() -> list[str]:
-            if manager.isfile(root):
-                return [root]
-            return [os.path.join(root, name) for name in sorted(manager.ls(root)) if matches(name, self.masks)]
+        def found() -> list[str]:
+            if manager is None:
+                urls = listed(root, "", {}, transfer)
+                return urls if urls == [root] else [url.rstrip("/").rpartition("/")[2] for url in urls]
+            return [root] if manager.isfile(root) else list(manager.ls(root))
 
-        found = Clock(self._patience(), hide(root)).tried(listed)
-        if not found:
+        names = Clock(transfer, hide(root)).tried(found)
+        if names == [root]:
+            return names
+        kept = [os.path.join(root, name) for name in sorted(names) if matches(name, self.masks)]
+        if not kept:
             warn_of_no_match(self, hide(root))
-        return found
+        return kept
 
 
 class IoPathFileOpener(WithHandlers, IterDataPipe[tuple[str, StreamWrapper]]):
@@ -148,10 +161,13 @@ class IoPathFileOpener(WithHandlers, IterDataPipe[tuple[str, StreamWrapper]]):
         self._prepare()
 
     def _step(self) -> Step:
-        manager, mode, transfer = self._manager(), self.mode, self._patience()
+        managers, mode, transfer = self._managers(), self.mode, self._patience()
 
         def opened(path: str) -> tuple[str, StreamWrapper]:
             label = hide(url_of(path, "open_files_by_iopath"))
+            manager = managers(path)
+            if manager is None:
+                return label, opened_url(_direct(path), mode, transfer, {}, {})[1]
             stream = Clock(transfer, label).tried(lambda: manager.open(path, mode))
             return label, StreamWrapper(stream, name=label)
 
@@ -163,8 +179,8 @@ class IoPathFileOpener(WithHandlers, IterDataPipe[tuple[str, StreamWrapper]]):
 class IoPathSaver(WithHandlers, IterDataPipe[str]):
     """Write each ``(meta, data)`` to the path ``filepath_fn(meta)``, unless that exists, and hand on the path.
 
-    A file is there as a whole or not at all; one that exists is left as it is with mode ``"a"`` as well. For a file
-    of this machine a lock is taken, whose file (``<path>.lock``) stays.
+    A file is there as a whole or not at all; one that exists is left as it is with mode ``"a"`` as well. Who writes a
+    file of this machine has a lock on it meanwhile.
 
     >>> import os, tempfile
     >>> from datapipes.iter import IterableWrapper
@@ -203,15 +219,15 @@ class IoPathSaver(WithHandlers, IterDataPipe[str]):
         self._prepare()
 
     def _step(self) -> Step:
-        manager, name_of, transfer = self._manager(), self.filepath_fn, self._patience()
-        mode = self.mode.replace("a", "w")  # it is written under a name of its own
+        managers, name_of, transfer = self._managers(), self.filepath_fn, self._patience()
+        mode = self.mode.replace("a", "w")  # it is written as a whole
 
         def saved(element: Any) -> str:
             meta, data = pair_of(element, "save_by_iopath")
             path = url_of(meta if name_of is None else name_of(meta), "save_by_iopath")
             content = whole(path, mode, data)
             with _lock(path, transfer):
-                Clock(transfer, hide(path)).tried(lambda: _save(manager, path, mode, content))
+                Clock(transfer, hide(path)).tried(lambda: _save(managers(path), path, mode, content, transfer))
             StreamWrapper.close_streams(data)
             return path
 
@@ -220,18 +236,33 @@ class IoPathSaver(WithHandlers, IterDataPipe[str]):
     __len__ = same_length
 
 
+def _direct(path: str) -> str:
+    """A path that fsspec understands: what is shared by OneDrive comes over http.
+
+    >>> _direct("https://1drv.ms/u/s!x")
+    'https://api.onedrive.com/v1.0/shares/u!aHR0cHM6Ly8xZHJ2Lm1zL3UvcyF4/root/content'
+    """
+    if path.startswith("https://1drv.ms/u/s!"):
+        handler = needed("iopath.common.file_io", "iopath").OneDrivePathHandler()
+        path = handler.create_one_drive_direct_download(path)
+    return path
+
+
 def _lock(path: str, transfer: Transfer) -> AbstractContextManager[object]:
     """A lock that others who save to a path of this machine wait for."""
     if "://" in path:
         return nullcontext()
-    import portalocker
-
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    lock: AbstractContextManager[object] = portalocker.Lock(f"{path}.lock", timeout=transfer.deadline)
-    return lock
+    return locked(path, transfer.deadline, why="to save it: ")
 
 
-def _save(manager: Any, path: str, mode: str, data: Any) -> None:
+def _save(manager: Any, path: str, mode: str, data: Any, transfer: Transfer) -> None:
+    if manager is None:
+        filesystem, inner = filesystem_of(path, {}, transfer)
+        filesystem.invalidate_cache(inner)
+        if not filesystem.exists(inner):
+            save(mode, *encoded(path, data, {}), filesystem, inner)
+        return
     if manager.exists(path):
         return
     partial = f"{path}.{uuid4().hex}.part"

@@ -177,9 +177,9 @@ def test_secrets_are_taken_out_of_errors(error: Exception) -> None:
         ("s3fs", "s3", lambda source: source.load_files_by_s3()),
         ("aistore", "ais", lambda source: source.list_files_by_ais("http://x")),
         ("aistore", "ais", lambda source: source.load_files_by_ais("http://x")),
-        ("iopath", "iopath", lambda source: source.open_files_by_iopath()),
-        ("iopath", "iopath", lambda source: source.save_by_iopath()),
-        ("iopath", "iopath", lambda source: IoPathFileLister(source)),
+        ("iopath", "iopath", lambda source: source.open_files_by_iopath(handler=1)),
+        ("iopath", "iopath", lambda source: source.save_by_iopath(handler=1)),
+        ("iopath", "iopath", lambda source: IoPathFileLister(source, handler=1)),
         ("datasets", "huggingface", lambda source: HuggingFaceHubReader("json")),
     ],
 )
