@@ -1,9 +1,8 @@
 """The iterator of a loader: elements, ``limit`` and ``resume``.
 
-An iterator is in one of four states, and each is a class. ``DataLoader2Iterator`` hands on elements at the speed of C,
-by inheriting the ``next`` of ``itertools.chain``. One that was given a limit, or was paused, has to count: it becomes a
-``LimitedIterator``. One that another iterator of the same loader has replaced, or whose loader was shut down before the
-end, becomes an ``InvalidatedIterator`` or a ``ShutDownIterator``, which only say so.
+``DataLoader2Iterator`` hands on elements at the speed of C, by inheriting the ``next`` of ``itertools.chain``. One that
+has to look before each element whether to hand it on becomes a ``LookingIterator``: it was given a limit or paused,
+another iterator of the same loader has replaced it, or its loader was shut down before the end.
 
 An iterator keeps its loader alive, so that ``for x in DataLoader2(...)`` is not cut short. The position is the
 loader's, which can save it after a ``break`` has dropped the iterator.
@@ -14,7 +13,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from datapipes.errors import BadArgument
 from datapipes.position.counting import Given
@@ -25,6 +24,16 @@ if TYPE_CHECKING:
     from loader2.loader import DataLoader2
 
 T = TypeVar("T")
+
+_REPLACED: Final = (
+    "This iterator has been invalidated, because another iterator has been created from the same DataLoader2, "
+    "or a state was loaded into it: use the newer one, or make a second DataLoader2 of the same graph to "
+    "iterate twice at once"
+)
+_SHUT_DOWN: Final = (
+    "this iterator's DataLoader2 has already been shut down, before the end of the epoch: "
+    "leave the loop before shutdown(), or before the end of the `with` block"
+)
 
 
 class DataLoader2Iterator(chain[T]):
@@ -47,6 +56,7 @@ class DataLoader2Iterator(chain[T]):
     limit_threshold: int | None = None
     limit_counter: int = 0
     paused: bool = False
+    _refusal: str = ""
 
     @classmethod
     def begin(
@@ -67,12 +77,12 @@ class DataLoader2Iterator(chain[T]):
             )
         self.limit_threshold = num_batches
         self.limit_counter = 0
-        self._count()
+        self.__class__ = LookingIterator
 
     def pause(self) -> None:
         """End the loop over this iterator at its next element; ``resume`` goes on with that one."""
         self.paused = True
-        self._count()
+        self.__class__ = LookingIterator
 
     def resume(self) -> None:
         """Go on after a pause."""
@@ -83,15 +93,13 @@ class DataLoader2Iterator(chain[T]):
 
     def invalidate(self) -> None:
         """Make this iterator say that another one has taken its place."""
-        self.__class__ = InvalidatedIterator
+        self._refusal = _REPLACED
+        self.__class__ = LookingIterator
 
     def shut_down(self) -> None:
         """Make this iterator say that its loader was shut down."""
-        self.__class__ = ShutDownIterator
-
-    def _count(self) -> None:
-        if type(self) is DataLoader2Iterator:
-            self.__class__ = LimitedIterator
+        self._refusal = _SHUT_DOWN
+        self.__class__ = LookingIterator
 
     def __getattr__(self, name: str) -> Any:
         # What a service returned in place of a graph may have methods of its own.
@@ -100,10 +108,15 @@ class DataLoader2Iterator(chain[T]):
         return getattr(self.foreign, name)
 
 
-class LimitedIterator(DataLoader2Iterator[T]):
-    """An iterator that counts what it hands on, and pauses."""
+class LookingIterator(DataLoader2Iterator[T]):
+    """An iterator that looks before each element whether to hand it on, and counts."""
 
     def __next__(self) -> T:
+        if self._refusal:
+            service = self.dataloader.reading_service
+            if service is not None and self._refusal is _REPLACED:
+                service.finalize_iteration()
+            raise RuntimeError(self._refusal)
         if self.paused:
             raise StopIteration
         if self.limit_threshold is not None and self.limit_counter >= self.limit_threshold:
@@ -113,30 +126,6 @@ class LimitedIterator(DataLoader2Iterator[T]):
         element = super().__next__()
         self.limit_counter += 1
         return element
-
-
-class InvalidatedIterator(DataLoader2Iterator[T]):
-    """An iterator that another one has replaced."""
-
-    def __next__(self) -> T:
-        service = self.dataloader.reading_service
-        if service is not None:
-            service.finalize_iteration()
-        raise RuntimeError(
-            "This iterator has been invalidated, because another iterator has been created from the same DataLoader2, "
-            "or a state was loaded into it: use the newer one, or make a second DataLoader2 of the same graph to "
-            "iterate twice at once"
-        )
-
-
-class ShutDownIterator(DataLoader2Iterator[T]):
-    """An iterator that had more to give when its loader was shut down."""
-
-    def __next__(self) -> T:
-        raise RuntimeError(
-            "this iterator's DataLoader2 has already been shut down, before the end of the epoch: "
-            "leave the loop before shutdown(), or before the end of the `with` block"
-        )
 
 
 def _segments(session: Session, given: Given, service: ReadingServiceInterface | None) -> Iterator[Iterator[Any]]:
