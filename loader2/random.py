@@ -1,4 +1,7 @@
-"""The seeds of a loader: what all ranks and workers have in common, and what each has for itself.
+"""Seeds for those who ask for them: what all ranks and workers have in common, and what each has for itself.
+
+Services and ``worker_reset_fn`` are given a generator; the library itself draws nothing from one, its seeds are hashes
+(``datapipes.position.seeds``).
 
 A ``SeedGenerator`` holds two streams that start from one seed. The *shared* stream goes along unchanged when a
 generator is spawned for a worker, so every worker draws the same shared seeds. The *worker* stream is replaced by one

@@ -226,8 +226,9 @@ class IoPathSaver(WithHandlers, IterDataPipe[str]):
             meta, data = pair_of(element, "save_by_iopath")
             path = url_of(meta if name_of is None else name_of(meta), "save_by_iopath")
             content = whole(path, mode, data)
-            with _lock(path, transfer):
-                Clock(transfer, hide(path)).tried(lambda: _save(managers(path), path, mode, content, transfer))
+            manager = managers(path)
+            with _lock(path if manager else os.path.expanduser(path), transfer):  # as fsspec reads it
+                Clock(transfer, hide(path)).tried(lambda: _save(manager, path, mode, content, transfer))
             StreamWrapper.close_streams(data)
             return path
 

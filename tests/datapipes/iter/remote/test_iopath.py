@@ -127,6 +127,13 @@ def test_saving(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "new").iterdir()} == {"x", "y"}
 
 
+def test_a_path_that_begins_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    assert list(IterableWrapper([("~/x", "text")]).save_by_iopath()) == ["~/x"]
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["home", "home/x"]
+
+
 def test_two_who_save_one_file_wait_for_each_other(tmp_path: Path) -> None:
     source = IterableWrapper([(f"{tmp_path}/x", "text")])
     with locked(f"{tmp_path}/x", 0), ThreadPoolExecutor() as pool:
