@@ -14,6 +14,7 @@ from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgument, BadArgumentType, StateError
 from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
+from loader2.philox import PhiloxEngine
 from loader2.random import SeedGenerator
 from reading_services import MultiProcessingReadingService, WorkerInfo
 from tests.reading_services.workers.in_turn import Service, numbers, processes, texts, threads
@@ -56,6 +57,17 @@ def test_reset_is_given_seeds_that_differ_and_repeat(service: Service) -> None:
             epochs += [tuple(iter(loader)), tuple(iter(loader))]
     assert epochs[0] == epochs[2] != epochs[1] == epochs[3]
     assert len({*epochs[0], *epochs[1]}) == 4
+
+
+@both
+def test_the_library_itself_draws_from_no_generator_of_seeds(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: Any) -> None:
+        raise AssertionError("nobody has asked for its numbers")
+
+    for name in ("generate", "spawn"):
+        monkeypatch.setattr(PhiloxEngine, name, never)
+    with DataLoader2(numbers(9).shuffle().sharding_filter(), reading_service=service(2)) as loader:
+        assert sorted(loader) == list(range(9))
 
 
 @both
