@@ -4,7 +4,6 @@
 - ``bounded_http``: HTTP connections that never wait past a deadline
 - ``drive_page``: what a page of Google Drive says in place of a file
 - ``filesystems``: file systems of fsspec under the one policy
-- ``iopath_handlers``: the same for iopath
 - ``remote_file``: a file of such a file system: all of it, or an error
 - ``transfer``: transfer, how long to wait and how often to try again, and the clock that keeps it
 - ``web``: requests over HTTP, and where redirects may lead
