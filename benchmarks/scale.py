@@ -140,9 +140,9 @@ def arithmetic() -> Table:
 
 
 def _reports(number: int) -> list[dict[str, Any]]:
-    from datapipes.ranks.topics import Progress
+    from datapipes.ranks.topics import RankProgress
 
-    return [Progress("drop").report(rank, 4_096 + rank, False, 0) for rank in range(number)]
+    return [RankProgress("drop").report(rank, 4_096 + rank, False, 0) for rank in range(number)]
 
 
 def _message_bytes() -> int:
@@ -151,9 +151,9 @@ def _message_bytes() -> int:
 
 def _block_seconds(edges: int) -> float:
     """What a rank computes for a block: each child's report is read and put together with the others', once."""
-    from datapipes.ranks.topics import Progress
+    from datapipes.ranks.topics import RankProgress
 
-    progress, reports = Progress("drop"), _reports(edges)
+    progress, reports = RankProgress("drop"), _reports(edges)
     line = json.dumps({"report": reports[0], "key": [1, 0]})
 
     def block() -> None:

@@ -46,7 +46,7 @@ def gather(state_dict: dict[str, Any], dst: int | None = None, group: ProcessGro
     rank, world = _here(group)
     packed, problem = b"", None
     try:
-        packed = elements.pack(state_dict, what="state_dict")
+        packed = elements.encode(state_dict, what="state_dict")
     except Loader2Error as error:
         problem = error
     _must_go_well(problem, world, group)
@@ -121,7 +121,7 @@ def _shares(gathered: Any, world: int, begin_epoch_again: bool) -> list[bytes]:
 
 
 def _unpacked(state: bytes, rank: int) -> dict[str, Any]:
-    unpacked = elements.unpack(state, what=f"states[{rank}]")
+    unpacked = elements.decode(state, what=f"states[{rank}]")
     if type(unpacked) is not dict:
         raise StateError(f"states[{rank}]: expected a dict, as state_dict() returned it")
     return unpacked
@@ -142,7 +142,7 @@ def _for_any_number(packed: list[bytes], world: int, begin_epoch_again: bool) ->
         raise StateError(
             "states: the ranks were not in the same epoch, or had other seeds; start one with dl.seed(...)"
         )
-    return elements.pack(states[0], what="state_dict")
+    return elements.encode(states[0], what="state_dict")
 
 
 def _at_its_start(state: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from reading_services.workers.cut import replicable_end, with_end_replaced
 from reading_services.workers.dispatched import without_dispatched
 from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.portable import needs_many_readers, needs_pickling, portable
-from reading_services.workers.process.pool import Crew, Plan
+from reading_services.workers.process.pool import PoolPlan, WorkerPool
 from reading_services.workers.service import OnWorkers
 from reading_services.workers.transport.protocol import Window
 
@@ -110,7 +110,7 @@ class MultiProcessingReadingService(OnWorkers):
         if end is None:
             return datapipe
         worker_end, dispatched = without_dispatched(end)
-        plan = Plan(
+        plan = PoolPlan(
             worker_end,
             self.num_workers,
             self._context,
@@ -121,10 +121,10 @@ class MultiProcessingReadingService(OnWorkers):
             self.timeout,
             dispatched,
         )
-        crew = Crew(plan)
-        gathered = self._employ(crew, end)
+        pool = WorkerPool(plan)
+        gathered = self._employ(pool, end)
         with CtrlCWaits():
-            crew.start()
+            pool.start()
         return with_end_replaced(datapipe, end, lambda _: gathered)
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:

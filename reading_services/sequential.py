@@ -136,10 +136,10 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
         """What the services save, as plain data; most have nothing, since positions are in the graph's stages."""
         services = self.reading_services
         saved = [s.checkpoint() if isinstance(s, CheckpointableReadingServiceInterface) else None for s in services]
-        return elements.pack(saved, what="service")
+        return elements.encode(saved, what="service")
 
     def _states(self, serialized: bytes) -> list[bytes | None]:
-        states = elements.unpack(serialized, what="service")
+        states = elements.decode(serialized, what="service")
         services = self.reading_services
         if type(states) is not list or not all(state is None or type(state) is bytes for state in states):
             raise StateError("service: the state was not saved by a SequentialReadingService; use the service that did")

@@ -14,7 +14,7 @@ from reading_services.workers.dispatched import without_dispatched
 from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.portable import needs_many_readers
 from reading_services.workers.service import OnWorkers
-from reading_services.workers.thread_pool import ThreadCrew
+from reading_services.workers.thread_pool import ThreadPool
 from reading_services.workers.transport.protocol import Window
 
 
@@ -68,12 +68,12 @@ class ThreadingReadingService(OnWorkers):
             return datapipe
         worker_end, dispatched = without_dispatched(end)
         window = Window(items=max(1, self.prefetch_cnt), small=0)
-        crew = ThreadCrew(
+        pool = ThreadPool(
             worker_end, self.num_workers, window, self.worker_init_fn, self.worker_reset_fn, self.timeout, dispatched
         )
-        gathered = self._employ(crew, end)
+        gathered = self._employ(pool, end)
         with CtrlCWaits():
-            crew.start()
+            pool.start()
         return with_end_replaced(datapipe, end, lambda _: gathered)
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:

@@ -29,8 +29,8 @@ def same(x: Any) -> Any:
 
 
 def pids(dl: DataLoader2[Any]) -> list[int]:
-    crew = vars(dl.reading_service)["_crew"]
-    return [worker.process.pid for worker in crew._running()]
+    pool = vars(dl.reading_service)["_pool"]
+    return [worker.process.pid for worker in pool._running()]
 
 
 def gone(pid: int) -> bool:

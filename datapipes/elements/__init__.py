@@ -5,9 +5,9 @@ pickle of a narrow dialect, written by the pickler in C and read by ``reader``. 
 pickle; everything else is one call, ``rebuild(kind, *parts)``, whose kinds are the tables of ``kinds`` and the
 classes that the program allowed (``classes``).
 
-What this file keeps true: what ``pack`` accepts, ``unpack`` gives back equal, in any process that allows the same
-classes, and what was one object is one again, numbers aside; what cannot come back is refused by ``pack``, which says
-what and where it is. ``unpack`` gives a value or raises ``UnsafeState``, whatever it is given. Three things are left
+What this file keeps true: what ``encode`` accepts, ``decode`` gives back equal, in any process that allows the same
+classes, and what was one object is one again, numbers aside; what cannot come back is refused by ``encode``, which says
+what and where it is. ``decode`` gives a value or raises ``UnsafeState``, whatever it is given. Three things are left
 behind on purpose: what a tensor was computed from (that it requires a gradient is kept), the memory layout of arrays,
 and which arrays were views of the same memory.
 
@@ -18,7 +18,7 @@ and which arrays were views of the same memory.
 - ``flatbuffer``: the little of Arrow's descriptions that pyarrow does not tell
 - ``frames``: data frames of pandas as columns of plain values
 - ``kinds``: the built-in kinds of element, taken apart and made again
-- ``reader``: the few steps of pickle that packed elements use, read
+- ``reader``: the few steps of pickle that encoded elements use, read
 - ``saved_streams``: open files as where they came from, or as what is in them
 - ``sizes``: how many bytes of memory an element takes
 - ``streams``: StreamWrapper, an open file that closes itself
@@ -38,12 +38,12 @@ import datapipes.elements.classes as element_classes
 import datapipes.elements.kinds as element_kinds
 from datapipes.elements.chunk import DataChunk
 from datapipes.elements.classes import NotAllowed, allow, allowed
-from datapipes.elements.reader import MOST_DEPTH, Reader
-from datapipes.elements.saved_streams import Places, stream_parts
+from datapipes.elements.reader import MOST_DEPTH, EncodedReader
+from datapipes.elements.saved_streams import StreamOpener, stream_parts
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import StateError, UnsafeState, UnsavableElement
 
-__all__ = ["UnsafeState", "UnsavableElement", "allow", "allowed", "pack", "unpack"]
+__all__ = ["UnsafeState", "UnsavableElement", "allow", "allowed", "encode", "decode"]
 
 MOST_SEARCHED: Final = 100_000  # values looked at to say where in the elements an unsavable one is
 
@@ -51,11 +51,11 @@ _LEAVES: Final = frozenset((str, bytes, int, float, bool, type(None)))
 _TOO_DEEP: Final = "elements are nested too deep to be saved, or arrays contain themselves: flatten them"
 
 
-def pack(elements: object, *, what: str, places: Places | None = None) -> bytes:
+def encode(elements: object, *, what: str, places: StreamOpener | None = None) -> bytes:
     """The elements as bytes; `what` names the field in errors, and open streams are saved if `places` knows them.
 
-    >>> data = pack(["a", {"b": (1, 2.5)}], what="buffer of stage 3: .shuffle()")
-    >>> unpack(data, what="buffer of stage 3: .shuffle()")
+    >>> data = encode(["a", {"b": (1, 2.5)}], what="buffer of stage 3: .shuffle()")
+    >>> decode(data, what="buffer of stage 3: .shuffle()")
     ['a', {'b': (1, 2.5)}]
     """
     # The pickler is recursive. Where it could go deeper than what is read again, or could even exhaust the stack
@@ -78,16 +78,16 @@ def pack(elements: object, *, what: str, places: Places | None = None) -> bytes:
     return file.getvalue()
 
 
-def unpack(data: object, *, what: str, places: Places | None = None) -> object:
-    """The elements that ``pack`` made these bytes of; no other bytes do any harm. `places` opens streams again.
+def decode(data: object, *, what: str, places: StreamOpener | None = None) -> object:
+    """The elements that ``encode`` made these bytes of; no other bytes do any harm. `places` opens streams again.
 
-    >>> unpack(b"cos\\nsystem\\n(S'ls'\\ntR.", what="buffer of stage 3: .shuffle()")
+    >>> decode(b"cos\\nsystem\\n(S'ls'\\ntR.", what="buffer of stage 3: .shuffle()")
     Traceback (most recent call last):
     datapipes.errors.UnsafeState: buffer of stage 3: .shuffle(): damaged, or not written by this library ...
     """
     if type(data) is not bytes:
-        raise UnsafeState(f"{what}: expected the bytes of packed elements, found {type(data).__name__}")
-    reader = Reader(data, places)
+        raise UnsafeState(f"{what}: expected the bytes of encoded elements, found {type(data).__name__}")
+    reader = EncodedReader(data, places)
     try:
         return reader.read()
     except BaseException as error:
@@ -104,19 +104,19 @@ def unpack(data: object, *, what: str, places: Places | None = None) -> object:
 
 
 def rebuild(*parts: object) -> object:
-    """What packed elements call by name; ``unpack`` puts its own tables in its place, nothing else is to load them.
+    """What encoded elements call by name; ``decode`` puts its own tables in its place, nothing else is to load them.
 
     >>> rebuild("range", 0, 3, 1)
     Traceback (most recent call last):
-    datapipes.errors.UnsafeState: load packed elements with datapipes.elements.unpack
+    datapipes.errors.UnsafeState: load encoded elements with datapipes.elements.decode
     """
-    raise UnsafeState("load packed elements with datapipes.elements.unpack")
+    raise UnsafeState("load encoded elements with datapipes.elements.decode")
 
 
 class _Packer(pickle.Pickler):
     """Pickles plain values as ever, and reduces anything else to a call of ``rebuild``."""
 
-    def __init__(self, file: io.BytesIO, places: Places | None) -> None:
+    def __init__(self, file: io.BytesIO, places: StreamOpener | None) -> None:
         self._places = places
         self.met: list[Any] = [None]  # the element that was asked about last, which is what an error is about
         self.lent: dict[int, pickle.PickleBuffer] = {}  # buffers that are parts of elements, not elements themselves

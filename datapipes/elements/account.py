@@ -1,4 +1,4 @@
-"""What reading packed elements may spend, so that a few bytes cannot ask for much.
+"""What reading encoded elements may spend, so that a few bytes cannot ask for much.
 
 A pickle may use one object many times, and whatever is done per use is then multiplied: copying it, hashing it (a
 tuple of twice the same tuple of twice the same ... is hashed in its full size), comparing keys that have the same hash.

@@ -25,7 +25,7 @@ OBJECTS: Final = "O"
 # No memory holds these as the bytes of their elements; torch does not even survive trying.
 NOT_OF_BYTES: Final = ("q", "bits")
 
-Parts: TypeAlias = tuple[Any, ...]
+ArrayParts: TypeAlias = tuple[Any, ...]
 
 
 @cache
@@ -40,14 +40,14 @@ def torch_dtypes() -> dict[str, torch.dtype]:
     }
 
 
-def torch_size(numbers: Parts) -> torch.Size:
+def torch_size(numbers: ArrayParts) -> torch.Size:
     """A torch.Size of these numbers."""
     if not all(type(n) is int for n in numbers):
         raise TypeError("a torch.Size is made of int")
     return torch.Size(numbers)
 
 
-def tensor_parts(tensor: torch.Tensor) -> Parts:
+def tensor_parts(tensor: torch.Tensor) -> ArrayParts:
     """A tensor as its dtype's name, its shape and its bytes."""
     dtype = str(tensor.dtype).removeprefix("torch.")
     if tensor.layout is not torch.strided or tensor.is_nested or dtype.startswith(NOT_OF_BYTES):
@@ -63,7 +63,7 @@ def tensor_parts(tensor: torch.Tensor) -> Parts:
     return dtype, tuple(plain.shape), PickleBuffer(raw)
 
 
-def make_tensor(name: str, shape: Parts, raw: bytes | bytearray) -> torch.Tensor:
+def make_tensor(name: str, shape: ArrayParts, raw: bytes | bytearray) -> torch.Tensor:
     """A tensor of its parts.
 
     >>> make_tensor("int16", (2,), bytearray(4))
@@ -79,12 +79,12 @@ def make_tensor(name: str, shape: Parts, raw: bytes | bytearray) -> torch.Tensor
     return torch.frombuffer(_writable(raw), dtype=dtype).reshape(shape)
 
 
-def make_with_gradient(name: str, shape: Parts, raw: bytes | bytearray) -> torch.Tensor:
+def make_with_gradient(name: str, shape: ArrayParts, raw: bytes | bytearray) -> torch.Tensor:
     """A tensor of its parts that requires a gradient; what it was computed from is not known."""
     return make_tensor(name, shape, raw).requires_grad_()
 
 
-def array_parts(array: Any) -> Parts:
+def array_parts(array: Any) -> ArrayParts:
     """A numpy array as its dtype, its shape and its bytes, or the objects that it holds."""
     import numpy as np
 
@@ -96,7 +96,7 @@ def array_parts(array: Any) -> Parts:
     return dtype, array.shape, PickleBuffer(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
-def make_array(dtype: str | Parts, shape: Parts, content: bytes | bytearray | list[Any]) -> Any:
+def make_array(dtype: str | ArrayParts, shape: ArrayParts, content: bytes | bytearray | list[Any]) -> Any:
     """A numpy array of its parts."""
     import numpy as np
 
@@ -116,7 +116,7 @@ def make_array(dtype: str | Parts, shape: Parts, content: bytes | bytearray | li
     return array
 
 
-def scalar_parts(scalar: Any) -> Parts:
+def scalar_parts(scalar: Any) -> ArrayParts:
     """A numpy scalar as its dtype and its bytes."""
     import numpy as np
 
@@ -124,7 +124,7 @@ def scalar_parts(scalar: Any) -> Parts:
     return _dtype_parts(array.dtype), array.tobytes()
 
 
-def make_scalar(dtype: str | Parts, raw: bytes) -> Any:
+def make_scalar(dtype: str | ArrayParts, raw: bytes) -> Any:
     """A numpy scalar of its parts."""
     return make_array(dtype, (), raw)[()]
 
@@ -143,7 +143,7 @@ def make_bytes(text: bytes) -> Any:
     return np.bytes_(text)
 
 
-def size_of(shape: Parts) -> int:
+def size_of(shape: ArrayParts) -> int:
     """The number of elements that an array of this shape has.
 
     >>> size_of((2, 3))
@@ -154,7 +154,7 @@ def size_of(shape: Parts) -> int:
     return prod(shape)
 
 
-def _dtype_parts(dtype: Any) -> str | Parts:
+def _dtype_parts(dtype: Any) -> str | ArrayParts:
     parts = _described(dtype)
     try:
         same = bool(_make_dtype(parts) == dtype)
@@ -165,7 +165,7 @@ def _dtype_parts(dtype: Any) -> str | Parts:
     return parts
 
 
-def _described(dtype: Any) -> str | Parts:
+def _described(dtype: Any) -> str | ArrayParts:
     if dtype.names is not None:
         fields = ((name, *dtype.fields[name][:2]) for name in dtype.names)
         return dtype.itemsize, tuple((name, offset, _described(field)) for name, field, offset in fields)

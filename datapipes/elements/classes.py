@@ -4,7 +4,7 @@ What this file keeps true: only a class that the program itself allowed is ever 
 calls nothing of it: no ``__init__``, no ``__new__``, no ``__setstate__``, no property. An enum's member is found by its
 value, a named tuple is filled with its fields, any other object is made blank and its attributes are put in place.
 (An object that is a key of a dict or in a set is hashed and compared, as keys are.) A class that needs more than that
-to come back is refused when it is packed, not when it is loaded.
+to come back is refused when it is encoded, not when it is loaded.
 """
 
 from __future__ import annotations

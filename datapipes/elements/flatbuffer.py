@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 
 
-class Table:
+class FlatTable:
     """A table in some bytes; by default their outermost one."""
 
     def __init__(self, data: bytes, at: int | None = None) -> None:
@@ -36,9 +36,9 @@ class Table:
         at = self.place(index)
         return at + self.number("<I", at) if at else 0
 
-    def inner(self, index: int) -> Table:
+    def inner(self, index: int) -> FlatTable:
         """The table that a field refers to."""
         at = self.target(index)
         if not at:
             raise ValueError("a description is damaged: a part is missing")
-        return Table(self._data, at)
+        return FlatTable(self._data, at)

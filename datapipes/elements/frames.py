@@ -3,7 +3,7 @@
 A column of one of numpy's dtypes is an array; one of pandas' own (strings, nullable numbers, pyarrow's plain types) is
 the name of its dtype and an array of objects, None where a value is missing. What this file keeps true: a frame is made
 by pandas' constructors alone, of columns that are all as long as its index, and only of dtypes that are named here; a
-frame of any other is refused when it is packed. Left behind on purpose: ``attrs``.
+frame of any other is refused when it is encoded. Left behind on purpose: ``attrs``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from datapipes.elements.arrays import Parts
+from datapipes.elements.arrays import ArrayParts
 
 OWN_DTYPE: Final = re.compile(r"str|string|boolean|U?Int(8|16|32|64)|Float(32|64)", re.ASCII)
 ARROW_DTYPE: Final = re.compile(r"bool|u?int(8|16|32|64)|float|double|string|large_string", re.ASCII)
@@ -25,13 +25,13 @@ def kind_of(cls: type) -> str | None:
     return cls.__name__ if cls is pd.DataFrame or cls is pd.Series else None
 
 
-def frame_parts(frame: Any) -> Parts:
+def frame_parts(frame: Any) -> ArrayParts:
     """A frame as its columns' labels, its index and its columns."""
     columns = [_column_parts(column, f"the column {label!r:.80}") for label, column in frame.items()]
     return _index_parts(frame.columns, "the columns"), _index_parts(frame.index, "the index"), columns
 
 
-def make_frame(labels: Parts, index: Parts, columns: list[Any]) -> Any:
+def make_frame(labels: ArrayParts, index: ArrayParts, columns: list[Any]) -> Any:
     """A frame of its parts."""
     import pandas as pd
 
@@ -44,24 +44,24 @@ def make_frame(labels: Parts, index: Parts, columns: list[Any]) -> Any:
     return frame
 
 
-def series_parts(series: Any) -> Parts:
+def series_parts(series: Any) -> ArrayParts:
     """A series as its name, its index and its values."""
     return series.name, _index_parts(series.index, "the index"), _column_parts(series, "it")
 
 
-def make_series(name: Any, index: Parts, column: Parts) -> Any:
+def make_series(name: Any, index: ArrayParts, column: ArrayParts) -> Any:
     """A series of its parts."""
     return _make_series(name, _make_index(index), column)
 
 
-def _make_series(name: Any, rows: Any, column: Parts) -> Any:
+def _make_series(name: Any, rows: Any, column: ArrayParts) -> Any:
     import pandas as pd
 
     values, dtype = _make_column(column)
     return pd.Series(values, index=rows, dtype=dtype, name=name, copy=False)
 
 
-def _index_parts(index: Any, what: str) -> Parts:
+def _index_parts(index: Any, what: str) -> ArrayParts:
     import pandas as pd
 
     if isinstance(index, pd.MultiIndex):
@@ -81,7 +81,7 @@ def _make_index(parts: Any) -> Any:
     return pd.Index(values, dtype=dtype, name=name, copy=False)
 
 
-def _column_parts(values: Any, what: str) -> Parts:
+def _column_parts(values: Any, what: str) -> ArrayParts:
     import numpy as np
 
     name = _name_of(values.dtype)
@@ -92,7 +92,7 @@ def _column_parts(values: Any, what: str) -> Parts:
     return "", np.asarray(values)
 
 
-def _make_column(parts: Any) -> Parts:
+def _make_column(parts: Any) -> ArrayParts:
     """The values of a column and their dtype, which pandas would guess otherwise."""
     import numpy as np
 

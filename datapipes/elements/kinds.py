@@ -27,7 +27,7 @@ import datapipes.elements.arrays as element_arrays
 import datapipes.elements.frames as element_frames
 import datapipes.elements.saved_streams as element_streams
 import datapipes.elements.tables as element_tables
-from datapipes.elements.arrays import Parts
+from datapipes.elements.arrays import ArrayParts
 from datapipes.elements.chunk import DataChunk
 
 MOST_BITS: Final = 100_000  # in a Fraction: cancelling takes the square of it
@@ -41,7 +41,7 @@ class Kind(NamedTuple):
     """How elements of one kind are taken apart and made again; a part without types may be of any."""
 
     types: tuple[tuple[type, ...], ...]
-    parts: Callable[[Any], Parts]
+    parts: Callable[[Any], ArrayParts]
     make: Callable[..., Any]
 
 
@@ -74,7 +74,7 @@ def kind_of_element(element: Any) -> str | None:
     return "Tensor with gradient" if kind == "Tensor" and element.requires_grad else kind
 
 
-def make(kind: str, parts: Parts) -> Any:
+def make(kind: str, parts: ArrayParts) -> Any:
     """An element of this kind, made of its parts.
 
     >>> make("range", (0, 10, 3))
@@ -90,7 +90,7 @@ def make(kind: str, parts: Parts) -> Any:
     return row.make(*parts)
 
 
-def _fraction_parts(fraction: Fraction) -> Parts:
+def _fraction_parts(fraction: Fraction) -> ArrayParts:
     parts = fraction.numerator, fraction.denominator
     _make_fraction(*parts)
     return parts
@@ -102,7 +102,7 @@ def _make_fraction(numerator: int, denominator: int) -> Fraction:
     return Fraction(numerator, denominator)
 
 
-def _factory_parts(items: defaultdict[Any, Any]) -> Parts:
+def _factory_parts(items: defaultdict[Any, Any]) -> ArrayParts:
     factory: Any = items.default_factory
     name = None if factory is None else getattr(factory, "__name__", "")
     if name is not None and FACTORIES.get(name) is not factory:
@@ -114,7 +114,7 @@ def _make_defaultdict(name: str | None) -> defaultdict[Any, Any]:
     return defaultdict(None if name is None else FACTORIES[name])
 
 
-def _zone_parts(zone: ZoneInfo) -> Parts:
+def _zone_parts(zone: ZoneInfo) -> ArrayParts:
     _make_zone(zone.key or "")
     return (zone.key,)
 

@@ -1,4 +1,4 @@
-"""Read packed elements: the few steps of pickle that packing uses, and none beyond.
+"""Read encoded elements: the few steps of pickle that encoding uses, and none beyond.
 
 What this file keeps true, whatever the bytes are:
 
@@ -28,7 +28,7 @@ import datapipes.elements.classes as element_classes
 import datapipes.elements.kinds as element_kinds
 from datapipes.elements.account import Account
 from datapipes.elements.chunk import DataChunk
-from datapipes.elements.saved_streams import OPENED, Places
+from datapipes.elements.saved_streams import OPENED, StreamOpener
 
 NAME: Final = ("datapipes.elements", "rebuild")
 MOST_DEPTH: Final = 10_000  # CPython's pickler gives up at this depth or before, unless its limits were raised
@@ -39,14 +39,14 @@ _DICTS = (dict, OrderedDict, defaultdict, Counter)
 _REBUILD: Final = object()  # what the name stands for; no container may hold it, so its depth has no end
 
 
-class Reader:
+class EncodedReader:
     """One reading of some bytes; ``at`` is how far it came.
 
-    >>> Reader(pickle.dumps([1, (2, 3)], protocol=5)).read()
+    >>> EncodedReader(pickle.dumps([1, (2, 3)], protocol=5)).read()
     [1, (2, 3)]
     """
 
-    def __init__(self, data: bytes, places: Places | None = None) -> None:
+    def __init__(self, data: bytes, places: StreamOpener | None = None) -> None:
         self.at = 0
         self._places = places
         self._data = data
@@ -62,13 +62,13 @@ class Reader:
     def read(self) -> Any:
         """The value that the bytes stand for; whatever this raises means that they are unsafe or damaged."""
         if self._take(2) != b"\x80\x05":
-            raise ValueError("packed elements do not begin like this")
+            raise ValueError("encoded elements do not begin like this")
         data, steps = self._data, _STEPS
         while (code := data[self.at : self.at + 1]) != pickle.STOP:
             self.at += 1
             step = steps.get(code)
             if step is None:
-                raise ValueError(f"packed elements have no step {code!r}") if code else EOFError("cut short")
+                raise ValueError(f"encoded elements have no step {code!r}") if code else EOFError("cut short")
             step(self)
         self.at += 1
         if self.at != len(self._data):
@@ -177,7 +177,7 @@ class Reader:
 
     def _find(self, names: list[Any], depth: float) -> None:
         if tuple(names) != NAME:
-            raise LookupError(f"the name {'.'.join(map(str, names))[:200]} has no place in packed elements")
+            raise LookupError(f"the name {'.'.join(map(str, names))[:200]} has no place in encoded elements")
         self._push(_REBUILD, inf)
 
     def _make(self) -> None:
@@ -185,7 +185,7 @@ class Reader:
         (parts,), depth = self._pop(1)
         (function,), _ = self._pop(1)
         if function is not _REBUILD or type(parts) is not tuple or not parts or type(parts[0]) is not str:
-            raise TypeError("a call that packed elements do not have")
+            raise TypeError("a call that encoded elements do not have")
         kind, *content = parts
         chained = kind in ("deque", "defaultdict", "slice")
         if kind in element_classes.FAMILIES:
@@ -212,7 +212,7 @@ class Reader:
         element_classes.fill(self._fill((type(blank),), states, depth), states[0])
 
 
-Step: TypeAlias = Callable[[Reader], None]
+Instruction: TypeAlias = Callable[[EncodedReader], None]
 
 
 def _text(raw: bytes) -> str:
@@ -227,20 +227,20 @@ def _float(raw: bytes) -> Any:
     return struct.unpack(">d", raw)[0]
 
 
-def _value(value: Any) -> Step:
+def _value(value: Any) -> Instruction:
     return lambda reader: reader._push(value)
 
 
-def _fresh(container: type) -> Step:
+def _fresh(container: type) -> Instruction:
     return lambda reader: reader._push_fillable(container())
 
 
-def _of_width(width: int, decode: Callable[[bytes], Any]) -> Step:
+def _of_width(width: int, decode: Callable[[bytes], Any]) -> Instruction:
     return lambda reader: reader._push(decode(reader._take(width)))
 
 
-def _of_length(width: int, decode: Callable[[bytes], Any]) -> Step:
-    def step(reader: Reader) -> None:
+def _of_length(width: int, decode: Callable[[bytes], Any]) -> Instruction:
+    def step(reader: EncodedReader) -> None:
         # What _take and _push do, without calling them: most of the time goes by here.
         data, start = reader._data, reader.at + width
         end = start + int.from_bytes(data[reader.at : start], "little")
@@ -253,11 +253,11 @@ def _of_length(width: int, decode: Callable[[bytes], Any]) -> Step:
     return step
 
 
-def _gather(count: int | None, use: Callable[[Reader, list[Any], float], None]) -> Step:
+def _gather(count: int | None, use: Callable[[EncodedReader, list[Any], float], None]) -> Instruction:
     return lambda reader: use(reader, *reader._pop(count))
 
 
-_STEPS: Final[dict[bytes, Step]] = {
+_STEPS: Final[dict[bytes, Instruction]] = {
     pickle.NONE: _value(None),
     pickle.NEWTRUE: _value(True),
     pickle.NEWFALSE: _value(False),
@@ -278,24 +278,24 @@ _STEPS: Final[dict[bytes, Step]] = {
     pickle.EMPTY_LIST: _fresh(list),
     pickle.EMPTY_DICT: _fresh(dict),
     pickle.EMPTY_SET: _fresh(set),
-    pickle.APPEND: _gather(1, Reader._extend),
-    pickle.APPENDS: _gather(None, Reader._extend),
-    pickle.SETITEM: _gather(2, Reader._update),
-    pickle.SETITEMS: _gather(None, Reader._update),
-    pickle.ADDITEMS: _gather(None, Reader._add),
-    pickle.FROZENSET: _gather(None, Reader._frozenset),
-    pickle.TUPLE1: _gather(1, Reader._tuple),
-    pickle.TUPLE2: _gather(2, Reader._tuple),
-    pickle.TUPLE3: _gather(3, Reader._tuple),
-    pickle.TUPLE: _gather(None, Reader._tuple),
-    pickle.POP: _gather(1, Reader._drop),
-    pickle.POP_MARK: _gather(None, Reader._drop),
-    pickle.STACK_GLOBAL: _gather(2, Reader._find),
-    pickle.BUILD: _gather(1, Reader._build),
-    pickle.MARK: Reader._mark,
-    pickle.MEMOIZE: Reader._remember,
-    pickle.FRAME: Reader._frame,
+    pickle.APPEND: _gather(1, EncodedReader._extend),
+    pickle.APPENDS: _gather(None, EncodedReader._extend),
+    pickle.SETITEM: _gather(2, EncodedReader._update),
+    pickle.SETITEMS: _gather(None, EncodedReader._update),
+    pickle.ADDITEMS: _gather(None, EncodedReader._add),
+    pickle.FROZENSET: _gather(None, EncodedReader._frozenset),
+    pickle.TUPLE1: _gather(1, EncodedReader._tuple),
+    pickle.TUPLE2: _gather(2, EncodedReader._tuple),
+    pickle.TUPLE3: _gather(3, EncodedReader._tuple),
+    pickle.TUPLE: _gather(None, EncodedReader._tuple),
+    pickle.POP: _gather(1, EncodedReader._drop),
+    pickle.POP_MARK: _gather(None, EncodedReader._drop),
+    pickle.STACK_GLOBAL: _gather(2, EncodedReader._find),
+    pickle.BUILD: _gather(1, EncodedReader._build),
+    pickle.MARK: EncodedReader._mark,
+    pickle.MEMOIZE: EncodedReader._remember,
+    pickle.FRAME: EncodedReader._frame,
     pickle.BINGET: lambda reader: reader._fetch(reader._count(1)),
     pickle.LONG_BINGET: lambda reader: reader._fetch(reader._count(4)),
-    pickle.REDUCE: Reader._make,
+    pickle.REDUCE: EncodedReader._make,
 }

@@ -1,8 +1,8 @@
 """Open files in a state: one in memory by its content, any other by where it came from and how far it was read.
 
 What this file keeps true: nothing is opened by what bytes say. They name a stage of the graph and what that stage was
-given; whoever reads them brings the stages along (``Places``), and without these a stream is refused. A stream is saved
-as the name that it was given, its origin and its position; a closed one as a closed one.
+given; whoever reads them brings the stages along (``StreamOpener``), and without these a stream is refused. A stream is
+saved as the name that it was given, its origin and its position; a closed one as a closed one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OPENED: Final = "opened stream"  # the kind of those that are opened again
 _REMEDY: Final = "read it in a map() before this stage, or have the stage wait for paths instead"
 
 
-class Places(Protocol):
+class StreamOpener(Protocol):
     """What opens the streams of a graph again."""
 
     def knows(self, origin: Origin) -> bool:
@@ -32,7 +32,7 @@ class Places(Protocol):
         """Close what was opened, because reading the state has failed."""
 
 
-def stream_parts(stream: StreamWrapper, places: Places | None) -> tuple[Any, ...]:
+def stream_parts(stream: StreamWrapper, places: StreamOpener | None) -> tuple[Any, ...]:
     """The kind of a stream and the parts that it is made of again; TypeError if it cannot be."""
     name = stream.name if type(stream.name) is str else None
     if stream.closed:

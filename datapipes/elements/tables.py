@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from datapipes.elements.flatbuffer import Table
+from datapipes.elements.flatbuffer import FlatTable
 
 # Fields of a message, of a dictionary and of a record batch, as Arrow numbers them.
 _HEADER: Final = 2
@@ -58,6 +58,6 @@ def _read(raw: bytes) -> Any:
 
 def _is_compressed(message: Any) -> bool:
     """What pyarrow does not tell: whether a message's description, a flatbuffer, says so."""
-    described = Table(message.metadata.to_pybytes()).inner(_HEADER)
+    described = FlatTable(message.metadata.to_pybytes()).inner(_HEADER)
     batch = described.inner(_DICTIONARY_DATA) if message.type == "dictionary" else described
     return batch.place(_COMPRESSION) != 0

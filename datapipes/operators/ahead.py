@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from datapipes.elements.streams import StreamWrapper, is_lost
 from datapipes.errors import GraphError, StateError, UnsavableElement
 from datapipes.position.cells import Cell, Table
-from datapipes.position.forks import Origin, tell_of_forks
+from datapipes.position.forks import OwnerProcess, tell_of_forks
 
 _PATIENCE = 2.0  # seconds to wait for a thread that is stuck in its source when it is told to stop
 _CHEAP = 0.05  # the share of the thread's time that may go into looking at positions
@@ -55,7 +55,7 @@ class Ahead(Cell):
         self._credit: SimpleQueue[bool] = SimpleQueue()
         self._guard = threading.Lock()  # held while the source moves
         self._thread: threading.Thread | None = None
-        self._origin = Origin()
+        self._origin = OwnerProcess()
         tell_of_forks(self)
         self._above: Table | None = None  # the positions after the last element handed on
         self._mark: Callable[[], Table] | None = None
@@ -153,10 +153,10 @@ class Ahead(Cell):
             for taken in self._buffer
             if taken.element is not _END
         ]
-        return self.pack(ahead) if ahead else None
+        return self.encode(ahead) if ahead else None
 
     def load(self, saved: Any) -> None:
-        for entry in [] if saved is None else self.unpack_list(saved):
+        for entry in [] if saved is None else self.decode_list(saved):
             match entry:
                 case ["element", element]:
                     self._buffer.append(_Taken(element, None, None))

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar
 from datapipes.description.pipe import IterDataPipe
 from datapipes.elements.streams import StreamWrapper, streams_of
 from datapipes.errors import StateError
-from datapipes.operators.flattening_position import Held
+from datapipes.operators.flattening_position import Inner
 from datapipes.position.on_error import SKIP, Faults
 from datapipes.position.opening import Opening
 
@@ -27,7 +27,7 @@ T_co = TypeVar("T_co", covariant=True)
 class Flattening(IterDataPipe[T_co]):
     """A stage that says in ``_inner`` what one element becomes."""
 
-    _cell: ClassVar[type[Held]] = Held
+    _cell: ClassVar[type[Inner]] = Inner
     datapipe: IterDataPipe[Any]
 
     def _inner(self, element: Any) -> Iterable[T_co]:
@@ -47,7 +47,7 @@ class Flattening(IterDataPipe[T_co]):
         """Close the streams of an element that is used up, or left."""
         StreamWrapper.close_streams(element)
 
-    def _elements(self, source: Iterator[Any], held: Held) -> Iterator[T_co]:
+    def _elements(self, source: Iterator[Any], held: Inner) -> Iterator[T_co]:
         for element in held.inputs(source):
             if held.faults is not None:
                 yield from self._tolerant(element, held, held.faults)
@@ -70,7 +70,7 @@ class Flattening(IterDataPipe[T_co]):
         if held.faults is not None:
             held.faults.finish()
 
-    def _tolerant(self, element: Any, held: Held, faults: Faults) -> Iterator[T_co]:
+    def _tolerant(self, element: Any, held: Inner, faults: Faults) -> Iterator[T_co]:
         """What one element becomes, errors on the way absorbed."""
         last, alike = None, 0  # an error that comes again and again with nothing in between
         while True:
@@ -98,7 +98,7 @@ class Flattening(IterDataPipe[T_co]):
             self._let_go(element)
         held.finish()
 
-    def _absorbed(self, error: Exception, element: Any, held: Held, faults: Faults) -> Any:
+    def _absorbed(self, error: Exception, element: Any, held: Inner, faults: Faults) -> Any:
         """What takes the place of one that could not be made; its number is used up, whatever becomes of it."""
         before = held.given()
 

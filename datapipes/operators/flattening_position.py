@@ -39,7 +39,7 @@ class Parts(Iterable[T_co]):
         """Write into an error that iterating raised which part of which file it is about."""
 
 
-class Held(Cell):
+class Inner(Cell):
     """The element at hand, and the iterator over what it became."""
 
     carries = True
@@ -62,7 +62,7 @@ class Held(Cell):
         self._at_start = False
         self._watch = True
 
-    def watching(self, above: Above | None, at_start: bool) -> Held:
+    def watching(self, above: Above | None, at_start: bool) -> Inner:
         """Look at the positions above, unless they are shared with somebody; ``at_start``: nothing was taken yet."""
         self._positions = above
         self._at_start = at_start
@@ -94,7 +94,7 @@ class Held(Cell):
         self._watch, self._as_taken = holds_stream(element), None
         if self._watch and self._above is None:
             with suppress(UnsavableElement):  # an error only when somebody saves
-                self._as_taken = self.pack([element])
+                self._as_taken = self.encode([element])
 
     def hold(self, element: Any, above: Callable[[], Table] | None) -> None:
         """Have an element at hand; ``above``: the positions before it was taken, if they are known."""
@@ -177,11 +177,11 @@ class Held(Cell):
             return loaded
         if self.rest is not None and self._counted is None:
             left = length_hint(self.rest)
-            return {"rest": self.pack(list(self._becomes[len(self._becomes) - left :]))}
+            return {"rest": self.encode(list(self._becomes[len(self._becomes) - left :]))}
         given = self._behind if self.rest is None else self.given()
         if self._above is not None and self._watch:
             return {"given": given}
-        return {"given": given, "element": self.pack([self._element]) if self._as_taken is None else self._as_taken}
+        return {"given": given, "element": self.encode([self._element]) if self._as_taken is None else self._as_taken}
 
     def carried(self) -> Table | None:
         is_made_anew = self._pending or (self.rest is not None and self._counted is not None)
@@ -201,12 +201,12 @@ class Held(Cell):
         self._loaded = saved
         if isinstance(saved, dict) and "rest" in saved:
             (rest,) = fields(saved, "rest")
-            self._becomes = self.unpack_list(rest)
+            self._becomes = self.decode_list(rest)
             self.rest = iter(self._becomes)
         elif isinstance(saved, dict) and "element" in saved:
             given, element = fields(saved, "given", "element")
             self._behind = count(given, "given")
-            elements = self.unpack_list(element)
+            elements = self.decode_list(element)
             if len(elements) != 1:
                 raise StateError(f"element: expected one, found {len(elements)}")
             self._element, self._pending = elements[0], True

@@ -13,10 +13,10 @@ from torch.utils.data.datapipes.iter.sharding import SHARDING_PRIORITIES as SHAR
 
 from datapipes.errors import BadArgument, GraphError
 
-Groups = Mapping[SHARDING_PRIORITIES, tuple[int, int]]
+ShardGroups = Mapping[SHARDING_PRIORITIES, tuple[int, int]]
 
 
-def with_group(groups: Groups, of: int, index: int, group: SHARDING_PRIORITIES) -> Groups:
+def with_group(groups: ShardGroups, of: int, index: int, group: SHARDING_PRIORITIES) -> ShardGroups:
     """The groups after ``group`` is set to shard ``index`` of ``of``."""
     if not 0 <= index < of:
         raise BadArgument(f"instance_id {index} should be smaller than num_of_instances {of}, and not negative")
@@ -29,7 +29,7 @@ def with_group(groups: Groups, of: int, index: int, group: SHARDING_PRIORITIES) 
     return {**groups, group: (of, index)}
 
 
-def combined(groups: Groups, only: SHARDING_PRIORITIES | None = None) -> tuple[int, int]:
+def combined(groups: ShardGroups, only: SHARDING_PRIORITIES | None = None) -> tuple[int, int]:
     """(number of shards, index) over all groups, or over one.
 
     >>> P = SHARDING_PRIORITIES

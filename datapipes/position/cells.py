@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from datapipes.description.printing import stage as printed
-from datapipes.elements import pack, unpack
+from datapipes.elements import decode, encode
 from datapipes.errors import StateError, UnsavableElement
 from datapipes.position.reopening import Places, Reopening
 
@@ -72,16 +72,16 @@ class Cell:
     def close(self) -> None:
         """Let go of threads and files."""
 
-    def pack(self, elements: object) -> bytes:
+    def encode(self, elements: object) -> bytes:
         """Buffered elements as bytes that are safe to load."""
         places = Places(self.reopening.stages) if self.reopening is not None and not _without_streams.get() else None
         elements = _some_of(elements) if _only_trying.get() else elements
-        return pack(elements, what=f"the elements buffered by {self.label}", places=places)
+        return encode(elements, what=f"the elements buffered by {self.label}", places=places)
 
-    def unpack_list(self, data: object) -> list[Any]:
-        """Elements that ``pack`` made of a list."""
+    def decode_list(self, data: object) -> list[Any]:
+        """Elements that ``encode`` made of a list."""
         places = None if self.reopening is None else Places(self.reopening.stages)
-        elements = unpack(data, what=f"the elements buffered by {self.label}", places=places)
+        elements = decode(data, what=f"the elements buffered by {self.label}", places=places)
         if type(elements) is not list:
             raise StateError(f"expected a list of buffered elements, found {type(elements).__name__}")
         return elements

@@ -46,7 +46,7 @@ def _tell() -> None:
 os.register_at_fork(after_in_child=_tell)
 
 
-class Origin:
+class OwnerProcess:
     """The process that makes this object.
 
     What a fork inherits of an iteration are its pipes and its shared memory, both still in use by the process that

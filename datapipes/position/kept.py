@@ -26,11 +26,11 @@ import torch
 from datapipes.description import structure
 from datapipes.description.printing import stage as printed
 from datapipes.description.user_iter import FRESH, KEPT, PINNED, RUN
-from datapipes.elements import pack, unpack
+from datapipes.elements import decode, encode
 from datapipes.errors import StateError, UnsavableElement
 from datapipes.messages.warnings import warn
 
-Values: TypeAlias = dict[str, tuple[str, Any]]
+KeptValues: TypeAlias = dict[str, tuple[str, Any]]
 """By name of an attribute: ``VALUE`` and the value, or the kind of a generator and where it is."""
 
 HIDDEN: Final = frozenset(
@@ -49,8 +49,8 @@ _BIT_GENERATORS: Final = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 class Kept:
     """What one stage has kept; copies of a pipe share it."""
 
-    def __init__(self, values: Values | None = None) -> None:
-        self.values: Values = {} if values is None else values
+    def __init__(self, values: KeptValues | None = None) -> None:
+        self.values: KeptValues = {} if values is None else values
         self.beside: dict[str, Any] = {}  # what the pipe itself had when it was opened last
 
     def forget(self, rebound: Container[str]) -> None:
@@ -77,18 +77,18 @@ def prepare(graph: structure.Pipe, anew: bool = False) -> None:
             stage.__dict__[KEPT] = Kept(dict(kept_by(stage)))
 
 
-def kept_by(stage: structure.Pipe) -> Values:
+def kept_by(stage: structure.Pipe) -> KeptValues:
     """What a stage begins with."""
     kept = vars(stage).get(KEPT)
     return kept.values if isinstance(kept, Kept) else {}
 
 
-def keep(stage: structure.Pipe, values: Values) -> None:
+def keep(stage: structure.Pipe, values: KeptValues) -> None:
     """Have a stage begin with these values."""
     stage.__dict__[KEPT].values = values
 
 
-def at_opening(stage: structure.Pipe) -> Values:
+def at_opening(stage: structure.Pipe) -> KeptValues:
     """What a class begins an epoch with: what it has kept, but for what its user has assigned since then."""
     kept = vars(stage)[KEPT]
     now = {name: _mark(value) for name, value in structure.attributes(stage).items() if name not in HIDDEN}
@@ -97,7 +97,7 @@ def at_opening(stage: structure.Pipe) -> Values:
     return {**generators(stage), **same}
 
 
-def begin(stage: structure.Pipe, values: Values) -> None:
+def begin(stage: structure.Pipe, values: KeptValues) -> None:
     """Give a copy what its class had kept, and generators of its own."""
     for name, value in list(structure.attributes(stage).items()):
         if draws(value):
@@ -113,7 +113,7 @@ def begin(stage: structure.Pipe, values: Values) -> None:
             _set_state(kind, generator, value)
 
 
-def changes(stage: structure.Pipe, before: dict[str, Any]) -> Values:
+def changes(stage: structure.Pipe, before: dict[str, Any]) -> KeptValues:
     """What a copy has on ``self`` that it did not have before, and where its generators are."""
     if not keeps(stage):
         return {}  # one of ours says by itself what it keeps
@@ -125,7 +125,7 @@ def changes(stage: structure.Pipe, before: dict[str, Any]) -> Values:
     return found
 
 
-def generators(stage: structure.Pipe) -> Values:
+def generators(stage: structure.Pipe) -> KeptValues:
     """Where the generators of random numbers on ``self`` are."""
     kinds = {name: (kind_of(value), value) for name, value in structure.attributes(stage).items() if draws(value)}
     return {name: (kind, _state_of(kind, value)) for name, (kind, value) in kinds.items() if kind is not None}
@@ -134,7 +134,7 @@ def generators(stage: structure.Pipe) -> Values:
 def _mark(value: Any) -> Any:
     """A value, by which it is known again; a generator's is where it is."""
     kind = kind_of(value) if draws(value) else None
-    return value if kind is None else (kind, pack([_state_of(kind, value)], what=""))  # a repr would be abridged
+    return value if kind is None else (kind, encode([_state_of(kind, value)], what=""))  # a repr would be abridged
 
 
 def _is_same(before: Any, now: Any) -> bool:
@@ -143,30 +143,30 @@ def _is_same(before: Any, now: Any) -> bool:
 
 def _is_savable(kind: str, value: object) -> bool:
     try:
-        return kind != VALUE or len(pack([value], what="")) <= _LARGEST
+        return kind != VALUE or len(encode([value], what="")) <= _LARGEST
     except UnsavableElement:
         return False
 
 
-def packed(stage: structure.Pipe, values: Values, tell: Callable[[str], None] = warn) -> bytes:
+def packed(stage: structure.Pipe, values: KeptValues, tell: Callable[[str], None] = warn) -> bytes:
     """What a stage has kept, as bytes; what cannot be saved is left out with a warning."""
-    saved: Values = {}
+    saved: KeptValues = {}
     for name, (kind, value) in values.items():
         what = f"what {printed(stage)} keeps in .{name}"
         try:
             is_large = isinstance(value, list | dict | set | deque) and len(value) > LARGEST_BUFFER
-            if is_large or len(pack([value], what=what)) > _LARGEST:
+            if is_large or len(encode([value], what=what)) > _LARGEST:
                 raise UnsavableElement(f"{what} is too large")
         except UnsavableElement as error:
             tell(f"{error}; it is no part of the state, and a resume begins with what the constructor sets")
         else:
             saved[name] = kind, value
-    return pack(saved, what=f"what {printed(stage)} keeps")
+    return encode(saved, what=f"what {printed(stage)} keeps")
 
 
-def unpacked(data: object, label: str) -> Values:
+def unpacked(data: object, label: str) -> KeptValues:
     """The values that ``packed`` made these bytes of."""
-    values = unpack(data, what=f"what {label} keeps")
+    values = decode(data, what=f"what {label} keeps")
     if not isinstance(values, dict) or not all(
         type(name) is str and type(entry) is tuple and len(entry) == 2 and type(entry[0]) is str
         for name, entry in values.items()

@@ -25,7 +25,7 @@ from datapipes.position.pandas_rows import is_series, rows_where
 
 LONGEST = 64
 
-Kind = Literal["map", "filter"]
+StepKind = Literal["map", "filter"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Step:
     leaves the element out.
     """
 
-    kind: Kind
+    kind: StepKind
     fn: Callable[..., Any]
     faults: Faults | None = None
 
@@ -80,7 +80,7 @@ def rows_of(element: Any, keep: object) -> Any:
     return rows if len(rows) else SKIP
 
 
-_ANSWER: dict[Kind, str] = {"map": "x", "filter": "keep"}
+_ANSWER: dict[StepKind, str] = {"map": "x", "filter": "keep"}
 _CALL = ["{answer} = f{i}(x)"]
 _TOLERANT_CALL = [
     "try:",
@@ -90,7 +90,7 @@ _TOLERANT_CALL = [
     "    if {answer} is SKIP:",
     "        continue",
 ]
-_AFTER: dict[Kind, list[str]] = {
+_AFTER: dict[StepKind, list[str]] = {
     "map": [],
     "filter": [
         "if keep is not True:",
@@ -112,7 +112,7 @@ _GROUP = [
 
 
 @lru_cache(maxsize=256)
-def _compiled(kinds: tuple[tuple[Kind, bool], ...], grouped: bool) -> Callable[..., Iterator[Any]]:
+def _compiled(kinds: tuple[tuple[StepKind, bool], ...], grouped: bool) -> Callable[..., Iterator[Any]]:
     """The generator function for a sequence of kinds, each with whether it tolerates errors."""
     names = ", ".join(f"f{i}" for i in range(len(kinds)))
     lines = [f"def elements(source, stages, groups, faults, {names}):"]

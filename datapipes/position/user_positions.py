@@ -14,11 +14,11 @@ from typing import Any
 
 from datapipes.description import structure
 from datapipes.description.user_iter import KEPT
-from datapipes.elements import pack, unpack
+from datapipes.elements import decode, encode
 from datapipes.errors import StateError
 from datapipes.position.cells import Cell, count, fields, table
 from datapipes.position.counting import Counted, skip
-from datapipes.position.kept import Kept, Values, at_opening, changes, kept_by, packed, unpacked
+from datapipes.position.kept import Kept, KeptValues, at_opening, changes, kept_by, packed, unpacked
 
 
 class Replayed(Cell):
@@ -32,7 +32,7 @@ class Replayed(Cell):
         self._is_behind = False  # whether the iterator is new, and has still to give what was given before
         self._is_over = False  # whether it has given all
         self._raised = False  # whether it has raised, and outlived that
-        self._began: dict[int, Values] | None = None  # what the class, and those above it, had when the epoch began
+        self._began: dict[int, KeptValues] | None = None  # what the class, and those above it, had when the epoch began
         self._homes: dict[int, Kept] = {}  # where what they have kept belongs afterwards
         self._stages: list[
             tuple[structure.Pipe, dict[str, Any]]
@@ -185,7 +185,7 @@ class Remembered(Cell):
         return elements
 
     def save(self) -> bytes:
-        return pack(self._pipe.state_dict(), what=f"the state_dict() of {self.label}")
+        return encode(self._pipe.state_dict(), what=f"the state_dict() of {self.label}")
 
     def load(self, saved: Any) -> None:
-        self._loaded = unpack(saved, what=f"the state_dict() of {self.label}")
+        self._loaded = decode(saved, what=f"the state_dict() of {self.label}")

@@ -23,7 +23,7 @@ from datapipes.position.counting import Counted
 from datapipes.position.session import Session
 from datapipes.ranks.blocks import Blocks
 from datapipes.ranks.news import Key
-from datapipes.ranks.topics import Progress, Report, Uneven
+from datapipes.ranks.topics import RankProgress, RankReport, Uneven
 from datapipes.ranks.tree import Tree, connected
 
 _log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class InStep(Cell):
     carries = True
 
     def __init__(self, uneven: Uneven, timeout: float, tree: Tree | None, length: int | None) -> None:
-        self._progress = Progress(uneven)
+        self._progress = RankProgress(uneven)
         self._timeout = timeout
         self._tree = tree
         self._owns_tree = tree is None
@@ -153,7 +153,7 @@ class InStep(Cell):
                     most = min(most, verdict["total"] - 1 - given)
                 return self._stream(most) if streams and not blocks.ahead else self._laid_out(tree, most)
             if verdict["uneven"]:
-                raise UnevenRanks(f"the ranks have different numbers of elements: {Progress.counted(verdict)}")
+                raise UnevenRanks(f"the ranks have different numbers of elements: {RankProgress.counted(verdict)}")
             tree.wait(partial(_is_more, given), given, self._timeout)
         return None
 
@@ -165,7 +165,7 @@ class InStep(Cell):
         elif blocks.end is not None and blocks.error is None:
             self._check_length(blocks.end)
 
-    def _report(self, tree: Tree, finished: bool = False) -> Report:
+    def _report(self, tree: Tree, finished: bool = False) -> RankReport:
         promised = self._length is not None
         have = next(each for each in (self._length, self._blocks.end, self._blocks.read) if each is not None)
         ended = promised or self._blocks.end is not None
@@ -264,7 +264,7 @@ class InStep(Cell):
             "certain": self._length is not None,
             "since": 0 if mark is None else behind - mark.read,
             "lap": [lap, blocks.end, None if mark is None else mark.above] if lap else None,
-            "ahead": self.pack([*self._left(), *blocks.ahead]) if mark is None else None,
+            "ahead": self.encode([*self._left(), *blocks.ahead]) if mark is None else None,
             "lost": lost,
         }
 
@@ -285,7 +285,7 @@ class InStep(Cell):
                 raise StateError(f"lap: expected a number, a length and a position, found {lap!r:.80}")
             blocks.lap, blocks.end, blocks.inside = count(lap[0], "lap"), count(lap[1], "lap"), table(lap[2])
         if ahead is not None:
-            blocks.ahead = self.unpack_list(ahead)
+            blocks.ahead = self.decode_list(ahead)
             blocks.read += len(blocks.ahead)
         if lost is not None:
             blocks.error = GraphError(f"{self.label} met an error before its position was saved: {lost:.500}")
@@ -304,10 +304,10 @@ class InStep(Cell):
         self._blocks.close()
 
 
-def _is_more(given: int, verdict: Report) -> bool:
+def _is_more(given: int, verdict: RankReport) -> bool:
     return verdict["upto"] > given or verdict["total"] is not None or bool(verdict["uneven"])
 
 
-def _is_over(verdict: Report, given: int) -> bool:
+def _is_over(verdict: RankReport, given: int) -> bool:
     """Whether there is no more; a rank may have had more than all will have, if another one failed meanwhile."""
     return verdict["total"] is not None and bool(given >= verdict["total"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
-Report: TypeAlias = dict[str, Any]
+RankReport: TypeAlias = dict[str, Any]
 Uneven: TypeAlias = Literal["drop", "pad", "repeat", "error"]
 
 POLICIES: Final = ("drop", "pad", "repeat", "error")
@@ -20,13 +20,13 @@ _NAMED = 4
 class Topic(Protocol):
     """What is being talked about."""
 
-    def merged(self, reports: Sequence[Report]) -> Report:
+    def merged(self, reports: Sequence[RankReport]) -> RankReport:
         """The reports of several ranks, or groups of ranks, as one."""
 
-    def verdict(self, whole: Report) -> Report:
+    def verdict(self, whole: RankReport) -> RankReport:
         """What follows from the report of all ranks."""
 
-    def behind(self, reports: dict[int, Report]) -> list[int]:
+    def behind(self, reports: dict[int, RankReport]) -> list[int]:
         """Whose report keeps all others waiting."""
 
 
@@ -34,12 +34,12 @@ class Facts:
     """Whether all ranks are about to do the same, and rank 0's epoch for all of them: seed, number, how it was got."""
 
     @staticmethod
-    def report(rank: int, run: tuple[int, int, bool], facts: dict[str, str]) -> Report:
+    def report(rank: int, run: tuple[int, int, bool], facts: dict[str, str]) -> RankReport:
         """What one rank is about to do."""
         said = {name: {text: [1, [rank]]} for name, text in facts.items()}
         return {"run": list(run) if rank == 0 else None, "facts": said}
 
-    def merged(self, reports: Sequence[Report]) -> Report:
+    def merged(self, reports: Sequence[RankReport]) -> RankReport:
         run = next((report["run"] for report in reports if report["run"] is not None), None)
         names = dict.fromkeys(name for report in reports for name in report["facts"])
         said: dict[str, dict[str, list[Any]]] = {name: {} for name in names}
@@ -50,15 +50,15 @@ class Facts:
                     said[name][text] = [known[0] + count, sorted({*known[1], *ranks})[:_NAMED]]
         return {"run": run, "facts": said}
 
-    def verdict(self, whole: Report) -> Report:
+    def verdict(self, whole: RankReport) -> RankReport:
         differing = {name: texts for name, texts in whole["facts"].items() if len(texts) > 1}
         return {"run": whole["run"], "differing": differing}
 
-    def behind(self, reports: dict[int, Report]) -> list[int]:
+    def behind(self, reports: dict[int, RankReport]) -> list[int]:
         return []
 
     @staticmethod
-    def difference(verdict: Report) -> str:
+    def difference(verdict: RankReport) -> str:
         """What the ranks differ in, for people; nothing if they do not.
 
         >>> talk = Facts()
@@ -80,7 +80,7 @@ def _named(count: int, ranks: Iterable[int]) -> str:
     return f"ranks {some} have" if count <= _NAMED else f"ranks {some} and {count - _NAMED} more have"
 
 
-class Progress:
+class RankProgress:
     """How far each rank has elements for certain, and how far all may go.
 
     A report has ``open``, the least that a rank has which may get more; ``first`` and ``last``, the least and the most
@@ -93,7 +93,7 @@ class Progress:
 
     def report(
         self, rank: int, have: int, ended: bool, given: int, promised: bool = False, finished: bool = False
-    ) -> Report:
+    ) -> RankReport:
         """How far one rank is."""
         return {
             "open": None if ended else have,
@@ -105,7 +105,7 @@ class Progress:
             "counts": [[have, rank, ended]] if self.uneven == "error" else [],
         }
 
-    def merged(self, reports: Sequence[Report]) -> Report:
+    def merged(self, reports: Sequence[RankReport]) -> RankReport:
         def each(name: str) -> list[Any]:
             return [report[name] for report in reports if report[name] is not None]
 
@@ -120,7 +120,7 @@ class Progress:
             "counts": counts if len(counts) <= 2 * _NAMED else counts[:_NAMED] + counts[-_NAMED:],
         }
 
-    def verdict(self, whole: Report) -> Report:
+    def verdict(self, whole: RankReport) -> RankReport:
         """``upto``, how many elements each rank may hand on; ``total``, how many there will be, once that is known."""
         more, first, last = whole["open"], whole["first"], whole["last"]
         uneven = False
@@ -138,14 +138,14 @@ class Progress:
         names = ("promised", "finished", "given", "counts")
         return {"upto": upto, "total": total, "uneven": uneven, **{name: whole[name] for name in names}}
 
-    def behind(self, reports: dict[int, Report]) -> list[int]:
+    def behind(self, reports: dict[int, RankReport]) -> list[int]:
         opens = {rank: report["open"] for rank, report in reports.items() if report["open"] is not None}
         if not opens:
             return [rank for rank, report in reports.items() if not report["finished"]]
         return [rank for rank, have in opens.items() if have == min(opens.values())]
 
     @staticmethod
-    def counted(verdict: Report) -> str:
+    def counted(verdict: RankReport) -> str:
         """How many elements the ranks have, for people."""
         counts = sorted(verdict["counts"], key=lambda entry: entry[1])
         return ", ".join(f"rank {rank} has {count if ended else f'at least {count}'}" for count, rank, ended in counts)

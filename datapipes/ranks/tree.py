@@ -24,10 +24,10 @@ from typing import Any, Final
 
 from datapipes.errors import PrefetchTimeoutError
 from datapipes.parts.group import here, store
-from datapipes.position.forks import Origin, tell_of_forks
+from datapipes.position.forks import OwnerProcess, tell_of_forks
 from datapipes.ranks.meeting import meet, parent_of
 from datapipes.ranks.news import Key, News, concerns, error_of, first
-from datapipes.ranks.topics import Report, Topic
+from datapipes.ranks.topics import RankReport, Topic
 
 _PATIENCE: Final = 2.0
 """Seconds to wait for the thread when it is told to end."""
@@ -52,10 +52,10 @@ class Tree:
         self._changed = threading.Condition()
         self._key: Key | None = None
         self._topic: Topic | None = None
-        self._own: Report = {}
-        self._below: dict[int, tuple[Key, Report]] = {}
-        self._told: Report | None = None  # what was said last: up, or down if this is rank 0
-        self.verdict: Report | None = None
+        self._own: RankReport = {}
+        self._below: dict[int, tuple[Key, RankReport]] = {}
+        self._told: RankReport | None = None  # what was said last: up, or down if this is rank 0
+        self.verdict: RankReport | None = None
         self._news: list[News] = []
         self.alarmed = False  # whether there are news
         self._unseen = False  # whether some have come since they were looked at
@@ -64,13 +64,13 @@ class Tree:
         self._closed = False
         self._wake, self._woken = socket.socketpair()
         self._thread = threading.Thread(target=self._listen, name=f"ranks ({rank})", daemon=True)
-        self._origin = Origin()
+        self._origin = OwnerProcess()
         tell_of_forks(self)
         self._thread.start()
 
     # -- what a rank says ----------------------------------------------------------------------------------------------
 
-    def begin(self, key: Key, topic: Topic, report: Report) -> None:
+    def begin(self, key: Key, topic: Topic, report: RankReport) -> None:
         """Take part in a conversation, with a first report."""
         with self._changed:
             if key != self._key:
@@ -80,7 +80,7 @@ class Tree:
             self._key, self._topic, self._own = key, topic, report
             self._pass_on()
 
-    def update(self, report: Report) -> None:
+    def update(self, report: RankReport) -> None:
         """Report how things have changed."""
         with self._changed:
             self._own = report
@@ -125,7 +125,7 @@ class Tree:
 
     # -- what a rank is told -------------------------------------------------------------------------------------------
 
-    def wait(self, ready: Callable[[Report], bool], given: int, timeout: float) -> Report:
+    def wait(self, ready: Callable[[RankReport], bool], given: int, timeout: float) -> RankReport:
         """The verdict, once it is ready; bad news is an error."""
 
         def come() -> bool:

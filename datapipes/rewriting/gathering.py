@@ -30,7 +30,7 @@ from datapipes.iter.placement.shard import ShardingFilter
 from datapipes.map.shuffle import Shuffler as MapShuffler
 from datapipes.map.wrapper import SequenceWrapper
 from datapipes.memory import batches
-from datapipes.rewriting.positions import Positions, Reader, ShuffledPositions
+from datapipes.rewriting.positions import Positions, ReadAt, ShuffledPositions
 
 Gather = Callable[[Sequence[int]], Any]
 
@@ -63,7 +63,7 @@ def _rule(stage: Pipe) -> Pipe:
 
 def _positions_and_rows(pipe: Pipe) -> tuple[Pipe, Pipe] | None:
     """A stream of positions, and the stream of which they are the positions."""
-    if type(pipe) is Reader:
+    if type(pipe) is ReadAt:
         return pipe.datapipe, pipe.read
     if type(pipe) is MapToIterConverter:
         return Positions(pipe), pipe

@@ -45,7 +45,7 @@ class Positions(IterDataPipe[int]):
         return Indexed(len(self.numbers()), int)
 
 
-class Reader(IterDataPipe[Any]):
+class ReadAt(IterDataPipe[Any]):
     """The elements of a stream at the positions that come from another."""
 
     _data: ClassVar[frozenset[str]] = frozenset({"read"})

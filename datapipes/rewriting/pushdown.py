@@ -7,7 +7,7 @@ makes the whole of that stream. So a session rewrites its private copy of the gr
    n-th. Such stages are ``map``, ``collate``, ``open_files`` and whatever else makes one element of one (a ``"map"``
    step), and those that hand on what they take (``_commutes``), like ``prefetch``.
 2. **A stream that can be read by position is read at the positions of the shard.** It is its positions 0, 1, 2 ..., and
-   below them a one-to-one stage, the ``Reader``; by rule 1 the filter goes in between. What can be read by position is
+   below them a one-to-one stage, the ``ReadAt``; by rule 1 the filter goes in between. What can be read by position is
    said in ``datapipes.description.indexed``: sequences and map-style pipes, and zip, enumerate, header, concat, cycle
    of those.
 3. **A shuffle and a one-to-one stage commute** above such a stream: how a shuffle orders elements does not depend on
@@ -42,7 +42,7 @@ from datapipes.iter.sources.wrapper import IterableWrapper
 from datapipes.map.shuffle import Shuffler as MapShuffler
 from datapipes.position.on_error import may_leave_out
 from datapipes.position.seeds import Run
-from datapipes.rewriting.positions import Positions, Reader, ShuffledPositions, Slice
+from datapipes.rewriting.positions import Positions, ReadAt, ShuffledPositions, Slice
 
 
 def push_down(end: Pipe, opened: Sequence[Pipe], run: Run) -> Pipe:
@@ -90,7 +90,7 @@ def _pushed(shard: Pipe) -> Pipe:
             source = _put(shuffle, source)
         new = _put(shard, source)
         if read is not None:
-            new = Reader(new, read)
+            new = ReadAt(new, read)
     elif _is_by_position(top) and (_costs(top) or _is_range(top)):
         new = _part(top, shard, top)
     else:
@@ -187,7 +187,7 @@ def _part(pipe: Pipe, shard: Pipe, whole: Pipe) -> Pipe:
     if _is_range(pipe):
         numbers.base = pipe.iterable
         return numbers
-    return Reader(numbers, pipe)
+    return ReadAt(numbers, pipe)
 
 
 def _slice(shard: Pipe, whole: Pipe, place: int) -> Slice:
@@ -202,7 +202,7 @@ def readers(opened: Sequence[Pipe]) -> dict[int, Pipe]:
     return {
         structure.place_of(stage): reader
         for reader in opened
-        if isinstance(reader, Reader)
+        if isinstance(reader, ReadAt)
         for stage in structure.walk(reader.read)
         if structure.place_of(stage) != structure.NO_CELL
     }

@@ -36,7 +36,7 @@ DEALT: Final = "dispatched: "
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class PartRequest:
     """What a worker asks of the dispatcher: its part of an epoch, from where it is."""
 
     key: int
@@ -143,12 +143,12 @@ class Asking:
         """The worker has been given an order; what it asks for from now on is for that."""
         self.key, self.crowd, self.start, self.kept = order.key, order.crowd, order.start, order.kept
 
-    def share(self, run: Run, dealt: Dealt) -> Share:
+    def share(self, run: Run, dealt: Dealt) -> PartRequest:
         """What to ask for, from where a worker is."""
         taken = dealt.above, dealt.before, dealt.taken
-        return Share(self.key, self.crowd, run, *taken, self.start, self.kept)
+        return PartRequest(self.key, self.crowd, run, *taken, self.start, self.kept)
 
-    def ask(self, share: Share | Absent) -> None:
+    def ask(self, share: PartRequest | Absent) -> None:
         """Begin an opening."""
         self._asked = share.key
         self._send(self._consumer.open(share))

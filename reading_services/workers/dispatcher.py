@@ -25,7 +25,7 @@ from datapipes.errors import GraphError, UnsavableElement
 from datapipes.messages.warnings import warn
 from datapipes.position.cells import Table
 from datapipes.position.session import Session
-from reading_services.workers.dispatched import Absent, Mishap, Share
+from reading_services.workers.dispatched import Absent, Mishap, PartRequest
 from reading_services.workers.generators import Generators, opened
 from reading_services.workers.kept_by_workers import Keeping
 from reading_services.workers.portable import note_unsendable
@@ -50,7 +50,7 @@ class _Worker:
 
     def __init__(self, window: Window) -> None:
         self.producer = Producer(window)
-        self.share: Share | None = None
+        self.share: PartRequest | None = None
         self.kept: deque[Callable[[], ToConsumer]] = deque()
         """The frames that were dealt to it and not yet sent; the one of the end may be sent at any time."""
         self.ends = False
@@ -86,7 +86,7 @@ class Dispatcher:
         self,
         links: Links,
         workers: int,
-        open_graph: Callable[[Share], Pipe],
+        open_graph: Callable[[PartRequest], Pipe],
         keeping: Keeping,
         window: Window,
         pack: Packing,
@@ -135,7 +135,7 @@ class Dispatcher:
         else:
             self._send_kept(number)
 
-    def _asked(self, number: int, share: Share | Absent) -> None:
+    def _asked(self, number: int, share: PartRequest | Absent) -> None:
         worker = self._workers[number]
         worker.forget()
         if share.key < self._key:  # of an opening that has been abandoned meanwhile

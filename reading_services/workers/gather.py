@@ -41,7 +41,7 @@ T_co = TypeVar("T_co", covariant=True)
 _told: WeakSet[Any] = WeakSet()  # the workers of whom it was said that their positions cannot be saved
 
 
-class Makers(Protocol):
+class Producers(Protocol):
     """Those who make the elements: processes or threads."""
 
     count: int
@@ -67,7 +67,7 @@ class Gathered(MadeElsewhere[T_co]):
     def __init__(
         self,
         graph: IterDataPipe[T_co],
-        makers: Makers,
+        makers: Producers,
         in_order: bool = True,
         length: Callable[[Any], int] | None = None,
     ) -> None:
@@ -165,7 +165,7 @@ class _Share:
 class Turns(Cell):
     """Whose turn it is, and where each worker is."""
 
-    def __init__(self, makers: Makers, errors: Counter[str], kept: KeptByWorkers) -> None:
+    def __init__(self, makers: Producers, errors: Counter[str], kept: KeptByWorkers) -> None:
         self._makers = makers
         self._errors = errors
         self.kept = kept

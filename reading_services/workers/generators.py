@@ -16,7 +16,7 @@ from typing import Any, Final
 import torch
 
 from datapipes.description.structure import Pipe
-from datapipes.elements import pack, unpack
+from datapipes.elements import decode, encode
 from datapipes.errors import StateError
 from datapipes.position.cells import Table
 from datapipes.position.seeds import Run
@@ -56,12 +56,12 @@ class Generators:
             return table
         now = _now()
         self._drawn = self._drawn or now != self._fresh
-        return {**table, PLACE: pack(now, what=_WHAT)} if self._drawn else table
+        return {**table, PLACE: encode(now, what=_WHAT)} if self._drawn else table
 
     def load(self, saved: object) -> None:
         """Go on from a saved position."""
         try:
-            drawn: Any = unpack(saved, what=_WHAT)
+            drawn: Any = decode(saved, what=_WHAT)
             of_python, of_numpy, of_torch = drawn
             random.setstate(of_python)
             if of_numpy is not None:

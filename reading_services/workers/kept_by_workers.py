@@ -24,7 +24,7 @@ class Keeping:
     def __init__(self) -> None:
         self._stages: dict[int, Pipe] = {}
         self._epoch: object = None
-        self._began: dict[int, kept.Values] = {}  # what the classes had when the epoch began
+        self._began: dict[int, kept.KeptValues] = {}  # what the classes had when the epoch began
         self._after: Table | None = None  # what the last frame of the opening before said, which home may have dropped
         self._news: Table = {}  # what home was not told
 

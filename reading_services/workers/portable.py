@@ -23,7 +23,7 @@ from datapipes.messages.where import where
 from datapipes.parts.sharding import SHARDING_PRIORITIES
 from datapipes.position.blame import FIRST_WORDS
 from datapipes.position.user_classes import is_sharding
-from reading_services.workers.transport.packing import pack
+from reading_services.workers.transport.packing import pickled
 
 _DEEPEST = 20  # levels of an element that are looked at
 
@@ -81,7 +81,7 @@ def note_unsendable(error: Exception, element: object, end: Pipe) -> None:
     """Note on an error of pickling an element which stage it comes from, and what in it is the reason."""
     part, path = element, ""
     for _ in range(_DEEPEST):
-        inner = next(((at, value) for at, value in _parts(part) if _problem(value, pack) is not None), None)
+        inner = next(((at, value) for at, value in _parts(part) if _problem(value, pickled) is not None), None)
         if inner is None:
             break
         path, part = path + inner[0], inner[1]

@@ -1,6 +1,6 @@
 """What the services with workers have in common: a part of the graph is made elsewhere, in processes or in threads.
 
-The crew of workers is ended with the service, whichever way that goes. The stage at home refers to the crew and never
+The pool of workers is ended with the service, whichever way that goes. The stage at home refers to the pool and never
 to the service, which would otherwise not be let go of as long as its stage is there.
 """
 
@@ -16,10 +16,10 @@ from reading_services.interface.service import Level, ReadingServiceInterface
 from reading_services.interface.worker_info import EpochFn, InitFn
 from reading_services.workers.cut import replicable_end, with_end_replaced
 from reading_services.workers.dispatched import length_of_parts
-from reading_services.workers.gather import Gathered, Makers
+from reading_services.workers.gather import Gathered, Producers
 
 
-class Workers(Makers, Protocol):
+class Workers(Producers, Protocol):
     """Those who make the elements, and can be ended."""
 
     def close(self) -> None:
@@ -35,17 +35,17 @@ class OnWorkers(ReadingServiceInterface):
     worker_init_fn: InitFn | None
     worker_reset_fn: EpochFn | None
     in_order: bool
-    _crew: Workers | None = None
+    _pool: Workers | None = None
     _gathered: Gathered[Any] | None = None
 
     def sees_to_ranks(self) -> bool:
         return False
 
-    def _employ(self, crew: Workers, end: Pipe) -> Gathered[Any]:
-        """Own a crew from now on; the stage for what it makes in place of ``end``."""
-        self._crew = crew
-        weakref.finalize(self, crew.close)
-        self._gathered = Gathered(end, crew, self.in_order, self._length_of)
+    def _employ(self, pool: Workers, end: Pipe) -> Gathered[Any]:
+        """Own a pool from now on; the stage for what it makes in place of ``end``."""
+        self._pool = pool
+        weakref.finalize(self, pool.close)
+        self._gathered = Gathered(end, pool, self.in_order, self._length_of)
         return self._gathered
 
     def planned(self, datapipe: Pipe) -> Pipe:
@@ -61,6 +61,6 @@ class OnWorkers(ReadingServiceInterface):
         return partial(length_of_parts, workers=self.num_workers, changes=changes)
 
     def finalize(self) -> None:
-        crew, self._crew = self._crew, None
-        if crew is not None:
-            crew.close()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()

@@ -2,7 +2,7 @@
 
 They speak the same protocol as worker processes, over the link within a process. A thread cannot be killed: one that is
 stuck in a function of the user's is left behind, as a daemon, and told to leave when it comes back. Whoever waits for a
-frame is woken when another thread leaves the opening or ends the crew. In a fork of the process there are no threads.
+frame is woken when another thread leaves the opening or ends the pool. In a fork of the process there are no threads.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import Any
 from datapipes.description import structure
 from datapipes.description.structure import Pipe
 from datapipes.messages.exception_copies import twin_of
-from datapipes.position.forks import Origin
+from datapipes.position.forks import OwnerProcess
 from reading_services.interface.worker_info import WorkerInfo, set_worker_info
 from reading_services.workers.dispatched import Asking, asking_of
 from reading_services.workers.dispatcher import Dispatcher
 from reading_services.workers.failures import WorkersLeft, WorkerTimeout
 from reading_services.workers.transport.inline import Arrivals, ConsumerEnd, DealtEnd, DispatcherEnds, pair
 from reading_services.workers.transport.protocol import Consumer, ToConsumer, Window
-from reading_services.workers.worker import Epochs, Order, Server, part_of
+from reading_services.workers.worker import Order, Server, WorkerEpochs, part_of
 
 _PATIENCE = 2.0  # seconds for all threads to leave
 _WAKE = -1, None  # arrives from no worker, and has whoever waits look around
@@ -41,7 +41,7 @@ class _Worker:
     frames: deque[ToConsumer] = field(default_factory=deque)
 
 
-class ThreadCrew:
+class ThreadPool:
     """All worker threads of a service."""
 
     def __init__(
@@ -58,7 +58,7 @@ class ThreadCrew:
         self._timeout = timeout
         self._opening = 0
         self._arrived: Arrivals = SimpleQueue()
-        self._origin = Origin()
+        self._origin = OwnerProcess()
         self._left = self._closed = False
         self._workers: list[_Worker] = []
         self._dispatcher: threading.Thread | None = None
@@ -70,14 +70,14 @@ class ThreadCrew:
             if dispatched is not None:
                 asking.link = DealtEnd(self._ends, number)
             info = WorkerInfo(count, number)
-            epochs = Epochs(part, reset_fn, info)
+            epochs = WorkerEpochs(part, reset_fn, info)
             asking.keeping = epochs.keeping
             of_epoch = partial(_of_epoch, epochs, asking)
             server = Server(there, of_epoch, epochs.keeping, window, _as_they_are, _Raised, asking.leave)
             self._workers.append(_Worker(number, here, _thread_of(server, info, f"worker {number}")))
         if dispatched is not None:
             info = WorkerInfo(count, 0)
-            epochs = Epochs(structure.unfold(dispatched), reset_fn, info)
+            epochs = WorkerEpochs(structure.unfold(dispatched), reset_fn, info)
             dispatcher = Dispatcher(self._ends, count, epochs.graph_of, epochs.keeping, window, _as_they_are, _Raised)
             self._dispatcher = _thread_of(dispatcher, info, "dispatcher")
 
@@ -185,7 +185,7 @@ def _as_they_are(elements: list[Any]) -> tuple[Any, int]:
     return _Elements(list(elements)), 0  # the worker empties its own list
 
 
-def _of_epoch(epochs: Epochs, asking: Asking, order: Order) -> Pipe:
+def _of_epoch(epochs: WorkerEpochs, asking: Asking, order: Order) -> Pipe:
     asking.ordered(order)
     return epochs.graph_of(order)
 

@@ -33,7 +33,7 @@ from reading_services.workers.transport import ProducerLink
 from reading_services.workers.transport.protocol import Open, Producer, ProtocolError, ToProducer, Window
 
 if TYPE_CHECKING:
-    from reading_services.workers.dispatched import Share
+    from reading_services.workers.dispatched import PartRequest
 
 _SHORT, _LONG = 0.0005, 0.002  # seconds that a chunk should take
 _LARGEST = 4096  # elements in a chunk
@@ -86,7 +86,7 @@ def part_of(graph: Pipe, info: WorkerInfo, init_fn: Callable[[Any, WorkerInfo], 
     return graph if init_fn is None else graph_from(init_fn, init_fn(graph, info))
 
 
-class Epochs:
+class WorkerEpochs:
     """A worker's graph, which functions of its users' may replace at the start of each epoch, and what it keeps.
 
     First comes what the services in front have to do to it, then the worker's own function. What they return is kept.
@@ -100,7 +100,7 @@ class Epochs:
         self.keeping = Keeping()
         kept.prepare(graph, anew=True)
 
-    def graph_of(self, order: Order | Share) -> Pipe:
+    def graph_of(self, order: Order | PartRequest) -> Pipe:
         """The graph for an epoch."""
         start = order.start
         if start is not None and start.number != self._number:

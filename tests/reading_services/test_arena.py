@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reading_services.workers.transport.arena import Reader, Writer, aligned, create
+from reading_services.workers.transport.arena import ArenaReader, Writer, aligned, create
 
 SIZE = 1 << 14
 
@@ -32,7 +32,7 @@ def check(leases: list[tuple[memoryview, bytes]]) -> None:
 @settings(max_examples=200)
 @given(Steps)
 def test_slots_in_use_keep_their_bytes_and_all_comes_back(fd: int, steps: list[tuple[bool, int, int]]) -> None:
-    writer, reader = Writer(fd), Reader(fd)
+    writer, reader = Writer(fd), ArenaReader(fd)
     live: list[tuple[memoryview, bytes]] = []
     for number, (lets_go, size, which) in enumerate(steps):
         if lets_go and live:
@@ -52,7 +52,7 @@ def test_slots_in_use_keep_their_bytes_and_all_comes_back(fd: int, steps: list[t
 
 @given(st.lists(st.tuples(st.integers(1, 3000), st.booleans()), max_size=20))
 def test_reserved_slots_are_handed_over_or_copied_and_come_back(fd: int, plan: list[tuple[int, bool]]) -> None:
-    writer, reader = Writer(fd), Reader(fd)
+    writer, reader = Writer(fd), ArenaReader(fd)
     kept_here: list[memoryview] = []
     there: list[tuple[memoryview, bytes]] = []
     for number, (size, keeps) in enumerate(plan):
@@ -82,7 +82,7 @@ def test_reserved_slots_are_handed_over_or_copied_and_come_back(fd: int, plan: l
 
 
 def test_there_is_no_room_for_more_than_there_is(fd: int) -> None:
-    writer, reader = Writer(fd), Reader(fd)
+    writer, reader = Writer(fd), ArenaReader(fd)
     assert writer.put([memoryview(bytes(SIZE + 1))]) is None
     slot = writer.put([memoryview(bytes(SIZE))])
     assert slot is not None

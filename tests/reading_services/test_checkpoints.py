@@ -116,7 +116,7 @@ def test_a_service_that_is_where_the_state_has_it_is_left_alone() -> None:
         next(elements)
         state, rest = loader.state_dict(), list(elements)
         iter(loader)
-        crew = loader.reading_service
+        pool = loader.reading_service
         loader.load_state_dict(state)
-        assert loader.reading_service is crew
+        assert loader.reading_service is pool
         assert list(loader) == rest

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from datapipes.description.structure import Pipe
-from datapipes.elements import pack
+from datapipes.elements import encode
 from datapipes.errors import StateError
 from datapipes.iter import IterDataPipe
 from datapipes.position.seeds import Run
@@ -120,7 +120,7 @@ def test_a_state_of_them_that_makes_no_sense_is_refused() -> None:
         list(islice(iter(loader), 20))
         state = loader.state_dict()
     (cell,) = state["cells"].values()
-    for wrong in (1, b"", b"x" * 100, [1, 2, 3], pack([(3, (2**70,) * 625, None), (), b""], what="them")):
+    for wrong in (1, b"", b"x" * 100, [1, 2, 3], encode([(3, (2**70,) * 625, None), (), b""], what="them")):
         cell["workers"][0][0] = {**cell["workers"][0][0], PLACE: wrong}
         with loader_of("mapped", processes(2)) as again:
             again.load_state_dict(state)

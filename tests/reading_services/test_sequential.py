@@ -236,6 +236,6 @@ def test_states_of_other_services_are_refused(services: Any, said: str) -> None:
     other = loaded(*services)
     with pytest.raises(StateError, match=said):
         other.load_state_dict(state)
-    foreign = {**state, "service": elements.pack([1], what="service")}
+    foreign = {**state, "service": elements.encode([1], what="service")}
     with pytest.raises(StateError, match="not saved by a SequentialReadingService"):
         loaded(*services).load_state_dict(foreign)

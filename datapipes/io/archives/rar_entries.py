@@ -52,7 +52,7 @@ def content(shared: Shared, entry: Any, path: str, meter: Meter) -> io.BufferedR
         raise CorruptData(f"{path}: it is encrypted, and there is no way to give a password")
     if entry.flags & _SPLIT:
         raise CorruptData(f"{path}: it continues in another volume, and one stream is one archive")
-    raw: RarData = Stored(shared, entry, path, meter) if _is_stored(entry) else Packed(shared, entry, path, meter)
+    raw: RarData = StoredMember(shared, entry, path, meter) if _is_stored(entry) else Packed(shared, entry, path, meter)
     return io.BufferedReader(raw)
 
 
@@ -64,7 +64,7 @@ class RarData(Metered):
     """The data of a member of a RAR archive."""
 
 
-class Stored(RarData, Inflating):
+class StoredMember(RarData, Inflating):
     """Data that is not compressed."""
 
     def __init__(self, shared: Shared, entry: Any, path: str, meter: Meter) -> None:

@@ -24,7 +24,7 @@ from datapipes.description.printing import stage
 from datapipes.elements.sizes import size_of
 from datapipes.errors import GraphError, StateError
 from datapipes.iter.combining.hub_apart import Apart, Reading
-from datapipes.iter.combining.spill import Room, Waiting
+from datapipes.iter.combining.spill import Room, SpillQueue
 from datapipes.messages.exception_copies import twin_of
 from datapipes.messages.warnings import warn
 from datapipes.operators.checks import needs, needs_count
@@ -38,7 +38,7 @@ SPENT: Any = object()
 """What taking an element from a source gives at its end."""
 
 Folder: TypeAlias = str | os.PathLike[str]
-Queue: TypeAlias = deque[Any] | Waiting
+Queue: TypeAlias = deque[Any] | SpillQueue
 
 
 class Hub(IterDataPipe[Any]):
@@ -153,7 +153,7 @@ class Queues(Cell):
 
     def _new_queue(self) -> Queue:
         room = self._room if self._hub._shares_room else self._hub.room()
-        return deque() if room is None else Waiting(room)
+        return deque() if room is None else SpillQueue(room)
 
     def others(self, mine: Queue) -> list[Queue]:
         """What waits for the others; to be asked for with the first element: by then all readers are there."""
@@ -164,7 +164,7 @@ class Queues(Cell):
 
         To be asked once as many wait there as the hub's ``limit``.
         """
-        if not isinstance(queue, Waiting):
+        if not isinstance(queue, SpillQueue):
             raise self._overflow()
         room = queue.room
         if (refusal := room.refusal()) is not None:
@@ -208,13 +208,13 @@ class Queues(Cell):
             for at, x in enumerate(queue)
             if type(x) is Lost
         ]
-        return {"elements": self.pack(elements), "lost": lost}
+        return {"elements": self.encode(elements), "lost": lost}
 
     def load(self, saved: Any) -> None:
         if saved is None:
             return
         elements, lost = fields(saved, "elements", "lost")
-        waiting: dict[int, list[Any]] = dict(_entry(entry, int, list) for entry in self.unpack_list(elements))
+        waiting: dict[int, list[Any]] = dict(_entry(entry, int, list) for entry in self.decode_list(elements))
         for entry in lost if type(lost) is list else [lost]:
             place, at, text = _entry(entry, int, int, str)
             queue = waiting.setdefault(place, [])
@@ -234,7 +234,7 @@ class Queues(Cell):
 
 def _put(queue: Queue, element: Any) -> None:
     """Put an element into a queue, or what stands for one; that waits in memory."""
-    if isinstance(queue, Waiting):
+    if isinstance(queue, SpillQueue):
         queue.append(element, kept=type(element) is Lost)
     else:
         queue.append(element)

@@ -143,12 +143,12 @@ class _Search(Cell):
     def save(self) -> dict[str, Any] | None:
         if not self.waiting and not self._sought:
             return None
-        return {"waiting": self.pack(list(self.waiting.items())), "sought": self.pack(self._sought)}
+        return {"waiting": self.encode(list(self.waiting.items())), "sought": self.encode(self._sought)}
 
     def load(self, saved: Any) -> None:
         if saved is None:
             return
-        waiting, sought = map(self.unpack_list, fields(saved, "waiting", "sought"))
+        waiting, sought = map(self.decode_list, fields(saved, "waiting", "sought"))
         if len(sought) > 1:
             raise StateError(f"sought: expected one element at most, found {len(sought)}")
         try:

@@ -100,11 +100,11 @@ class _Round(Cell):
     def save(self) -> Any:
         if not self.left and not self.taken:
             return None
-        return {"left": self.pack(list(self.left)), "taken": self.pack(self.taken)}
+        return {"left": self.encode(list(self.left)), "taken": self.encode(self.taken)}
 
     def load(self, saved: Any) -> None:
         if saved is not None:
-            left, taken = map(self.unpack_list, fields(saved, "left", "taken"))
+            left, taken = map(self.decode_list, fields(saved, "left", "taken"))
             self.left.extend(left)
             self.taken += taken
 

@@ -1,7 +1,7 @@
 """A queue that is bounded in memory, and keeps on disk what exceeds the bounds.
 
-``Waiting`` stands in for the deque of a fork's reader when bytes are bounded or a folder is given. Elements come out in
-the order in which they went in. While any is on disk, new ones go there too; those on disk are packed, so what comes
+``SpillQueue`` stands in for the deque of a fork's reader when bytes are bounded or a folder is given. Elements come out
+in the order in which they went in. While any is on disk, new ones go there too; those on disk are packed, so what comes
 back is equal to what went in, but another object. What cannot be packed, or written, stays in memory in its place, and
 ``refusal`` is its error until it has been taken, so that nothing is lost by it.
 
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import IO, Any, cast
 
-from datapipes.elements import UnsavableElement, pack, unpack
+from datapipes.elements import UnsavableElement, decode, encode
 from datapipes.elements.sizes import size_of
 from datapipes.position.forks import give_back, tell_of_forks
 
@@ -39,7 +39,7 @@ class Room:
         self.elements = 0
         self.bytes = 0
         self.lock = threading.Lock()
-        self.refusals: dict[Waiting, Callable[[], Exception]] = {}  # of the queues that have one
+        self.refusals: dict[SpillQueue, Callable[[], Exception]] = {}  # of the queues that have one
         tell_of_forks(self)
 
     def forked(self) -> None:
@@ -55,7 +55,7 @@ class Room:
         return self.elements < self.most_elements and self.bytes + size <= self.most_bytes
 
 
-class Waiting:
+class SpillQueue:
     """Elements, first in, first out; one thread may put them in while another takes them out."""
 
     def __init__(self, room: Room) -> None:
@@ -92,7 +92,7 @@ class Waiting:
         """Write an element to disk; if that is not possible, the error to raise."""
         owner = self.room.owner
         try:
-            self._files[1].append(pack([element], what=f"the elements that {owner} spills to disk"))
+            self._files[1].append(encode([element], what=f"the elements that {owner} spills to disk"))
         except UnsavableElement as error:
             return partial(UnsavableElement, f"{error}. {_KEPT}")
         except OSError as error:
@@ -153,7 +153,7 @@ _KEPT = (
 
 
 def _unpacked(record: bytes) -> Any:
-    return cast("list[Any]", unpack(record, what="an element that was spilled to disk"))[0]
+    return cast("list[Any]", decode(record, what="an element that was spilled to disk"))[0]
 
 
 class _Records:

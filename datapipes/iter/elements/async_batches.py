@@ -22,7 +22,7 @@ from datapipes.iter.grouping.batch import Batcher
 from datapipes.operators.checks import length_of, needs_count, same_length
 from datapipes.operators.columns import check_columns, on_input, placing, validate_input_col
 from datapipes.position.cells import Cell
-from datapipes.position.forks import Origin
+from datapipes.position.forks import OwnerProcess
 from datapipes.position.on_error import SKIP, Faults, OnError, check_policy, may_leave_out
 from datapipes.position.opening import Opening
 
@@ -174,7 +174,7 @@ class _Loop(Cell):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._stop = asyncio.Event()
-        self._origin = Origin()
+        self._origin = OwnerProcess()
 
     def must_be_here(self) -> None:
         """ForkedIteration in a fork of the process: there is no such thread, and the loop is still the parent's."""

@@ -11,7 +11,7 @@ from datapipes.description.pipe import IterDataPipe
 from datapipes.errors import StateError
 from datapipes.operators.checks import needs_callable, needs_count
 from datapipes.operators.flattening import Flattening
-from datapipes.operators.flattening_position import Held
+from datapipes.operators.flattening_position import Inner
 from datapipes.position.cells import fields
 from datapipes.position.on_error import OnError, check_policy
 from datapipes.position.opening import Opening
@@ -67,7 +67,7 @@ class BatchMapper(Flattening[R_co]):
         raise TypeError(f"{type(self).__name__}'s length relies on the output of its function.")
 
 
-class _HeldBatch(Held):
+class _HeldBatch(Inner):
     """The batch at hand, and what was taken of the next one when the source raised."""
 
     def __init__(self, pipe: BatchMapper[Any]) -> None:
@@ -92,13 +92,13 @@ class _HeldBatch(Held):
                 return
 
     def save(self) -> dict[str, Any]:
-        return {"held": super().save(), "partial": self.pack(self._partial) if self._partial else None}
+        return {"held": super().save(), "partial": self.encode(self._partial) if self._partial else None}
 
     def load(self, saved: Any) -> None:
         held, partial_batch = fields(saved, "held", "partial")
         super().load(held)
         if partial_batch is not None:
-            self._partial = self.unpack_list(partial_batch)
+            self._partial = self.decode_list(partial_batch)
             if len(self._partial) >= self._size:
                 raise StateError(f"expected fewer than {self._size} elements of a batch, found {len(self._partial)}")
 

@@ -205,12 +205,12 @@ class _Again(Cell):
         self.left = 0
 
     def save(self) -> Any:
-        return {"left": self.left, "element": self.pack([self.element])} if self.left else None
+        return {"left": self.left, "element": self.encode([self.element])} if self.left else None
 
     def load(self, saved: Any) -> None:
         if saved is not None:
             left, element = fields(saved, "left", "element")
-            self.left, (self.element,) = count(left, "left"), self.unpack_list(element)
+            self.left, (self.element,) = count(left, "left"), self.decode_list(element)
 
     def close(self) -> None:
         self.left, self.element = 0, None

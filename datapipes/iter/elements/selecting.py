@@ -26,7 +26,7 @@ _MOST_WARNINGS = 20
 """In one opening."""
 
 Select = Callable[[Any], Any]
-Plan = tuple[list[int], list[Any]]
+ColumnPlan = tuple[list[int], list[Any]]
 """The positions to take, and the columns that are not there."""
 
 
@@ -42,9 +42,9 @@ class _Selecting(IterDataPipe[Any]):
     def _step(self) -> Step:
         return Step("map", self._selecting(_Warner(self)))
 
-    def _by_position(self, plan_for: Callable[[int], Plan], warner: _Warner) -> Select:
+    def _by_position(self, plan_for: Callable[[int], ColumnPlan], warner: _Warner) -> Select:
         """Take the positions of a tuple or list that are planned for its length."""
-        plans: dict[int, Plan] = {}
+        plans: dict[int, ColumnPlan] = {}
 
         def select(element: Any) -> Any:
             length = len(element)
@@ -161,7 +161,7 @@ class Slicer(_Selecting):
 
         return select
 
-    def _plan(self, length: int) -> Plan:
+    def _plan(self, length: int) -> ColumnPlan:
         wanted = {i + length if isinstance(i, int) and i < 0 else i for i in self.index}
         return [i for i in range(length) if i in wanted], _missing(self.index, length)
 

@@ -25,7 +25,7 @@ from datapipes.errors import StateError
 from datapipes.operators.checks import length_of, needs_callable, needs_count
 from datapipes.operators.columns import on_input, validate_input_col
 from datapipes.operators.flattening import Flattening
-from datapipes.operators.flattening_position import Held
+from datapipes.operators.flattening_position import Inner
 from datapipes.position.cells import Cell, Table, count, fields, table
 from datapipes.position.on_error import Faults, OnError, check_policy
 from datapipes.position.opening import Opening
@@ -162,7 +162,7 @@ class _Live:
 
     __slots__ = ("above", "elements", "held")
 
-    def __init__(self, held: Held, above: Table | None = None) -> None:
+    def __init__(self, held: Inner, above: Table | None = None) -> None:
         self.held = held
         self.above = above
         self.elements: Iterator[Any] = iter(())
@@ -199,7 +199,7 @@ class _Lives(Cell):
 
     def begin(self) -> _Live:
         """Make room for one more."""
-        held = Held(self._pipe)
+        held = Inner(self._pipe)
         held.stage, held.faults, held.reopening = self.stage, self.faults, self.reopening
         self.all.append(_Live(held))
         return self.all[-1]

@@ -29,7 +29,7 @@ from datapipes.errors import GraphError, StateError, UnsavableElement
 from datapipes.operators.checks import needs_callable, needs_count, same_length
 from datapipes.operators.columns import check_columns, on_columns, validate_input_col
 from datapipes.position.cells import Cell, Table, count, fields
-from datapipes.position.forks import Origin, tell_of_forks
+from datapipes.position.forks import OwnerProcess, tell_of_forks
 from datapipes.position.on_error import SKIP, Faults, OnError, check_policy
 from datapipes.position.opening import Opening
 
@@ -146,7 +146,7 @@ class _Tasks(Cell):
         self._pipe = pipe
         self._fn = pipe.call()
         self._pool: ThreadPoolExecutor | None = None
-        self._origin = Origin()
+        self._origin = OwnerProcess()
         self._inherited = False  # whether this is a fork of that process
         tell_of_forks(self)
         self._tasks: deque[_Task] = deque()
@@ -215,7 +215,7 @@ class _Tasks(Cell):
 
     def _as_taken(self, element: Any) -> bytes | None:
         with suppress(UnsavableElement):
-            return self.pack([element]) if holds_stream(element) else None
+            return self.encode([element]) if holds_stream(element) else None
         return None
 
     def first(self) -> Any:
@@ -281,7 +281,7 @@ class _Tasks(Cell):
             else:
                 saved.append(["result", task.call.result()])
         try:
-            return self.pack(saved) if saved else None  # before a call reads the streams of an element
+            return self.encode(saved) if saved else None  # before a call reads the streams of an element
         finally:
             if self._pool is not None:
                 self.start()
@@ -295,12 +295,12 @@ class _Tasks(Cell):
     def load(self, saved: Any) -> None:
         given, ahead, errors = fields(saved, "given", "ahead", "errors")
         self._given = count(given, "given")
-        for entry in [] if ahead is None else self.unpack_list(ahead):
+        for entry in [] if ahead is None else self.decode_list(ahead):
             match entry:
                 case ["element", element]:
                     self._tasks.append(_Task(element, None, None))
                 case ["as taken", bytes() as element]:
-                    (taken,) = self.unpack_list(element)
+                    (taken,) = self.decode_list(element)
                     self._tasks.append(_Task(taken, None, None, as_taken=element))
                 case ["result", result]:
                     self._tasks.append(_Task(None, _returned(result), None))

@@ -42,7 +42,7 @@ class Lines(Parts[Any]):
         located(error, f"{self._file}, {'line' if this_one else 'after line'} {number}")
 
 
-class Source(NamedTuple):
+class LineSource(NamedTuple):
     """Where the lines of one file come from."""
 
     lines: Iterator[Any]
@@ -52,7 +52,7 @@ class Source(NamedTuple):
     """Whether a line that cannot be decoded is all that is lost; else the lines must not be read on after an error."""
 
 
-def source_of(stream: Any, skip_lines: int, encoding: str | None, errors: str) -> Source:
+def source_of(stream: Any, skip_lines: int, encoding: str | None, errors: str) -> LineSource:
     """The lines of a stream, without the first ones; as text, if the stream is text or if there is an ``encoding``."""
     binary = not hasattr(stream, "encoding") and not hasattr(stream, "newlines")  # or does not say that it is text
     wide = binary and encoding is not None and len("\n\n".encode(encoding)) - len("\n".encode(encoding)) > 1
@@ -67,7 +67,7 @@ def source_of(stream: Any, skip_lines: int, encoding: str | None, errors: str) -
         def decoded(lines: Iterator[Any]) -> Iterator[Any]:
             return map(decode, lines, repeat(encoding), repeat(errors))
 
-    return Source(lines, decoded, binary and not wide)
+    return LineSource(lines, decoded, binary and not wide)
 
 
 def _up_to_an_error(stream: Iterable[str]) -> Iterator[str]:

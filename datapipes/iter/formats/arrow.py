@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from datapipes.description.pipe import IterDataPipe
-from datapipes.elements.flatbuffer import Table
+from datapipes.elements.flatbuffer import FlatTable
 from datapipes.errors import CorruptData
 from datapipes.iter.formats.tables import FORMS, As, damage_is_named, file_of, has_columns, shaped
 from datapipes.messages.extras import needed
@@ -185,7 +185,7 @@ def _check_index(file: Any) -> None:
     if start < len(_MAGIC) or file.read(len(_MAGIC)) != _MAGIC:
         raise ValueError("its index is missing, as if it was cut short")
     file.seek(start)
-    index = Table(file.read(length))
+    index = FlatTable(file.read(length))
     file.seek(8)
     prefix = file.read(8)
     schema = 8 + 4 + int.from_bytes(prefix[:4], "little")

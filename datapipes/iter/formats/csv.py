@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 
 from datapipes.description.pipe import IterDataPipe
 from datapipes.iter.files.pairs import lines_of
-from datapipes.iter.files.text_lines import Source, source_of
+from datapipes.iter.files.text_lines import LineSource, source_of
 from datapipes.messages.file_errors import located, named
 from datapipes.operators.checks import needs, needs_count
 from datapipes.operators.flattening import Flattening
@@ -205,7 +205,7 @@ def _filled(names: list[Any], restkey: Any, restval: Any) -> Callable[[list[Any]
 class _Rows(Parts[Any]):
     """The rows of one file; a line that cannot be used is an error, and costs the row that it is part of."""
 
-    def __init__(self, file: str, source: Source, skip_lines: int, fmtparams: dict[str, Any]) -> None:
+    def __init__(self, file: str, source: LineSource, skip_lines: int, fmtparams: dict[str, Any]) -> None:
         self._file = file
         self._source = source
         self._before = skip_lines  # how many lines the reader does not know of: those, and what was bad

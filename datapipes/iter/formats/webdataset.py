@@ -83,12 +83,14 @@ class _Sample(Cell):
     def save(self) -> bytes | None:
         if self.sample is None:
             return None
-        return self.pack([{key: _in_memory(value) if is_lost(value) else value for key, value in self.sample.items()}])
+        return self.encode(
+            [{key: _in_memory(value) if is_lost(value) else value for key, value in self.sample.items()}]
+        )
 
     def load(self, saved: Any) -> None:
         if saved is None:
             return
-        sample: Any = self.unpack_list(saved)[:1]
+        sample: Any = self.decode_list(saved)[:1]
         if not sample or type(sample[0]) is not dict or list(sample[0])[:1] != [_KEY]:
             raise StateError(f"expected a sample with its {_KEY!r} first, found {sample!r:.80}")
         (self.sample,) = sample

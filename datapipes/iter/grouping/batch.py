@@ -88,11 +88,11 @@ class _Batch(Cell):
             yield batch
 
     def save(self) -> bytes | None:
-        return self.pack(list(self.partial)) if self.partial else None
+        return self.encode(list(self.partial)) if self.partial else None
 
     def load(self, saved: Any) -> None:
         if saved is not None:
-            self.begin().extend(self.unpack_list(saved))
+            self.begin().extend(self.decode_list(saved))
             if len(self.begin()) >= self.size:
                 raise StateError(f"expected fewer than {self.size} elements of a batch, found {len(self.begin())}")
 

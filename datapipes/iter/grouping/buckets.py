@@ -154,13 +154,13 @@ class _Bucket(Cell):
         if not self.heap and not self._batch:
             return None
         waiting = [[length, element] for length, _, element in sorted(self.heap, key=lambda entry: entry[:2])]
-        return {"packed": self.pack([waiting, list(self._batch), self._tokens, self._longest])}
+        return {"packed": self.encode([waiting, list(self._batch), self._tokens, self._longest])}
 
     def load(self, saved: Any) -> None:
         if saved is None:
             return
         (packed,) = fields(saved, "packed")
-        match self.unpack_list(packed):
+        match self.decode_list(packed):
             case [list() as waiting, list() as batch, Real() as tokens, Real() as longest]:
                 self._batch, self._tokens, self._longest = DataChunk(batch), tokens, longest
             case found:

@@ -211,7 +211,7 @@ class _Groups(Cell):
             return {"taken": self._taken, "given": self._given}
         if not self._groups:
             return None
-        return {"groups": self.pack([[group.key, list(group.elements)] for group in self._groups.values()])}
+        return {"groups": self.encode([[group.key, list(group.elements)] for group in self._groups.values()])}
 
     def _is_carried(self) -> bool:
         return self._above is not None and self._watch and bool(self._groups)
@@ -224,7 +224,7 @@ class _Groups(Cell):
             return
         if isinstance(saved, dict) and "groups" in saved:
             (packed,) = fields(saved, "groups")
-            for entry in self.unpack_list(packed):
+            for entry in self.decode_list(packed):
                 self._load_group(entry)
             return
         taken, given = fields(saved, "taken", "given")

@@ -55,11 +55,11 @@ class _Paragraph(Cell):
         self.lines: list[Any] = []
 
     def save(self) -> bytes | None:
-        return self.pack([self.file, self.lines]) if self.lines else None
+        return self.encode([self.file, self.lines]) if self.lines else None
 
     def load(self, saved: Any) -> None:
         if saved is not None:
-            match self.unpack_list(saved):
+            match self.decode_list(saved):
                 case [file, list() as lines]:
                     self.file, self.lines = file, lines
                 case found:

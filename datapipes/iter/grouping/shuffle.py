@@ -191,7 +191,7 @@ class _Buffer(Cell):
             "emptying": self.emptying,
         }
         if not self._by_position:
-            saved["elements"] = self.pack(self._elements)
+            saved["elements"] = self.encode(self._elements)
         return saved
 
     def load(self, saved: Any) -> None:
@@ -208,7 +208,7 @@ class _Buffer(Cell):
         self._taken_in_all = taken
         self._draws_before = max(taken - size, 0)
         if elements is not None:
-            self._elements = self.unpack_list(elements)
+            self._elements = self.decode_list(elements)
             self._by_position = False
             if len(self._elements) != left:
                 raise StateError(f"left: expected {left} elements in the buffer, found {len(self._elements)}")

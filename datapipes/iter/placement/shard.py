@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 from datapipes.description.indexed import Indexed, indexed
 from datapipes.description.pipe import IterDataPipe
 from datapipes.operators.checks import source_length
-from datapipes.parts.sharding import SHARDING_PRIORITIES, Groups, combined, shard_length, with_group
+from datapipes.parts.sharding import SHARDING_PRIORITIES, ShardGroups, combined, shard_length, with_group
 from datapipes.position.counting import Given
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import Run
@@ -40,7 +40,7 @@ class ShardingFilter(IterDataPipe[T_co]):
     ) -> None:
         self.source_datapipe = source_datapipe
         self.sharding_group_filter = sharding_group_filter
-        self.groups: Groups = {}
+        self.groups: ShardGroups = {}
         self._opened_as: tuple[int, int] | None = None  # the shard that an opening works on, set in its own copy only
 
     def apply_sharding(

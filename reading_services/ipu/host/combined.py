@@ -19,7 +19,7 @@ from datapipes.operators.checks import source_length
 from datapipes.position.cells import Cell, count, fields
 from datapipes.position.opening import Opening
 from reading_services.ipu.host.micro_batches import counting_rows, keeps_rows
-from reading_services.ipu.host.rebatching import Waiting, rows_of
+from reading_services.ipu.host.rebatching import WaitingBatches, rows_of
 from reading_services.ipu.names.messages import logger
 
 
@@ -82,7 +82,7 @@ class _Regrouping(Cell):
         self._pipe = pipe
         self._size = None if pipe.rows is None else pipe.rows * pipe.micro_batches
         self._given = 0
-        self._waiting = Waiting()
+        self._waiting = WaitingBatches()
 
     def combined(self, micro_batches: Iterable[Any]) -> Iterator[Any]:
         """The combined batches of these micro-batches."""
@@ -105,7 +105,7 @@ class _Regrouping(Cell):
                 self._size,
             )
         last = waiting.taken(rest) if rest and kept else None
-        self._waiting = Waiting()
+        self._waiting = WaitingBatches()
         if last is not None:
             self._given += 1
             yield last
@@ -124,17 +124,17 @@ class _Regrouping(Cell):
 
     def save(self) -> dict[str, Any]:
         waiting = self._waiting.batches
-        return {"size": self._size, "given": self._given, "waiting": self.pack(list(waiting)) if waiting else None}
+        return {"size": self._size, "given": self._given, "waiting": self.encode(list(waiting)) if waiting else None}
 
     def load(self, saved: Any) -> None:
         size, given, waiting = fields(saved, "size", "given", "waiting")
         self._size = None if size is None else count(size, "size")
         self._given = count(given, "given")
         try:
-            for batch in [] if waiting is None else self.unpack_list(waiting):
+            for batch in [] if waiting is None else self.decode_list(waiting):
                 self._waiting.add(batch)
         except BadArgument as error:
             raise StateError(f"waiting: {error}") from None
 
     def close(self) -> None:
-        self._waiting = Waiting()
+        self._waiting = WaitingBatches()

@@ -13,17 +13,17 @@ from contextlib import suppress
 from multiprocessing import forkserver
 from typing import Any
 
-from datapipes.position.forks import Origin
-from reading_services.ipu.host.feeding import Job, feed
+from datapipes.position.forks import OwnerProcess
+from reading_services.ipu.host.feeding import FeedJob, feed
 from reading_services.ipu.host.parcels import Parcel
-from reading_services.ipu.host.sources import Source
+from reading_services.ipu.host.sources import EpochSource
 from reading_services.ipu.names.custom_types import registered
 from reading_services.ipu.names.enums import SharingStrategy
 from reading_services.workers.failures import WorkerDied
 from reading_services.workers.process.members import (
     STARTS_WORKERS,
     UNGUARDED,
-    Member,
+    WorkerProcess,
     begin,
     end,
     file_for_stacks,
@@ -45,7 +45,7 @@ class Feed:
     """One such process."""
 
     def __init__(
-        self, source: Source, strategy: SharingStrategy, window: Window, load_indefinitely: bool, seed: int
+        self, source: EpochSource, strategy: SharingStrategy, window: Window, load_indefinitely: bool, seed: int
     ) -> None:
         method = _METHODS[strategy]
         context: Any = multiprocessing.get_context(method)
@@ -55,7 +55,7 @@ class Feed:
         parcel = None if method == "fork" else _parcel(sent, on_disk=strategy == SharingStrategy.FileSystem)
         link = process.Pair(context, _room())
         stacks = file_for_stacks()
-        job = Job(
+        job = FeedJob(
             link.producer,
             parcel or sent,
             window,
@@ -66,7 +66,7 @@ class Feed:
             multiprocessing.get_start_method(),
         )
         begun = begin(context, feed, job, "accessor", daemon=False)  # a loader's workers are children of it
-        self._member = Member("the accessor's process", begun, stacks)
+        self._member = WorkerProcess("the accessor's process", begun, stacks)
         self._link = link.consumer
         link.producer_started()
         link.consumer_is_here()
@@ -74,7 +74,7 @@ class Feed:
             parcel.close()
         self._death = _death_of(begun)
         self._poller = Poller([self._link.elements.fileno(), self._death], [self._link.control])
-        self._origin = Origin()
+        self._origin = OwnerProcess()
         self._lock = threading.Lock()
         self.closed = False
 

@@ -23,7 +23,7 @@ from datapipes.memory.batches import batches_from
 from datapipes.position.orphans import leave_at_once
 from datapipes.position.seeds import derive
 from reading_services.ipu.host.parcels import Parcel
-from reading_services.ipu.host.sources import Source
+from reading_services.ipu.host.sources import EpochSource
 from reading_services.ipu.host.uniform import Uniform, element_of
 from reading_services.ipu.names.custom_types import registerCustomArgParser
 from reading_services.ipu.names.messages import logger
@@ -41,7 +41,7 @@ class EmptyDataset(ValueError):
 
 
 @dataclass
-class Job:
+class FeedJob:
     """All that the process is started with."""
 
     link: ProducerEnd
@@ -56,7 +56,7 @@ class Job:
     """How a loader starts its workers where this process was started, and so here."""
 
 
-def feed(job: Job) -> None:
+def feed(job: FeedJob) -> None:
     """The main function of the process."""
     settle(job.parent, job.stacks, _leave)
     signal.signal(signal.SIGTERM, _leave)
@@ -93,7 +93,7 @@ class Feeder:
     """The loop of the process."""
 
     def __init__(
-        self, link: ProducerEnd, source: Source, window: Window, load_indefinitely: bool, seed: int, where: str
+        self, link: ProducerEnd, source: EpochSource, window: Window, load_indefinitely: bool, seed: int, where: str
     ) -> None:
         self._link = link
         self._source = source

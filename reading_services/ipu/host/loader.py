@@ -26,10 +26,10 @@ from reading_services.ipu.host.loading_rules import (
     warn_of_last_group,
     warn_of_rest,
 )
-from reading_services.ipu.host.partition import Block, Share
+from reading_services.ipu.host.partition import ProcessBlock, ProcessShare
 from reading_services.ipu.host.rebatching import grouped, rebatched
 from reading_services.ipu.host.rows import gather_of
-from reading_services.ipu.host.sources import Rebatched, Source, Sourced
+from reading_services.ipu.host.sources import EpochSource, Rebatched, Sourced
 from reading_services.ipu.names.enums import DataLoaderMode
 from reading_services.ipu.names.errors import Error
 from reading_services.ipu.options import Options
@@ -108,7 +108,7 @@ class DataLoader(Sourced, data.DataLoader[Any]):
                 )
             if streams:
                 seed = options.random_seed if options.exists("random_seed") else 0
-                dataset = Share(dataset, batching, drop_last, seed)
+                dataset = ProcessShare(dataset, batching, drop_last, seed)
             else:
                 kwargs["sampler"] = block_of(
                     dataset, batching, options, bool(shuffle), drop_last, kwargs.get("sampler")
@@ -126,7 +126,7 @@ class DataLoader(Sourced, data.DataLoader[Any]):
             **kwargs,
         )
         if mode != DataLoaderMode.Sync:
-            self._accessor = AsynchronousDataAccessor(Steps(self._alone()), **async_options)
+            self._accessor = AsynchronousDataAccessor(StepSource(self._alone()), **async_options)
 
     @property
     def combinedBatchSize(self) -> int | None:
@@ -156,9 +156,9 @@ class DataLoader(Sourced, data.DataLoader[Any]):
 
     def steps(self, epoch: int) -> Iterator[Any]:
         """The steps of an epoch, made in this process."""
-        if isinstance(self.sampler, Block):
+        if isinstance(self.sampler, ProcessBlock):
             self.sampler.epoch = epoch
-        if isinstance(self.dataset, Share):
+        if isinstance(self.dataset, ProcessShare):
             self.dataset.begin(epoch)
         batches: Iterator[Any] = super().__iter__()
         if self._rebatches:
@@ -176,14 +176,14 @@ class DataLoader(Sourced, data.DataLoader[Any]):
             fetcher.fetch = gather or fetcher.fetch
         return iterator
 
-    def source(self, rebatched_size: int | None) -> Source:
+    def source(self, rebatched_size: int | None) -> EpochSource:
         """What an accessor of somebody else reads."""
         if self._accessor is not None:
             raise Error(
                 "this DataLoader already uses an AsynchronousDataAccessor internally: iterate it as it is, or give the "
                 "accessor one with mode=DataLoaderMode.Sync"
             )
-        alone = Steps(self._alone())
+        alone = StepSource(self._alone())
         if self._keeps_rest and not self._has_sampler and (self.combinedBatchSize or 1) > 1 and rebatched_size is None:
             raise BadArgument(
                 "with drop_last=False the last step may be smaller, and an accessor only works if 'rebatched_size' is "
@@ -212,7 +212,7 @@ class DataLoader(Sourced, data.DataLoader[Any]):
             self.terminate()
 
 
-class Steps(Source):
+class StepSource(EpochSource):
     """The steps of a loader, to be made in another process."""
 
     rows_vary = True  # a sampler and a collate_fn make batches of as many rows as they like
@@ -224,7 +224,7 @@ class Steps(Source):
         options = loader.options
         self.seed = options.random_seed if options.exists("random_seed") else None
 
-    def source(self, rebatched_size: int | None) -> Source:
+    def source(self, rebatched_size: int | None) -> EpochSource:
         return Rebatched(self, rebatched_size, keep_rest=self.keeps_rest) if rebatched_size else self
 
     def epoch(self, number: int) -> Iterator[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from datapipes.description.pipe import IterDataPipe
 from datapipes.errors import BadArgument
 from reading_services.ipu.host.arithmetic import Batching
-from reading_services.ipu.host.partition import Block
+from reading_services.ipu.host.partition import ProcessBlock
 from reading_services.ipu.names.enums import DataLoaderMode
 from reading_services.ipu.names.messages import logger
 from reading_services.ipu.options import Options
@@ -42,7 +42,9 @@ def check_rebatching(
         )
 
 
-def block_of(dataset: Any, batching: Batching, options: Options, shuffle: bool, drop_last: bool, sampler: Any) -> Block:
+def block_of(
+    dataset: Any, batching: Batching, options: Options, shuffle: bool, drop_last: bool, sampler: Any
+) -> ProcessBlock:
     """This process's part of a collection, if one can be told."""
     if batching.combined is None:
         raise BadArgument(
@@ -59,7 +61,7 @@ def block_of(dataset: Any, batching: Batching, options: Options, shuffle: bool, 
             "to shuffle in several processes you must set poptorch.Options.randomSeed(), to the same number in all of "
             "them, so that the order is the same in all processes"
         )
-    return Block(len(dataset), batching, drop_last, options.random_seed if shuffle else None)
+    return ProcessBlock(len(dataset), batching, drop_last, options.random_seed if shuffle else None)
 
 
 def warn_of_rest(elements: int, batching: Batching) -> None:

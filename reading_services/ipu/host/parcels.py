@@ -12,7 +12,7 @@ import tempfile
 from typing import Any
 
 from reading_services.workers.transport.arena import aligned
-from reading_services.workers.transport.packing import pack, unpack
+from reading_services.workers.transport.packing import pickled, unpickled
 from reading_services.workers.transport.process import SharedFd
 
 
@@ -20,7 +20,7 @@ class Parcel:
     """An object that was packed; it can be given to a process when that is started, and is opened there."""
 
     def __init__(self, obj: object, on_disk: bool = False) -> None:
-        data, buffers = pack(obj)
+        data, buffers = pickled(obj)
         parts = [memoryview(data), *buffers]
         self._sizes = [part.nbytes for part in parts]
         self._file = SharedFd(_on_disk() if on_disk else os.memfd_create("loader2-parcel", os.MFD_CLOEXEC))
@@ -39,7 +39,7 @@ class Parcel:
             parts.append(memory[at : at + size])
             at += aligned(size)
         self.close()
-        return unpack(parts[0], parts[1:])
+        return unpickled(parts[0], parts[1:])
 
     def close(self) -> None:
         """Let go of the file; the process that was given the parcel has it by now."""

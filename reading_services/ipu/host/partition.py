@@ -26,10 +26,10 @@ from datapipes.position.user_classes import is_sharding
 from reading_services.ipu.host.arithmetic import Batching
 
 
-class Block(Sampler[int]):
+class ProcessBlock(Sampler[int]):
     """The indices of one process's part of a collection, epoch after epoch.
 
-    >>> list(Block(100, Batching(micro_batch=4, processes=3, process=1), drop_last=True))[:3]
+    >>> list(ProcessBlock(100, Batching(micro_batch=4, processes=3, process=1), drop_last=True))[:3]
     [32, 33, 34]
 
     Shuffled, the block begins later by the rows that are left over, in the first epoch and every other one after it, so
@@ -70,7 +70,7 @@ class Block(Sampler[int]):
         return torch.randperm(self._elements, generator=generator)
 
 
-class Share(IterableDataset[Any]):
+class ProcessShare(IterableDataset[Any]):
     """One process's part of a stream, every element in exactly one of them.
 
     A pipe is sharded where its ``sharding_filter()`` is, over the workers of all processes, else at its end, over the

@@ -24,7 +24,7 @@ def rebatched(batches: Iterable[Any], size: int, keep_rest: bool) -> Iterator[An
     >>> list(rebatched([torch.tensor([0, 1, 2]), torch.tensor([3]), torch.tensor([4, 5])], size=4, keep_rest=True))
     [tensor([0, 1, 2, 3]), tensor([4, 5])]
     """
-    waiting = Waiting()
+    waiting = WaitingBatches()
     for batch in batches:
         waiting.add(batch)
         del batch  # whoever is given it is the only one to have it
@@ -34,7 +34,7 @@ def rebatched(batches: Iterable[Any], size: int, keep_rest: bool) -> Iterator[An
         yield waiting.taken(waiting.rows)
 
 
-class Waiting:
+class WaitingBatches:
     """Batches whose rows wait for more."""
 
     def __init__(self) -> None:

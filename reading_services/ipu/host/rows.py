@@ -9,10 +9,10 @@ from torch.utils.data import Subset, TensorDataset
 
 from datapipes.rewriting.gathering import batches_of
 
-Gather = Callable[[Sequence[int]], Any]
+GatherRows = Callable[[Sequence[int]], Any]
 
 
-def gather_of(dataset: Any) -> Gather | None:
+def gather_of(dataset: Any) -> GatherRows | None:
     """A function from indices to a collated batch; None if rows can only be had one by one.
 
     >>> import torch

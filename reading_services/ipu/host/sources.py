@@ -15,11 +15,11 @@ class Sourced(ABC):
     """What knows best how an accessor should read it."""
 
     @abstractmethod
-    def source(self, rebatched_size: int | None) -> Source:
+    def source(self, rebatched_size: int | None) -> EpochSource:
         """The source of an accessor that is to give so many rows at a time, if any number."""
 
 
-class Source(Sourced):
+class EpochSource(Sourced):
     """One iterator for each epoch. A source is sent to another process, and must depend on nothing that stays here."""
 
     rows_vary = False
@@ -27,7 +27,7 @@ class Source(Sourced):
     seed: int | None = None
     """What random numbers in the other process follow from; None: from this one's."""
 
-    def source(self, rebatched_size: int | None) -> Source:
+    def source(self, rebatched_size: int | None) -> EpochSource:
         return Rebatched(self, rebatched_size) if rebatched_size else self
 
     batch_size = 1
@@ -42,7 +42,7 @@ class Source(Sourced):
         """How many elements an epoch has."""
 
 
-class Plain(Source):
+class Plain(EpochSource):
     """Any object that can be iterated, each time anew; an epoch is one iteration."""
 
     def __init__(self, dataset: Iterable[Any] | Dataset[Any]) -> None:
@@ -70,10 +70,10 @@ class Plain(Source):
         return len(dataset)
 
 
-class Rebatched(Source):
+class Rebatched(EpochSource):
     """Another source's rows, in elements of exactly so many; what is left over in the end is kept on request."""
 
-    def __init__(self, inner: Source, rows: int, keep_rest: bool = False) -> None:
+    def __init__(self, inner: EpochSource, rows: int, keep_rest: bool = False) -> None:
         self.inner = inner
         self.rows = rows
         self.rows_vary = self.keep_rest = keep_rest

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Self
 
 from reading_services.ipu.options.environment import number
-from reading_services.ipu.options.values import Value, Values
+from reading_services.ipu.options.values import OptionValues, Value
 
 
-class _DistributedOptions(Values):
+class _DistributedOptions(OptionValues):
     """The number of this process, and of all; known from the start under a launcher that speaks MPI's way."""
 
     num_distributed_processes = Value(1)

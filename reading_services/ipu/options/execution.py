@@ -20,7 +20,7 @@ from reading_services.ipu.options.files import Files
 from reading_services.ipu.options.locations import _TensorLocationOptions
 from reading_services.ipu.options.popart import _PopartOptions
 from reading_services.ipu.options.precision import _JitOptions, _PrecisionOptions
-from reading_services.ipu.options.stored import Stored
+from reading_services.ipu.options.stored import StoredOptions
 from reading_services.ipu.options.training import _TrainingOptions
 from reading_services.ipu.options.values import Value, settled
 
@@ -34,7 +34,7 @@ _PARTS = {
 }
 
 
-class Options(Stored, Files):
+class Options(StoredOptions, Files):
     """How a loader makes its batches, and how a model runs them.
 
     A loader or a model that is given options freezes them; change a ``clone()`` for another one.

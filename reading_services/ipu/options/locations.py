@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from datapipes.errors import BadArgument
-from reading_services.ipu.options.values import Values, settled
+from reading_services.ipu.options.values import OptionValues, settled
 
 
 class TensorLocationSettings:
@@ -57,7 +57,7 @@ class TensorLocationSettings:
         return f"{type(self).__name__}({shown})"
 
 
-class _TensorLocationOptions(Values):
+class _TensorLocationOptions(OptionValues):
     """Where weights, activations and the optimiser's tensors are kept."""
 
     def numIOTiles(self, num_tiles: int) -> Self:

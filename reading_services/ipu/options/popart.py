@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from reading_services.ipu.options.values import Values
+from reading_services.ipu.options.values import OptionValues
 
 
-class _PopartOptions(Values):
+class _PopartOptions(OptionValues):
     """Settings by the backend's own names."""
 
     def __init__(self) -> None:

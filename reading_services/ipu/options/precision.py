@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Self
 
 from datapipes.errors import BadArgument
 from reading_services.ipu.options.popart import _PopartOptions
-from reading_services.ipu.options.values import Value, Values
+from reading_services.ipu.options.values import OptionValues, Value
 
 if TYPE_CHECKING:
     import torch
 
 
-class _PrecisionOptions(Values):
+class _PrecisionOptions(OptionValues):
     """Types of intermediate results, and rounding."""
 
     _popart: _PopartOptions
@@ -49,7 +49,7 @@ class _PrecisionOptions(Values):
         return self
 
 
-class _JitOptions(Values):
+class _JitOptions(OptionValues):
     """Obsolete: how a model was traced."""
 
     trace_model = Value(True)

@@ -8,10 +8,10 @@ from typing import Any, Self
 from datapipes.errors import BadArgument
 from reading_services.ipu.names.enums import ConnectionType
 from reading_services.ipu.options.popart import _PopartOptions
-from reading_services.ipu.options.values import Value, Values
+from reading_services.ipu.options.values import OptionValues, Value
 
 
-class Stored(Values):
+class StoredOptions(OptionValues):
     """The part of Options that changes neither batches nor results."""
 
     broadcast_buffers = Value(True)

@@ -7,10 +7,10 @@ from typing import Self
 from datapipes.errors import BadArgument
 from reading_services.ipu.names.enums import MeanReductionStrategy, ReductionType
 from reading_services.ipu.options.popart import _PopartOptions
-from reading_services.ipu.options.values import Value, Values
+from reading_services.ipu.options.values import OptionValues, Value
 
 
-class _TrainingOptions(Values):
+class _TrainingOptions(OptionValues):
     """How micro-batches become one weight update."""
 
     _popart: _PopartOptions

@@ -23,25 +23,25 @@ class Value(Generic[T]):
         self.default = default
         self.at_least = at_least
 
-    def __set_name__(self, owner: type[Values], name: str) -> None:
+    def __set_name__(self, owner: type[OptionValues], name: str) -> None:
         self.name = name
         owner._declared = {**owner._declared, name: self}
 
     @overload
-    def __get__(self, values: None, owner: type[Values]) -> Value[T]: ...
+    def __get__(self, values: None, owner: type[OptionValues]) -> Value[T]: ...
     @overload
-    def __get__(self, values: Values, owner: type[Values]) -> T: ...
-    def __get__(self, values: Values | None, owner: type[Values]) -> Value[T] | T:
+    def __get__(self, values: OptionValues, owner: type[OptionValues]) -> T: ...
+    def __get__(self, values: OptionValues | None, owner: type[OptionValues]) -> Value[T] | T:
         if values is None:
             return self
         found: T = values._value(self.name)
         return found
 
-    def __set__(self, values: Values, value: T) -> None:
+    def __set__(self, values: OptionValues, value: T) -> None:
         values.set(**{self.name: value})
 
 
-class Values:
+class OptionValues:
     """Named values; the methods that change them return the object, so that calls can be chained."""
 
     _values: dict[str, Any]

@@ -31,7 +31,7 @@ _IGNORED = {
 
 
 @dataclass(frozen=True)
-class Plan:
+class LaunchPlan:
     """What is to be started."""
 
     command: Sequence[str]
@@ -52,7 +52,7 @@ class Plan:
         return self.replicas // self.instances
 
 
-def parse(words: Sequence[str]) -> Plan:
+def parse(words: Sequence[str]) -> LaunchPlan:
     """The plan that a command line stands for; a wrong one ends the program with status 2, before anything starts."""
     parser = _parser()
     given, command = _split(parser, words)
@@ -76,7 +76,7 @@ def parse(words: Sequence[str]) -> Plan:
         )
     if (shown := found.only_output_from_instance) is not None and shown >= found.num_instances:
         parser.error(f"there is no instance {shown}: the {found.num_instances} instances are counted from 0")
-    return Plan(
+    return LaunchPlan(
         command=command,
         replicas=found.num_replicas,
         instances=found.num_instances,

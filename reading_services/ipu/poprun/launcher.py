@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from time import monotonic
 
-from reading_services.ipu.poprun.arguments import Plan, parse
+from reading_services.ipu.poprun.arguments import LaunchPlan, parse
 from reading_services.ipu.poprun.group import FORWARDED, Group
 from reading_services.ipu.poprun.output import Carrier
 from reading_services.ipu.poprun.variables import topology, variables
@@ -65,7 +65,7 @@ def _events() -> Iterator[tuple[int, int]]:
 class _Launch:
     """One run of all instances."""
 
-    def __init__(self, plan: Plan, grace: float, events: int, notify: int) -> None:
+    def __init__(self, plan: LaunchPlan, grace: float, events: int, notify: int) -> None:
         self._plan = plan
         self._grace = grace
         self._events = events

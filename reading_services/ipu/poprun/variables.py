@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import socket
 
-from reading_services.ipu.poprun.arguments import Plan
+from reading_services.ipu.poprun.arguments import LaunchPlan
 
 
-def variables(plan: Plan, instance: int, rendezvous: str) -> dict[str, str]:
+def variables(plan: LaunchPlan, instance: int, rendezvous: str) -> dict[str, str]:
     """The environment of one instance: the launcher's own, and what tells the instance who it is.
 
     The names that MPI gives are set too: plain ``poptorch.Options`` learns from them which process it is in.
@@ -34,7 +34,7 @@ def variables(plan: Plan, instance: int, rendezvous: str) -> dict[str, str]:
     return {"GLOO_SOCKET_IFNAME": "lo", **os.environ, **told, **plan.variables}
 
 
-def topology(plan: Plan) -> str:
+def topology(plan: LaunchPlan) -> str:
     """Who has which replicas, as a table."""
     each = plan.replicas_of_each
     rows = [("host", "ILD", "instance", "replicas", "IPUs")]

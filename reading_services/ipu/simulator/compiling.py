@@ -19,7 +19,7 @@ from reading_services.ipu.simulator.arguments import Arguments
 from reading_services.ipu.simulator.cost import Work
 from reading_services.ipu.simulator.counters import Counters
 from reading_services.ipu.simulator.ipus import check_number, check_pipeline, stages_and_ipus
-from reading_services.ipu.simulator.outputs import Kept
+from reading_services.ipu.simulator.outputs import KeptOutputs
 from reading_services.ipu.simulator.program import Program
 from reading_services.ipu.simulator.randomness import Randomness
 from reading_services.ipu.simulator.rows import check_rows, wire_bytes
@@ -31,7 +31,7 @@ class Compiled:
 
     program: Program
     arguments: Arguments
-    kept: Kept
+    kept: KeptOutputs
     work: Work
     took: timedelta
 
@@ -68,7 +68,7 @@ def compile_model(
         hook()
     arguments = Arguments.of(module.forward, args, kwargs)
     batching = Batching.of(options, None)
-    kept = Kept(OutputMode(options.output_mode), options.output_return_period, batching)
+    kept = KeptOutputs(OutputMode(options.output_mode), options.output_return_period, batching)
     rows = check_rows(arguments.named(), batching)
     tensors = arguments.tensors(args, kwargs)
     with randomness.tried():

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from reading_services.ipu.simulator.cost import StepCost
-from reading_services.ipu.simulator.outputs import Kept
+from reading_services.ipu.simulator.outputs import KeptOutputs
 
 Ticks = list[list[float]]
 Latency = tuple[float, float, float]
@@ -33,7 +33,7 @@ class Counters:
         return cls(*ticks)
 
     @classmethod
-    def of(cls, cost: StepCost, kept: Kept, inputs: int, outputs: int) -> Counters:
+    def of(cls, cost: StepCost, kept: KeptOutputs, inputs: int, outputs: int) -> Counters:
         """Those of a call that costs so much."""
         batching, counters = kept.batching, cls.silent(inputs, outputs)
         micro_steps, replicas = batching.iterations * batching.accumulation, batching.replicas

@@ -30,7 +30,7 @@ from reading_services.ipu.simulator.observing import Observed
 from reading_services.ipu.simulator.optimisers import Snapshot
 from reading_services.ipu.simulator.program import Training
 from reading_services.ipu.simulator.randomness import Randomness
-from reading_services.ipu.simulator.report import Meter
+from reading_services.ipu.simulator.report import CallMeter
 from reading_services.ipu.simulator.weights import Weights
 from reading_services.ipu.simulator.wrapped import shallow_copy, trainer_of, trainers_of, unwrap, wrap
 
@@ -59,7 +59,7 @@ class PoplarExecutor(Observed):
         self._seen: WeakKeyDictionary[PoplarExecutor, int] = WeakKeyDictionary()
         self._has_run = False
         self._said: set[str] = set()
-        self._meter = Meter()
+        self._meter = CallMeter()
         self._randomness = Randomness(self._first_seed())
         if optimizer is not None:
             wrap(model, self)

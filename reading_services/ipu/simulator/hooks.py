@@ -8,13 +8,13 @@ from typing import Any
 
 from torch.utils.hooks import RemovableHandle
 
-Hook = Callable[[], Any]
+CompileHook = Callable[[], Any]
 
-before: OrderedDict[int, Hook] = OrderedDict()
-after: OrderedDict[int, Hook] = OrderedDict()
+before: OrderedDict[int, CompileHook] = OrderedDict()
+after: OrderedDict[int, CompileHook] = OrderedDict()
 
 
-def registerPreCompileHook(hook: Hook) -> RemovableHandle:
+def registerPreCompileHook(hook: CompileHook) -> RemovableHandle:
     """Call a function before each compilation; ``remove()`` of what is returned ends that.
 
     >>> registerPreCompileHook(lambda: None).remove()
@@ -22,12 +22,12 @@ def registerPreCompileHook(hook: Hook) -> RemovableHandle:
     return _registered(before, hook)
 
 
-def registerPostCompileHook(hook: Hook) -> RemovableHandle:
+def registerPostCompileHook(hook: CompileHook) -> RemovableHandle:
     """Call a function after each compilation; ``remove()`` of what is returned ends that."""
     return _registered(after, hook)
 
 
-def _registered(hooks: OrderedDict[int, Hook], hook: Hook) -> RemovableHandle:
+def _registered(hooks: OrderedDict[int, CompileHook], hook: CompileHook) -> RemovableHandle:
     if not callable(hook):
         raise RuntimeError(f"a compile hook needs to be callable, and {hook!r} is not")
     handle = RemovableHandle(hooks)

@@ -12,7 +12,7 @@ from reading_services.ipu.options import Options
 from reading_services.ipu.simulator.compiling import Compiled
 from reading_services.ipu.simulator.cost import CostModel, Mode
 from reading_services.ipu.simulator.counters import Counters, Latency, Ticks
-from reading_services.ipu.simulator.report import Meter, Report
+from reading_services.ipu.simulator.report import CallMeter, Report
 
 
 class Observed:
@@ -23,7 +23,7 @@ class Observed:
     """The constants of modelled time; another model can be put in its place at any time."""
     _compiled: Compiled | None
     _has_run: bool
-    _meter: Meter
+    _meter: CallMeter
 
     def compilationTime(self) -> timedelta:
         """How long compiling took here: that of the simulation, and measured."""

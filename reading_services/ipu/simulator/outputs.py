@@ -20,10 +20,10 @@ from reading_services.ipu.simulator.on_device import narrowed
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptOutputs:
     """The micro-batches of a step whose outputs are kept.
 
-    >>> kept = Kept(OutputMode.EveryN, 2, Batching(micro_batch=1, iterations=4))
+    >>> kept = KeptOutputs(OutputMode.EveryN, 2, Batching(micro_batch=1, iterations=4))
     >>> kept.count, [kept.slot(d, 0, 0) for d in range(4)]
     (2, [None, 0, None, 1])
     """
@@ -72,7 +72,7 @@ class Kept:
 class Outputs:
     """The output tensors of one step while they are being filled."""
 
-    def __init__(self, kept: Kept, like: list[Tensor]) -> None:
+    def __init__(self, kept: KeptOutputs, like: list[Tensor]) -> None:
         self.kept = kept
         self.like = like
         make = torch.zeros if kept.mode == OutputMode.Sum else torch.empty

@@ -27,7 +27,7 @@ from reading_services.ipu.simulator.constants import Constants
 from reading_services.ipu.simulator.cost import flops_of
 from reading_services.ipu.simulator.losses import LossPlace, Watching, backward, find_loss, on_device, trained_by
 from reading_services.ipu.simulator.on_device import OnDevice, narrowed
-from reading_services.ipu.simulator.outputs import Kept, Outputs, refuse_backward
+from reading_services.ipu.simulator.outputs import KeptOutputs, Outputs, refuse_backward
 from reading_services.ipu.simulator.rows import rows_of
 
 
@@ -89,7 +89,7 @@ class Program:
         apart = self.changes_buffers and self.batching.replicas > 1
         self._replicas = [_cloned(self._buffers()) for _ in range(self.batching.replicas if apart else 0)]
 
-    def run(self, tensors: list[Tensor], kept: Kept) -> Any:
+    def run(self, tensors: list[Tensor], kept: KeptOutputs) -> Any:
         """One step: all device iterations on these rows, and the outputs that are kept."""
         b, outputs = self.batching, Outputs(kept, self.like)
         with torch.set_grad_enabled(self.training is not None):
@@ -106,7 +106,7 @@ class Program:
             self._load(self._replicas[0])
         return self._structured(outputs.finished())
 
-    def silent(self, kept: Kept) -> Any:
+    def silent(self, kept: KeptOutputs) -> Any:
         """The outputs of a step that is not computed: of the right kind, and zero."""
         outputs = Outputs(kept, self.like)
         for tensor in outputs.tensors:

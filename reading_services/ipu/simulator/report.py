@@ -1,4 +1,4 @@
-"""What a device did: a ``Meter`` that an executor feeds, and the ``Report`` that is made of it.
+"""What a device did: a ``CallMeter`` that an executor feeds, and the ``Report`` that is made of it.
 
 Two kinds of seconds never meet in one number. Modelled ones follow from the work and a ``CostModel``, and are those of
 the device; measured ones are what the simulation took on this computer's clock, and say nothing about a device. The
@@ -33,7 +33,7 @@ class Calls:
     between: float = 0.0
 
 
-class Meter:
+class CallMeter:
     """Counts the calls of one executor; a million equal calls take the place of one."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class Meter:
 
 
 @dataclass(frozen=True)
-class Steps:
+class EqualSteps:
     """Neighbouring steps that cost the same: their numbers, from ``first`` on, and the cost of one of them."""
 
     first: int
@@ -71,7 +71,7 @@ class Steps:
 class Report:
     """Where the modelled time of a device goes, and apart from it what its simulation took.
 
-    >>> meter = Meter()
+    >>> meter = CallMeter()
     >>> for second in range(3):
     ...     meter.add(Work(micro_batch=8, bytes_in=36_000_000), second, second + 0.5)
     >>> report = meter.report(CostModel(seconds_per_item=0.01, call=0.0))
@@ -87,11 +87,11 @@ class Report:
         if load is not None and not load >= 0:
             raise BadArgument(f"a report's load={load}: the seconds that a loader takes for a step are not negative")
         self.cost, self.load, self.mode = cost, load, mode
-        self.steps: list[Steps] = []
+        self.steps: list[EqualSteps] = []
         self.synthetic_seconds = 0.0
         for each in calls:
             one = cost.step(each.work, load or 0.0, mode)
-            self.steps.append(Steps(self.count + 1, each.count, one))
+            self.steps.append(EqualSteps(self.count + 1, each.count, one))
             self.synthetic_seconds += each.count * (one.compute + one.bubble)
         inside, between = (sum(getattr(each, name) for each in calls) for name in ("inside", "between"))
         self.measured = {"calls": self.count, "inside": inside, "between": between}

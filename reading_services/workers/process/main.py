@@ -21,19 +21,19 @@ from datapipes.memory.batches import batches_from
 from datapipes.position.orphans import leave_with
 from datapipes.position.seeds import derive
 from reading_services.interface.worker_info import WorkerInfo, set_worker_info
-from reading_services.workers.dispatched import Share, asking_of
+from reading_services.workers.dispatched import PartRequest, asking_of
 from reading_services.workers.dispatcher import Dispatcher
 from reading_services.workers.failures import Failure
 from reading_services.workers.generators import Generators
 from reading_services.workers.process.members import leave_inherited_server
-from reading_services.workers.transport.packing import pack
+from reading_services.workers.transport.packing import pickled
 from reading_services.workers.transport.process import Awaited, ConsumerEnd, ProducerEnd, ProducerEnds, SharedFd
 from reading_services.workers.transport.protocol import START, Failed, Window
-from reading_services.workers.worker import Epochs, Order, Server, part_of
+from reading_services.workers.worker import Order, Server, WorkerEpochs, part_of
 
 
 @dataclass
-class Job:
+class WorkerJob:
     """All that a worker is started with."""
 
     link: ProducerEnd
@@ -48,7 +48,7 @@ class Job:
     """The link with the dispatcher, if there is one."""
 
 
-def work(job: Job) -> None:
+def work(job: WorkerJob) -> None:
     """The main function of a worker's process."""
     settle(job.parent, job.stacks)
     set_worker_info(job.info)
@@ -61,7 +61,7 @@ def work(job: Job) -> None:
     except BaseException as error:
         job.link.send(Failed(START, Failure.of(error, f"{where}, while it was starting")))
         return
-    epochs = Epochs(graph, reset_fn, job.info)
+    epochs = WorkerEpochs(graph, reset_fn, job.info)
     asking.keeping = epochs.keeping
     generators = Generators()
     batches_from(job.link.allocate)
@@ -100,10 +100,10 @@ def dispatch(job: DispatcherJob) -> None:
             links.send(number, failed)
         links.finish()
         return
-    epochs = Epochs(graph, reset_fn, WorkerInfo(len(job.links), 0))
+    epochs = WorkerEpochs(graph, reset_fn, WorkerInfo(len(job.links), 0))
     generators = Generators()
 
-    def of_epoch(share: Share) -> Pipe:
+    def of_epoch(share: PartRequest) -> Pipe:
         generators.seed(derive("dispatcher", *share.run.key))
         return epochs.graph_of(share)
 
@@ -123,5 +123,5 @@ def settle(parent: int, stacks: SharedFd, on_interrupt: Any = signal.SIG_IGN) ->
 
 def packed(elements: list[Any]) -> tuple[Any, int]:
     """A chunk of elements as the body of a frame, and its size in bytes."""
-    data, buffers = pack(elements)
+    data, buffers = pickled(elements)
     return (data, buffers), len(data) + sum(buffer.nbytes for buffer in buffers)

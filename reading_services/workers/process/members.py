@@ -1,4 +1,4 @@
-"""The processes of a crew, one by one: begun deaf to Ctrl-C, asked where they stand, and ended."""
+"""The processes of a pool, one by one: begun deaf to Ctrl-C, asked where they stand, and ended."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ UNGUARDED: Final = (
 
 
 @dataclass
-class Member:
-    """One process of the crew."""
+class WorkerProcess:
+    """One process of the pool."""
 
     named: str
     process: Any
@@ -50,7 +50,7 @@ class Member:
 
 
 @dataclass
-class Worker(Member):
+class Worker(WorkerProcess):
     """A worker, its link, and where the protocol with it is."""
 
     number: int
@@ -116,7 +116,7 @@ def leave_inherited_server() -> None:
         server._preload_modules = preload
 
 
-def end(members: Sequence[Member]) -> None:
+def end(members: Sequence[WorkerProcess]) -> None:
     """Wait for processes that were told to leave; those that do not are ended."""
     for step, seconds in ((None, _ASKED), ("terminate", _TERMINATED), ("kill", _KILLED)):
         until = monotonic() + seconds
@@ -131,7 +131,7 @@ def end(members: Sequence[Member]) -> None:
             member.process.close()
 
 
-def kill(members: Sequence[Member]) -> None:
+def kill(members: Sequence[WorkerProcess]) -> None:
     """End processes at once; whoever waits for their end sees it."""
     for member in members:
         with suppress(OSError, ValueError):  # it has ended, or was closed, meanwhile
@@ -156,7 +156,7 @@ def file_for_stacks() -> int:
     return os.memfd_create("stacks", os.MFD_CLOEXEC)
 
 
-def stacks_of(member: Member) -> str:
+def stacks_of(member: WorkerProcess) -> str:
     """Where all threads of a process are."""
     written = partial(os.fstat, member.stacks)
     before = size = written().st_size

@@ -1,7 +1,7 @@
 """The workers of one service, as the process at home sees them: started together, watched, and ended by one owner.
 
-Nothing here waits without an end. Whoever waits for a frame is woken by the death of any process of the crew, and when
-another thread leaves the opening or ends the crew. What any worker has sent is taken out of its pipe while waiting for
+Nothing here waits without an end. Whoever waits for a frame is woken by the death of any process of the pool, and when
+another thread leaves the opening or ends the pool. What any worker has sent is taken out of its pipe while waiting for
 another, and what a worker is told is written as its pipe has room, so that no worker waits to write while others, or
 this process, wait for it. Ending escalates: the workers are told to leave, then sent SIGTERM, then SIGKILL.
 """
@@ -20,16 +20,16 @@ import cloudpickle
 
 from datapipes.description.structure import Pipe
 from datapipes.messages.warnings import warn
-from datapipes.position.forks import Origin
+from datapipes.position.forks import OwnerProcess
 from reading_services.interface.worker_info import WorkerInfo
 from reading_services.workers.failures import WorkerDied, WorkersLeft, WorkerTimeout
 from reading_services.workers.interrupts import CtrlCWaits
-from reading_services.workers.process.main import DispatcherJob, Job, dispatch, work
+from reading_services.workers.process.main import DispatcherJob, WorkerJob, dispatch, work
 from reading_services.workers.process.members import (
     STARTS_WORKERS,
     UNGUARDED,
-    Member,
     Worker,
+    WorkerProcess,
     begin,
     end,
     file_for_stacks,
@@ -46,8 +46,8 @@ _TO_START = 60.0  # seconds that a new worker may take before its first elements
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a crew runs, and how."""
+class PoolPlan:
+    """What a pool runs, and how."""
 
     graph: Pipe
     workers: int
@@ -61,21 +61,21 @@ class Plan:
     """The part that one process runs for all workers."""
 
 
-class Crew:
+class WorkerPool:
     """All processes of a service."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: PoolPlan) -> None:
         self._plan = plan
         self.count = plan.workers
         self._sent = self._to_send((plan.graph, plan.init_fn, plan.reset_fn))
         self._dispatched = None if plan.dispatched is None else self._to_send((plan.dispatched, plan.reset_fn))
         self._workers: list[Worker | None] = [None] * plan.workers
-        self._dispatcher: Member | None = None
+        self._dispatcher: WorkerProcess | None = None
         self._opening = 0
         self._poller = Poller((), ())
-        self._watched: dict[int, Member] = {}  # who a descriptor belongs to: a link, or what tells of a death
-        self._origin = Origin()
-        self._lock = threading.RLock()  # the collector may end a crew in the thread that waits for it
+        self._watched: dict[int, WorkerProcess] = {}  # who a descriptor belongs to: a link, or what tells of a death
+        self._origin = OwnerProcess()
+        self._lock = threading.RLock()  # the collector may end a pool in the thread that waits for it
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._left = self._closed = False
         self._said_it_is_full = False
@@ -116,7 +116,7 @@ class Crew:
         job = DispatcherJob(
             [link.producer for link in links], self._dispatched, plan.window, process.SharedFd(stacks), os.getpid()
         )
-        self._dispatcher = Member("the dispatcher", begin(plan.context, dispatch, job, "dispatcher"), stacks)
+        self._dispatcher = WorkerProcess("the dispatcher", begin(plan.context, dispatch, job, "dispatcher"), stacks)
         for link in links:
             link.producer_started()
         return list(links)
@@ -125,7 +125,7 @@ class Crew:
         plan = self._plan
         link = process.Pair(plan.context, plan.arena_bytes)
         stacks = file_for_stacks()
-        job = Job(
+        job = WorkerJob(
             link.producer,
             WorkerInfo(self.count, number),
             self._sent,
@@ -196,7 +196,7 @@ class Crew:
     def _running(self) -> list[Worker]:
         return [worker for worker in self._workers if worker is not None]
 
-    def _members(self) -> list[Member]:
+    def _members(self) -> list[WorkerProcess]:
         return [*([] if self._dispatcher is None else [self._dispatcher]), *self._running()]
 
     def _tell(self, worker: Worker, frame: Any) -> None:
@@ -238,7 +238,7 @@ class Crew:
         seconds = self._plan.timeout + (0 if all(worker.has_spoken for worker in asked) else _TO_START)
         return max(0.0, since + seconds - monotonic())
 
-    def _take(self, fd: int) -> Member | None:
+    def _take(self, fd: int) -> WorkerProcess | None:
         """Take the frame that has come over a link; the member whose end this is, if it is one."""
         member = self._watched[fd]
         if not isinstance(member, Worker) or fd != member.link.elements.fileno():
@@ -271,8 +271,8 @@ class Crew:
                 return error
         return None
 
-    def _died(self, member: Member) -> BaseException:
-        """Why a member of the crew has gone."""
+    def _died(self, member: WorkerProcess) -> BaseException:
+        """Why a member of the pool has gone."""
         if isinstance(member, Worker) and (failure := self._failure_at_start(member)) is not None:
             return failure
         how = how_it_ended(member.process)
@@ -304,7 +304,7 @@ class Crew:
         workers, self._workers = self._running(), [None] * self.count
         dispatcher, self._dispatcher = self._dispatcher, None
         self._poller, self._watched = Poller((), ()), {}
-        members: list[Member] = [*workers, *([] if dispatcher is None else [dispatcher])]
+        members: list[WorkerProcess] = [*workers, *([] if dispatcher is None else [dispatcher])]
         with CtrlCWaits(hurry=lambda: kill(members)):
             if dispatcher is not None:
                 dispatcher.process.terminate()  # workers may be waiting for it

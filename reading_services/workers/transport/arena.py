@@ -23,7 +23,7 @@ from functools import partial
 from typing import Any
 
 from datapipes.memory.leases import lend
-from datapipes.position.forks import Origin
+from datapipes.position.forks import OwnerProcess
 
 _FLAGS = 4096
 """At most so many slots are taken at a time. Their flags come first, a byte each."""
@@ -124,7 +124,7 @@ class Writer:
         self._free = joined
 
 
-class Reader:
+class ArenaReader:
     """The side that finds arrays in slots."""
 
     def __init__(self, fd: int) -> None:
@@ -138,10 +138,10 @@ class Reader:
 
 
 def _leased(memory: mmap.mmap, flag: int, offset: int, size: int) -> tuple[Any, memoryview]:
-    return lend(memory, offset, size, partial(_give_back, memory, flag, Origin()))
+    return lend(memory, offset, size, partial(_give_back, memory, flag, OwnerProcess()))
 
 
-def _give_back(memory: mmap.mmap, flag: int, origin: Origin) -> None:
+def _give_back(memory: mmap.mmap, flag: int, origin: OwnerProcess) -> None:
     if origin.is_here:  # what a fork has inherited is still in use where it was lent
         memory[flag] = _FREE
 

@@ -22,11 +22,11 @@ _IN_BAND = 1024
 """Smaller buffers stay in the pickle."""
 
 
-def pack(obj: object) -> tuple[bytes, list[memoryview]]:
+def pickled(obj: object) -> tuple[bytes, list[memoryview]]:
     """A pickle, and the buffers that were left out of it.
 
-    >>> data, buffers = pack({"rows": torch.zeros(1000), "name": "a"})
-    >>> len(buffers), unpack(data, buffers)["rows"].shape
+    >>> data, buffers = pickled({"rows": torch.zeros(1000), "name": "a"})
+    >>> len(buffers), unpickled(data, buffers)["rows"].shape
     (1, torch.Size([1000]))
     """
     try:
@@ -35,7 +35,7 @@ def pack(obj: object) -> tuple[bytes, list[memoryview]]:
         return _pickled(obj, _CloudPickler)
 
 
-def unpack(data: bytes | memoryview, buffers: Sequence[Any]) -> Any:
+def unpickled(data: bytes | memoryview, buffers: Sequence[Any]) -> Any:
     """What was packed; its arrays lie in the buffers."""
     return pickle.loads(data, buffers=buffers)
 

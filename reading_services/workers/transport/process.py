@@ -19,7 +19,7 @@ from multiprocessing.reduction import DupFd
 from typing import Any
 
 from reading_services.workers.transport import arena
-from reading_services.workers.transport.packing import unpack
+from reading_services.workers.transport.packing import unpickled
 from reading_services.workers.transport.pipes import Inbox, Outbox, Poller, pipe, until_ready
 from reading_services.workers.transport.protocol import Close, Items, ToConsumer, ToProducer
 
@@ -134,7 +134,7 @@ class ConsumerEnd:
         self.control = control
         self.elements = elements
         self._memory = memory
-        self._reader: arena.Reader | None = None
+        self._reader: arena.ArenaReader | None = None
         self.overflows = False
         """Whether elements have come through the pipe because the memory was full."""
 
@@ -162,10 +162,10 @@ class ConsumerEnd:
         whole: Items = replace(items, body=body)
         return whole
 
-    def open_memory(self) -> arena.Reader:
+    def open_memory(self) -> arena.ArenaReader:
         """Map the shared memory; afterwards its descriptor may be closed."""
         if self._reader is None:
-            self._reader = arena.Reader(self._memory.fd)
+            self._reader = arena.ArenaReader(self._memory.fd)
         return self._reader
 
     def close(self) -> None:
@@ -212,7 +212,7 @@ class _Body:
         if not self._aligned:
             shared = [memoryview(bytearray(buffer)) for buffer in shared]  # writable, and aligned
         rest = iter(shared)
-        return unpack(data, [next(rest) if buffer is None else buffer for buffer in self._own])
+        return unpickled(data, [next(rest) if buffer is None else buffer for buffer in self._own])
 
 
 class Pair:

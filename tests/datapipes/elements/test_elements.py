@@ -1,6 +1,6 @@
 """Packed elements come back equal.
 
-What this file keeps true: whatever ``pack`` accepts is the same after ``unpack``, and whatever it refuses it names,
+What this file keeps true: whatever ``encode`` accepts is the same after ``decode``, and whatever it refuses it names,
 with the way to it and a way out. (What bytes that were made to do harm come to is in ``test_element_reader``.)
 """
 
@@ -28,13 +28,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import datapipes.elements.classes as element_classes
-from datapipes.elements import UnsafeState, UnsavableElement, allow, allowed, pack, unpack
+from datapipes.elements import UnsafeState, UnsavableElement, allow, allowed, decode, encode
 from datapipes.elements.chunk import DataChunk
 from datapipes.elements.streams import StreamWrapper
 
 WHAT = "buffer of stage 3: .shuffle(buffer_size=10)"
-load = partial(unpack, what=WHAT)
-save = partial(pack, what=WHAT)
+load = partial(decode, what=WHAT)
+save = partial(encode, what=WHAT)
 
 
 class Plain:

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from datapipes.elements import UnsafeState, UnsavableElement, pack, unpack
+from datapipes.elements import UnsafeState, UnsavableElement, decode, encode
 from datapipes.elements.frames import make_frame, make_series
 
 DAYS = [datetime.datetime(2020, 1, 2), datetime.datetime(1999, 12, 31, 23, 59)]
@@ -40,7 +40,7 @@ FRAMES = [
 
 @pytest.mark.parametrize("frame", FRAMES)
 def test_a_frame_comes_back(frame: pd.DataFrame) -> None:
-    found: Any = unpack(pack(frame, what="it"), what="it")
+    found: Any = decode(encode(frame, what="it"), what="it")
     pd.testing.assert_frame_equal(found, frame)
     if len(frame) and frame.shape[1]:
         found.iloc[0, 0] = found.iloc[-1, -1] if frame.shape[1] == 1 else found.iloc[0, 0]  # it can be written to
@@ -48,7 +48,7 @@ def test_a_frame_comes_back(frame: pd.DataFrame) -> None:
 
 @pytest.mark.parametrize("series", [FRAMES[1]["a"], FRAMES[2]["text"], FRAMES[9]["b"], FRAMES[8]["a"], FRAMES[16]["a"]])
 def test_a_series_comes_back(series: Any) -> None:
-    pd.testing.assert_series_equal(unpack(pack(series, what="it"), what="it"), series)
+    pd.testing.assert_series_equal(decode(encode(series, what="it"), what="it"), series)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_series_comes_back(series: Any) -> None:
 )
 def test_what_would_not_come_back_is_refused(frame: Any, said: str) -> None:
     with pytest.raises(UnsavableElement, match=said):
-        pack([frame], what="it")
+        encode([frame], what="it")
 
 
 COLUMN = ("", np.arange(2))
@@ -96,9 +96,9 @@ def test_parts_that_fit_no_series_are_refused() -> None:
 
 
 def test_any_damage_is_an_error_or_a_frame() -> None:
-    data = pack([FRAMES[2], FRAMES[9]], what="it")
+    data = encode([FRAMES[2], FRAMES[9]], what="it")
     for at in range(len(data)):
         try:
-            unpack(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :], what="it")
+            decode(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :], what="it")
         except UnsafeState:
             continue

@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import datapipes.elements.classes as element_classes
-from datapipes.elements import UnsafeState, allow, pack, unpack
+from datapipes.elements import UnsafeState, allow, decode, encode
 from datapipes.elements.reader import _STEPS as STEPS
 
 WHAT = "buffer of stage 3: .shuffle(buffer_size=10)"
@@ -164,7 +164,7 @@ HOSTILE: dict[str, bytes] = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_bytes_are_refused(name: str) -> None:
     with pytest.raises(UnsafeState, match=r"^buffer of stage 3: \.shuffle\(buffer_size=10\)"):
-        unpack(b"\x80\x05" + HOSTILE[name] + b".", what=WHAT)
+        decode(b"\x80\x05" + HOSTILE[name] + b".", what=WHAT)
 
 
 ELEMENTS = [1, -(2**70), "ab", b"c", 0.5, None, True, {"k": (1, 2, 3, 4)}, {5, 6}, frozenset([7]), bytearray(b"d")]
@@ -174,14 +174,14 @@ OTHERS = [Decimal("1.5"), np.arange(3), np.float32(1), torch.ones(2, dtype=torch
 def outcome(data: object) -> str:
     """Whether a value came of it. What else may come is UnsafeState, which names the field."""
     try:
-        unpack(data, what=WHAT)
+        decode(data, what=WHAT)
     except UnsafeState as error:
         return "refused" if str(error).startswith(WHAT) else str(error)
     return "value"
 
 
 def test_what_is_cut_short_is_refused() -> None:
-    data = pack([*ELEMENTS, *OTHERS, Colour.RED, Frozen(1), Plain()], what=WHAT)
+    data = encode([*ELEMENTS, *OTHERS, Colour.RED, Frozen(1), Plain()], what=WHAT)
     assert outcome(data) == "value"
     assert {outcome(data[:size]) for size in range(len(data))} == {"refused"}
     assert {outcome(data + bytes([more])) for more in range(256)} == {"refused"}
@@ -189,7 +189,7 @@ def test_what_is_cut_short_is_refused() -> None:
 
 @pytest.mark.parametrize("mask", [0x01, 0x80, 0xFF])
 def test_what_is_flipped_gives_a_value_or_is_refused(mask: int) -> None:
-    data = pack([*ELEMENTS, *OTHERS, Colour.RED, Frozen(1), Plain()], what=WHAT)
+    data = encode([*ELEMENTS, *OTHERS, Colour.RED, Frozen(1), Plain()], what=WHAT)
     seen = {outcome(data[:at] + bytes([data[at] ^ mask]) + data[at + 1 :]) for at in range(len(data))}
     assert seen == {"value", "refused"}
 

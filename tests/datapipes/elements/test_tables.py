@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import datapipes.elements.tables as element_tables
-from datapipes.elements import UnsafeState, pack, unpack
+from datapipes.elements import UnsafeState, decode, encode
 
-save = partial(pack, what="a buffer")
-load = partial(unpack, what="a buffer")
+save = partial(encode, what="a buffer")
+load = partial(decode, what="a buffer")
 
 BATCH = pa.record_batch(
     {

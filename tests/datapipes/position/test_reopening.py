@@ -205,7 +205,7 @@ def forged(origin: Any, at: int = 0) -> bytes:
     stream = StreamWrapper(io.BufferedReader(io.BytesIO(bytes(at + 1))))
     stream.seek(at)
     stream.origin = origin
-    return elements.pack([{"__key__": "a", ".x": stream}], what="", places=Forged())
+    return elements.encode([{"__key__": "a", ".x": stream}], what="", places=Forged())
 
 
 def test_a_hostile_state_opens_nothing_that_the_graph_does_not(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_paths_that_a_function_makes_are_looked_up_too(tmp_path: Path) -> None:
 
 def test_bytes_that_hold_streams_are_refused_without_a_graph() -> None:
     with pytest.raises(StateError, match="only the graph that opened them can open again"):
-        elements.unpack(forged(("1 FileOpener", ("a", 1), None)), what="the state")
+        elements.decode(forged(("1 FileOpener", ("a", 1), None)), what="the state")
 
 
 class Opening(IterDataPipe[Any]):

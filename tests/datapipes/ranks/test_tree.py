@@ -15,7 +15,7 @@ from hypothesis import strategies as some
 from datapipes.errors import PrefetchTimeoutError, RankDied, RankFailed, RankLeft
 from datapipes.ranks.in_step import PADDING, InStep
 from datapipes.ranks.meeting import children_of, meet, parent_of
-from datapipes.ranks.topics import Facts, Progress, Report, Uneven
+from datapipes.ranks.topics import Facts, RankProgress, RankReport, Uneven
 from datapipes.ranks.tree import Tree
 
 RANKS = 7
@@ -76,7 +76,7 @@ def test_streams_in_step(uneven: Uneven, length_is_known: bool) -> None:
 @pytest.mark.parametrize("kind", [RankDied, RankFailed, RankLeft])
 def test_bad_news_reach_everybody(kind: type[Exception], rank_of: int) -> None:
     def run(rank: int, tree: Tree) -> Any:
-        tree.begin((0, 0), Progress("drop"), Progress("drop").report(rank, 0, False, 0))
+        tree.begin((0, 0), RankProgress("drop"), RankProgress("drop").report(rank, 0, False, 0))
         if rank == rank_of:
             tree.wait(lambda _: True, 0, 20)
             if kind is RankDied:
@@ -102,7 +102,7 @@ def test_all_are_told_of_a_rank_that_is_silent_and_only_of_that_one(rank_of: int
     all_know = threading.Barrier(RANKS)
 
     def run(rank: int, tree: Tree) -> Any:
-        tree.begin((0, 0), Progress("drop"), Progress("drop").report(rank, 0, False, 0))
+        tree.begin((0, 0), RankProgress("drop"), RankProgress("drop").report(rank, 0, False, 0))
         tree.wait(lambda _: True, 0, 20)
         error: Exception | None = None
         if rank == rank_of:
@@ -125,8 +125,8 @@ counts = some.tuples(some.integers(0, 5), some.booleans())
 @given(some.lists(counts, min_size=1, max_size=9), some.data())
 def test_verdicts_are_what_a_plain_count_says(ranks: list[tuple[int, bool]], data: Any) -> None:
     for uneven in ("drop", "pad", "error"):
-        progress = Progress(uneven)
-        reports: list[Report] = [progress.report(rank, have, end, 0) for rank, (have, end) in enumerate(ranks)]
+        progress = RankProgress(uneven)
+        reports: list[RankReport] = [progress.report(rank, have, end, 0) for rank, (have, end) in enumerate(ranks)]
         while len(reports) > 1:  # put together in any order that a tree may have
             several = data.draw(some.integers(2, len(reports)))
             reports = [*reports[several:], progress.merged(reports[:several])]

@@ -244,7 +244,7 @@ def test_whoever_waits_for_a_thread_is_told_when_the_loader_is_shut_down() -> No
     taker = threading.Thread(target=take)
     taker.start()
     reached.wait(30)
-    vars(crew_of)["_crew"].close()
+    vars(crew_of)["_pool"].close()
     taker.join(10)
     release.set()
     assert not taker.is_alive()

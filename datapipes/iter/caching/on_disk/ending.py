@@ -25,7 +25,7 @@ from datapipes.iter.caching.on_disk.production import Production
 from datapipes.iter.files.saving import writing_mode
 from datapipes.operators.checks import needs, needs_callable, no_length
 from datapipes.operators.flattening import Flattening
-from datapipes.operators.flattening_position import Held
+from datapipes.operators.flattening_position import Inner
 from datapipes.position import user_classes
 from datapipes.position.on_error import OnError, check_policy
 from datapipes.position.opening import Opening
@@ -56,7 +56,7 @@ class EndOnDiskCacheHolder(Flattening[str]):
     """
 
     _fluent: ClassVar[str | None] = "end_caching"
-    _cell: ClassVar[type[Held]] = Making
+    _cell: ClassVar[type[Inner]] = Making
     _making: Making  # in a session
 
     def __init__(

@@ -17,7 +17,7 @@ from datapipes.iter.files.atomic import write
 _SUFFIX = ".torchdata_list"
 
 
-class Member(NamedTuple):
+class ListedFile(NamedTuple):
     """One of the files, and its size if that is known."""
 
     path: str
@@ -29,7 +29,7 @@ def list_of(path: str) -> str:
     return path + _SUFFIX
 
 
-def read_list(path: str) -> list[Member] | None:
+def read_list(path: str) -> list[ListedFile] | None:
     """The files that a list names; None if there is no list."""
     try:
         with open(list_of(path), "rb") as file:
@@ -49,8 +49,8 @@ def needs_listable(path: str) -> None:
         raise BadArgument(f"a cache cannot list a file with a line break in its name: {path!r:.200}")
 
 
-def _member(line: bytes) -> Member:
+def _member(line: bytes) -> ListedFile:
     path, tab, size = line.rpartition(b"\t")
     if tab and size.isdigit():
-        return Member(os.fsdecode(path), int(size))
-    return Member(os.fsdecode(line), None)
+        return ListedFile(os.fsdecode(path), int(size))
+    return ListedFile(os.fsdecode(line), None)

@@ -15,11 +15,11 @@ from datapipes.description.printing import stage as printed
 from datapipes.description.structure import Pipe, place_of
 from datapipes.errors import StateError
 from datapipes.iter.caching.on_disk.production import Production
-from datapipes.operators.flattening_position import Held
+from datapipes.operators.flattening_position import Inner
 from datapipes.position.cells import count, fields, table
 
 
-class Making(Held):
+class Making(Inner):
     """The position of one ``end_caching``."""
 
     def __init__(self, pipe: IterDataPipe[Any], let_go: Callable[[Any], None]) -> None:

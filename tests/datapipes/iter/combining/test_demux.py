@@ -11,7 +11,7 @@ import pytest
 from datapipes.errors import BadArgument, BadArgumentType
 from datapipes.iter import IterableWrapper
 from datapipes.iter.combining.hub import Queues
-from datapipes.iter.combining.spill import Room, Waiting
+from datapipes.iter.combining.spill import Room, SpillQueue
 from tests.datapipes.iter.mishaps import STRAY_STOP, failing_at, outcomes, stopping_at
 
 BAD = "ValueError: 2 is bad"
@@ -115,7 +115,7 @@ def test_what_an_element_costs_does_not_hang_on_the_number_of_children(
     def looks(children: int, elements: int = 400) -> int:
         count = 0
 
-        class Watched(Waiting):
+        class Watched(SpillQueue):
             def __len__(self) -> int:
                 nonlocal count
                 count += 1

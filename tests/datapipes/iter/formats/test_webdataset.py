@@ -12,7 +12,7 @@ import webdataset
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datapipes.elements import pack
+from datapipes.elements import encode
 from datapipes.errors import StateError
 from datapipes.iter import IterableWrapper
 from datapipes.iter.formats.webdataset import split
@@ -101,9 +101,9 @@ def test_a_path_of_another_kind_is_an_error() -> None:
     "cell",
     [
         b"",
-        pack([], what=""),
-        pack(["1.x"], what=""),
-        pack([{".x": 1}], what=""),
+        encode([], what=""),
+        encode(["1.x"], what=""),
+        encode([{".x": 1}], what=""),
         {"keys": ["__key__", ".x"]},
         [],
         7,

@@ -14,7 +14,7 @@ import reading_services.ipu as poptorch
 from datapipes.iter import IterableWrapper, IterDataPipe
 from reading_services.ipu import DataLoaderMode, Options, SharingStrategy
 from reading_services.ipu.host.arithmetic import Batching
-from reading_services.ipu.host.partition import Block
+from reading_services.ipu.host.partition import ProcessBlock
 from tests.reading_services.ipu.host.datasets import Endless, Numbers, Stream
 
 
@@ -57,7 +57,7 @@ def test_blocks_are_those_of_the_contract(
 ) -> None:
     assume(not drop_last or elements >= combined * processes)
     blocks = [
-        Block(elements, Batching(micro_batch=combined, processes=processes, process=p), drop_last, seed)
+        ProcessBlock(elements, Batching(micro_batch=combined, processes=processes, process=p), drop_last, seed)
         for p in range(processes)
     ]
     for epoch, parts in enumerate(naive(elements, combined, processes, drop_last, seed, epochs=3)):

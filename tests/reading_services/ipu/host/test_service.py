@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datapipes.description.structure import Pipe, walk
-from datapipes.elements import pack
+from datapipes.elements import encode
 from datapipes.errors import StateError
 from datapipes.iter import Batcher, IterableWrapper
 from datapipes.map import SequenceWrapper
@@ -233,7 +233,7 @@ def test_after_an_error_the_rows_that_were_read_are_not_lost() -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    [{"size": -1}, {"given": None}, {"waiting": pack([1], what="a test")}, {"waiting": b"no elements"}, {"more": 1}],
+    [{"size": -1}, {"given": None}, {"waiting": encode([1], what="a test")}, {"waiting": b"no elements"}, {"more": 1}],
 )
 def test_a_damaged_state_is_refused(damage: dict[str, Any]) -> None:
     def loader() -> DataLoader2[Any]:

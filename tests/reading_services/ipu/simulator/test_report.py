@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from datapipes.errors import BadArgument
 from reading_services.ipu.simulator.cost import CostModel, Work
-from reading_services.ipu.simulator.report import Meter
+from reading_services.ipu.simulator.report import CallMeter
 
 WORK = Work(micro_batch=10, bytes_in=3_600_000)
 MODEL = CostModel(seconds_per_item=0.001, call=0.001)  # 10 ms of compute, 1 ms each of transfer and sync
 
 
-def metered(*works: Work, seconds: float = 0.5) -> Meter:
-    meter = Meter()
+def metered(*works: Work, seconds: float = 0.5) -> CallMeter:
+    meter = CallMeter()
     for number, work in enumerate(works):
         meter.add(work, float(number), number + seconds)
     return meter
@@ -61,7 +61,7 @@ def test_the_text_says_which_is_which() -> None:
 
 
 def test_no_steps_are_a_report_too() -> None:
-    report = Meter().report()
+    report = CallMeter().report()
     assert (report.count, report.items_per_second, report.synthetic_items_per_second) == (0, 0.0, 0.0)
     assert "0 steps" in str(report)
 
@@ -82,6 +82,6 @@ def test_a_million_equal_calls_are_kept_as_one() -> None:
 
 def test_wrong_arguments_are_named() -> None:
     with pytest.raises(BadArgument, match="load=-1"):
-        Meter().report(load=-1)
+        CallMeter().report(load=-1)
     with pytest.raises(BadArgument, match="mode='Async'"):
-        Meter().report(mode="Async")  # type: ignore[arg-type]  # that is what is tested
+        CallMeter().report(mode="Async")  # type: ignore[arg-type]  # that is what is tested

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from datapipes.errors import BadArgument
 from reading_services.ipu.simulator.cost import CostModel, Mode, Work
-from reading_services.ipu.simulator.report import Meter
+from reading_services.ipu.simulator.report import CallMeter
 from reading_services.ipu.simulator.timeline import LEFT, RIGHT, Timeline
 
 WORKS = st.builds(
@@ -73,7 +73,7 @@ def test_the_svg_is_xml_and_its_rectangles_are_the_spans() -> None:
 
 
 def test_a_picture_is_a_file(tmp_path: Path) -> None:
-    meter = Meter()
+    meter = CallMeter()
     for number in range(100):
         meter.add(Work(micro_batch=10, bytes_in=3_600_000), number, number + 0.5)
     timeline = meter.report(MODEL, load=0.02).timeline(most=7)

@@ -23,7 +23,7 @@ from datapipes.description.structure import Pipe
 from datapipes.elements.chunk import DataChunk
 from datapipes.iter import IterableWrapper
 from loader2 import DataLoader2
-from reading_services.workers.transport.packing import pack, unpack
+from reading_services.workers.transport.packing import pickled, unpickled
 from tests.reading_services.workers.in_turn import numbers, processes
 
 SIZES = (3, 40, 4000, 40_000)  # of arrays, in elements: in the pickle, through the pipe, and in the shared memory
@@ -222,6 +222,6 @@ def test_an_element_that_cannot_be_sent_is_an_error_and_the_others_come() -> Non
 
 
 def test_small_buffers_stay_in_the_pickle() -> None:
-    data, buffers = pack([torch.ones(10), torch.ones(1000), b"x" * 5000])
+    data, buffers = pickled([torch.ones(10), torch.ones(1000), b"x" * 5000])
     assert [buffer.nbytes for buffer in buffers] == [4000]
-    assert torch.equal(unpack(data, buffers)[1], torch.ones(1000))
+    assert torch.equal(unpickled(data, buffers)[1], torch.ones(1000))
