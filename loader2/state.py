@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from datapipes.description import structure
 from datapipes.elements import allow, allowed
-from datapipes.errors import StateError, UnsafeState, UnsavableElement
+from datapipes.errors import NotCheckpointable, StateError, UnsafeState, UnsavableElement
 from datapipes.position.cells import Table
 from datapipes.position.iterator import difference
 from datapipes.position.plain_data import check, check_plain, is_uint64, shown
@@ -52,10 +52,6 @@ _FIELDS: Final = ("version", "status", "seed", "epoch", "pending", "stages", "ce
 _MAY_LACK: Final[dict[str, Any]] = {"drawn": False, "begun": 0, "step": 0, "sources": {}}
 """Fields that states of before may lack, and what they are then."""
 _OF_TORCHDATA: Final = {"serialized_datapipe", "reading_service_state", "randomness_state"}
-
-
-class NotCheckpointable(StateError, TypeError):
-    """A state has something for a reading service, and the loader has none that takes it; torchdata's TypeError."""
 
 
 @dataclass(frozen=True, slots=True)

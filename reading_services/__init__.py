@@ -12,7 +12,18 @@
 - ``threads``: ThreadingReadingService, the same with threads
 """
 
-from datapipes.errors import PrefetchTimeoutError, RankDied, RankFailed, RankLeft, RanksDiffer, RanksError, UnevenRanks
+from datapipes.errors import (
+    PrefetchTimeoutError,
+    RankDied,
+    RankFailed,
+    RankLeft,
+    RanksDiffer,
+    RanksError,
+    UnevenRanks,
+    WorkerDied,
+    WorkerError,
+    WorkerTimeout,
+)
 from datapipes.ranks.in_step import PADDING
 from reading_services.distributed import DistributedReadingService
 from reading_services.in_process import InProcessReadingService
@@ -21,7 +32,6 @@ from reading_services.interface.worker_info import WorkerInfo, get_worker_info
 from reading_services.multi_process import MultiProcessingReadingService
 from reading_services.sequential import SequentialReadingService
 from reading_services.threads import ThreadingReadingService
-from reading_services.workers.failures import WorkerDied, WorkerError, WorkerTimeout
 
 __all__ = [
     "PADDING",

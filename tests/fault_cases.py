@@ -21,10 +21,10 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any
 
+from datapipes.errors import WorkerDied, WorkerError, WorkerTimeout
 from datapipes.iter import IterableWrapper
 from loader2 import DataLoader2
 from reading_services import WorkerInfo
-from reading_services.workers.failures import WorkerDied, WorkerError, WorkerTimeout
 from tests import fault_tools
 from tests.fault_ends import (
     abandoned,

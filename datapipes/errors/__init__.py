@@ -12,6 +12,7 @@ Loader2Error
 │   ├── CutShort                         the other side ended it too early
 │   └── TransferTimeout (TimeoutError)   it took longer than was allowed
 ├── StateError (ValueError)              a saved state that does not fit, or that is not safe to load
+│   ├── NotCheckpointable (TypeError)    a state with something for a reading service, and no service that takes it
 │   └── UnsafeState                      bytes in a state that would need more than plain data to load
 ├── UnsavableElement (TypeError)         a buffered element that cannot be put into a state
 ├── ForkedIteration (RuntimeError)       an iteration that another process began, used in a fork of that process
@@ -29,9 +30,18 @@ Loader2Error
 │   ├── RankLeft                         one that left its epoch before the others
 │   ├── RanksDiffer                      ranks with different graphs, services or positions
 │   └── UnevenRanks                      ranks with different numbers of elements, where that is not allowed
+├── WorkerError (RuntimeError)           an exception of a worker that could not be sent home as it was
+├── WorkerDied (RuntimeError)            a worker that ended without a word
+├── WorkerTimeout (TimeoutError)         a worker that has sent nothing for longer than it may
+├── WorkersLeft (RuntimeError)           an iteration that was left while another thread waited for an element of it
+├── ProtocolError (RuntimeError)         a mistake of this library in what workers and home say to each other
+├── FetchFailed (AssertionError)         the process of an AsynchronousDataAccessor has failed or gone
+├── ReleasedTensor (RuntimeError)        a tensor of a step that was given back is used
 ├── UnsafeMember (ValueError)            a member of an archive that leads outside it, or is no regular file
 ├── TooLarge (ValueError)                data that grows past its limit when it is decompressed
 └── ReadTooLate (tarfile.StreamError)    a member of a stream that was read on past it
+
+PopTorch's own (``poptorch.Error`` and its kin) are in ``reading_services.ipu.names.errors``, below the same root.
 
 Each is also the built-in type that torchdata's users catch. ``BadArgument`` is an ``AssertionError`` as well, because
 torchdata raised that for some arguments and ``ValueError`` for others. An exception of a user's own function is none
@@ -188,6 +198,38 @@ class ReadTooLate(Loader2Error, tarfile.StreamError):
 
 class CorruptRecord(CorruptData, RuntimeError):
     """A record of a TFRecord file that is cut short, damaged, or not what was asked for."""
+
+
+class WorkerError(Loader2Error, RuntimeError):
+    """An exception in a worker that could not be sent home as it was."""
+
+
+class WorkerDied(Loader2Error, RuntimeError):
+    """A worker ended without a word: it was killed, it crashed, or something in it called ``os._exit``."""
+
+
+class WorkerTimeout(Loader2Error, TimeoutError):
+    """A worker has sent nothing for longer than it may take; the message shows where it stands."""
+
+
+class WorkersLeft(Loader2Error, RuntimeError):
+    """The iteration was left, or its workers were ended, while another thread waited for an element of it."""
+
+
+class ProtocolError(Loader2Error, RuntimeError):
+    """A frame that nobody may send at that moment: a mistake in this library."""
+
+
+class NotCheckpointable(StateError, TypeError):
+    """A state has something for a reading service, and the loader has none that takes it; torchdata's TypeError."""
+
+
+class ReleasedTensor(Loader2Error, RuntimeError):
+    """A tensor of a step that was given back is used."""
+
+
+class FetchFailed(Loader2Error, AssertionError):
+    """The process that loads has failed or gone; the message has its traceback, and what it raised is the cause."""
 
 
 def without_frames(error: E) -> E:

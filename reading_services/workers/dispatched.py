@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 from datapipes.description import structure
 from datapipes.description.pipe import IterDataPipe
 from datapipes.description.structure import Pipe
+from datapipes.errors import WorkerDied
 from datapipes.operators.checks import length_of
 from datapipes.parts.sharding import shard_length
 from datapipes.position.cells import Cell, Table, count, fields, table
@@ -23,7 +24,6 @@ from datapipes.position.opening import Opening
 from datapipes.position.seeds import Run
 from reading_services.interface.worker_info import WorkerInfo
 from reading_services.workers.cut import dispatched_end, with_end_replaced
-from reading_services.workers.failures import WorkerDied
 from reading_services.workers.kept_by_workers import Keeping
 from reading_services.workers.transport.protocol import Consumer, Failed, Items, ToConsumer, ToProducer
 from reading_services.workers.worker import EpochStart, Order, part_of

@@ -15,24 +15,8 @@ from typing import Any
 
 import cloudpickle
 
-from datapipes.errors import Loader2Error
+from datapipes.errors import WorkerError
 from datapipes.messages.exception_copies import parts_of, put_together
-
-
-class WorkerError(Loader2Error, RuntimeError):
-    """An exception in a worker that could not be sent home as it was."""
-
-
-class WorkerDied(Loader2Error, RuntimeError):
-    """A worker ended without a word: it was killed, it crashed, or something in it called ``os._exit``."""
-
-
-class WorkerTimeout(Loader2Error, TimeoutError):
-    """A worker has sent nothing for longer than it may take; the message shows where it stands."""
-
-
-class WorkersLeft(Loader2Error, RuntimeError):
-    """The iteration was left, or its workers were ended, while another thread waited for an element of it."""
 
 
 class RemoteTraceback(Exception):

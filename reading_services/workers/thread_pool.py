@@ -18,12 +18,12 @@ from typing import Any
 
 from datapipes.description import structure
 from datapipes.description.structure import Pipe
+from datapipes.errors import WorkersLeft, WorkerTimeout
 from datapipes.messages.exception_copies import twin_of
 from datapipes.position.forks import OwnerProcess
 from reading_services.interface.worker_info import WorkerInfo, set_worker_info
 from reading_services.workers.dispatched import Asking, asking_of
 from reading_services.workers.dispatcher import Dispatcher
-from reading_services.workers.failures import WorkersLeft, WorkerTimeout
 from reading_services.workers.transport.inline import Arrivals, ConsumerEnd, DealtEnd, DispatcherEnds, pair
 from reading_services.workers.transport.protocol import Consumer, ToConsumer, Window
 from reading_services.workers.worker import Order, Server, WorkerEpochs, part_of

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from datapipes.description import structure
 from datapipes.description.structure import Pipe
-from datapipes.errors import UnsavableElement
+from datapipes.errors import ProtocolError, UnsavableElement
 from datapipes.parts.sharding import SHARDING_PRIORITIES
 from datapipes.position import kept
 from datapipes.position.cells import Table
@@ -30,7 +30,7 @@ from reading_services.workers.generators import Generators, opened
 from reading_services.workers.kept_by_workers import Keeping
 from reading_services.workers.portable import note_unsendable
 from reading_services.workers.transport import ProducerLink
-from reading_services.workers.transport.protocol import Open, Producer, ProtocolError, ToProducer, Window
+from reading_services.workers.transport.protocol import Open, Producer, ToProducer, Window
 
 if TYPE_CHECKING:
     from reading_services.workers.dispatched import PartRequest

@@ -7,10 +7,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from datapipes.errors import StateError
+from datapipes.errors import NotCheckpointable, StateError
 from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
-from loader2.state import NotCheckpointable
 from reading_services import (
     CheckpointableReadingServiceInterface,
     ReadingServiceInterface,

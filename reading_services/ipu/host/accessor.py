@@ -15,19 +15,14 @@ from typing import Any, Self
 import torch
 from torch.utils.data import Dataset
 
-from datapipes.errors import BadArgument, Loader2Error
+from datapipes.errors import BadArgument, FetchFailed, WorkerDied
 from reading_services.ipu.host.aliasing import Ring
 from reading_services.ipu.host.feed import Feed
 from reading_services.ipu.host.sources import Plain, Sourced
 from reading_services.ipu.names.custom_types import rebuilt
 from reading_services.ipu.names.enums import SharingStrategy
 from reading_services.ipu.names.errors import Error
-from reading_services.workers.failures import WorkerDied
 from reading_services.workers.transport.protocol import Consumer, Failed, Items, ToConsumer, Widen, Window
-
-
-class FetchFailed(Loader2Error, AssertionError):
-    """The process that loads has failed or gone; the message has its traceback, and what it raised is the cause."""
 
 
 class AsynchronousDataAccessor(Iterator[Any]):

@@ -13,11 +13,7 @@ from typing import Any
 
 import torch
 
-from datapipes.errors import Loader2Error
-
-
-class ReleasedTensor(Loader2Error, RuntimeError):
-    """A tensor of a step that was given back is used."""
+from datapipes.errors import ReleasedTensor
 
 
 class Lent:

@@ -13,13 +13,13 @@ from contextlib import suppress
 from multiprocessing import forkserver
 from typing import Any
 
+from datapipes.errors import WorkerDied
 from datapipes.position.forks import OwnerProcess
 from reading_services.ipu.host.feeding import FeedJob, feed
 from reading_services.ipu.host.parcels import Parcel
 from reading_services.ipu.host.sources import EpochSource
 from reading_services.ipu.names.custom_types import registered
 from reading_services.ipu.names.enums import SharingStrategy
-from reading_services.workers.failures import WorkerDied
 from reading_services.workers.process.members import (
     STARTS_WORKERS,
     UNGUARDED,

@@ -19,10 +19,10 @@ from typing import Any
 import cloudpickle
 
 from datapipes.description.structure import Pipe
+from datapipes.errors import WorkerDied, WorkersLeft, WorkerTimeout
 from datapipes.messages.warnings import warn
 from datapipes.position.forks import OwnerProcess
 from reading_services.interface.worker_info import WorkerInfo
-from reading_services.workers.failures import WorkerDied, WorkersLeft, WorkerTimeout
 from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.process.main import DispatcherJob, WorkerJob, dispatch, work
 from reading_services.workers.process.members import (

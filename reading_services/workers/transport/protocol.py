@@ -32,14 +32,10 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from datapipes.errors import Loader2Error
+from datapipes.errors import ProtocolError
 
 START = 0
 """The opening that a failure before the first ``Open`` belongs to."""
-
-
-class ProtocolError(Loader2Error, RuntimeError):
-    """A frame that nobody may send at that moment: a mistake in this library."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from datapipes.errors import WorkersLeft
 from datapipes.iter import IterableWrapper
 from loader2 import DataLoader2
 from reading_services import ThreadingReadingService
-from reading_services.workers.failures import WorkersLeft
 
 ROOT = Path(__file__).resolve().parents[3]
 

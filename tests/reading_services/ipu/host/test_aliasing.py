@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from reading_services.ipu.host.aliasing import ReleasedTensor, Ring
+from datapipes.errors import ReleasedTensor
+from reading_services.ipu.host.aliasing import Ring
 from tests.reading_services.ipu.host.datasets import Numbers
 from tests.reading_services.ipu.host.test_accessor import accessor
 

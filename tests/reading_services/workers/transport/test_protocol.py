@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from datapipes.errors import ProtocolError
 from reading_services.workers.transport.protocol import (
     START,
     Close,
@@ -29,7 +30,6 @@ from reading_services.workers.transport.protocol import (
     Items,
     Open,
     Producer,
-    ProtocolError,
     ToProducer,
     Widen,
     Window,
