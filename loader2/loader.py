@@ -74,9 +74,10 @@ class DataLoader2(Generic[T_co]):
         self.reading_service = own_copy(reading_service)
         if isinstance(self.reading_service, ReadingServiceInterface):
             self.reading_service.check(self.datapipe)
-        if any(map(structure.is_hub, structure.walk(self.datapipe))):
+        stages = structure.walk(self.datapipe)
+        if structure.has_hubs(stages):
             Session(self.datapipe, Run(seed=0))  # what can never be opened is said now
-        self._stages = stages_of(self.datapipe)
+        self._stages = stages_of(stages)
         self._sources = Sources(self.datapipe)
         self._epochs = Epochs()
         self._session: Session | None = None  # the position in the epoch under way, or in the last one

@@ -165,7 +165,7 @@ def _fields(state: Any) -> list[Any]:
     return [*(state[name] for name in _FIELDS[1:]), *({**_MAY_LACK, **state}[name] for name in _MAY_LACK)]
 
 
-def stages_of(datapipe: structure.Pipe) -> tuple[str, ...]:
+def stages_of(stages: list[structure.Pipe]) -> tuple[str, ...]:
     """Place and kind of the stages of a graph; those that adapters add have no place yet."""
-    stages = [(vars(stage).get("_place", -1), type(stage).__name__) for stage in structure.walk(datapipe)]
-    return tuple(f"{place} {kind}" for place, kind in sorted(stages))
+    numbered = sorted([(vars(stage).get("_place", -1), type(stage).__name__) for stage in stages])
+    return tuple([f"{place} {kind}" for place, kind in numbered])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import field
 from typing import Any, ClassVar, TypeVar
 
-from datapipes.description.pipe import IterDataPipe, MapDataPipe
+from datapipes.description.pipe import IterDataPipe, MapDataPipe, operator
 from datapipes.description.printing import chain, stage
 from datapipes.description.structure import is_stream
 from datapipes.errors import BadArgumentType
@@ -15,6 +16,7 @@ from datapipes.operators.checks import length_of, needs_callable
 V_co = TypeVar("V_co", covariant=True)
 
 
+@operator
 class IterToMapConverter(MapDataPipe[V_co]):
     """The elements of a stream by key. The first look-up reads the whole stream and keeps it.
 
@@ -27,18 +29,19 @@ class IterToMapConverter(MapDataPipe[V_co]):
     """
 
     _fluent: ClassVar[str | None] = "to_map_datapipe"
-    _data: ClassVar[frozenset[str]] = frozenset({"_map"})
 
-    def __init__(self, datapipe: IterDataPipe[Any], key_value_fn: Callable[[Any], Any] | None = None) -> None:
-        if not is_stream(datapipe):
+    datapipe: IterDataPipe[Any]
+    key_value_fn: Callable[[Any], Any] | None = None
+    _map: dict[Any, V_co] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if not is_stream(self.datapipe):
             raise BadArgumentType(
-                f"IterToMapConverter can only apply on IterDataPipe, got {type(datapipe).__name__}: {datapipe!r:.60}"
+                "IterToMapConverter can only apply on IterDataPipe, "
+                f"got {type(self.datapipe).__name__}: {self.datapipe!r:.60}"
             )
-        if key_value_fn is not None:
-            needs_callable("to_map_datapipe", key_value_fn)
-        self.datapipe = datapipe
-        self.key_value_fn = key_value_fn
-        self._map: dict[Any, V_co] | None = None
+        if self.key_value_fn is not None:
+            needs_callable("to_map_datapipe", self.key_value_fn)
 
     def _loaded(self) -> dict[Any, V_co]:
         if self._map is None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 from torch.utils.data import MapDataPipe as TorchMapDataPipe
 
 from datapipes.description.indexed import Indexed
-from datapipes.description.pipe import IterDataPipe, MapDataPipe
+from datapipes.description.pipe import IterDataPipe, MapDataPipe, operator
 from datapipes.description.printing import chain
 from datapipes.errors import BadArgumentType
 from datapipes.position.counting import Given
@@ -17,6 +17,7 @@ from datapipes.position.opening import Opening
 T_co = TypeVar("T_co", covariant=True)
 
 
+@operator
 class MapToIterConverter(IterDataPipe[T_co]):
     """``datapipe[i]`` for each ``i`` of ``indices``, by default 0, 1, 2 ...; no indices give no elements.
 
@@ -26,8 +27,10 @@ class MapToIterConverter(IterDataPipe[T_co]):
     """
 
     _fluent: ClassVar[str | None] = "to_iter_datapipe"
-    _data: ClassVar[frozenset[str]] = frozenset({"indices"})
     _identified_by: ClassVar[str | None] = "indices"
+
+    datapipe: MapDataPipe[T_co]
+    indices: Sequence[Any]
 
     def __init__(self, datapipe: MapDataPipe[T_co], indices: Iterable[Any] | None = None) -> None:
         if not isinstance(datapipe, MapDataPipe | TorchMapDataPipe):

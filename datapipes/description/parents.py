@@ -1,7 +1,8 @@
 """What one stage holds: its attributes, and the pipes among them, which are its parents.
 
 The parents of a pipe are the pipes in its attributes, or in lists, tuples, sets, dicts and deques that are its
-attributes. Nothing here changes a pipe, but for ``fill``, which changes the one that it is told to.
+attributes. An operator declares which attributes those are (``pipe.operator``); of a class of a user's, all are looked
+at. Nothing here changes a pipe, but for ``fill``, which changes the one that it is told to.
 """
 
 from __future__ import annotations
@@ -40,13 +41,18 @@ def is_pipe_class(cls: type) -> bool:
 
 
 @of_class
-def _is_native_class(cls: type) -> bool:
+def is_native_class(cls: type) -> bool:
     return issubclass(cls, IterDataPipe) and cls._is_operator() and cls.__iter__ is IterDataPipe.__iter__
 
 
 @of_class
-def _is_stream_class(cls: type) -> bool:
+def is_stream_class(cls: type) -> bool:
     return issubclass(cls, IterDataPipe | TorchIterDataPipe)
+
+
+@of_class
+def is_hub_class(cls: type) -> bool:
+    return bool(getattr(cls, "_hub", False))
 
 
 @of_class
@@ -55,8 +61,19 @@ def _is_collection_class(cls: type) -> bool:
 
 
 @of_class
-def _may_hold(cls: type) -> bool:
-    return is_pipe_class(cls) or _is_collection_class(cls)
+def _declared(cls: type) -> tuple[str, ...] | None:
+    """The attributes that hold a class's parents, if the class itself says so; what derives from it may hold others."""
+    names: tuple[str, ...] | None = vars(cls).get("_parents")
+    return names
+
+
+@of_class
+def _data(cls: type) -> frozenset[str]:
+    """The fields of the operator that a class derives from, but for those that hold parents."""
+    for base in cls.__mro__:
+        if (names := _declared(base)) is not None:
+            return frozenset(getattr(base, "__dataclass_fields__", ())).difference(names)
+    return frozenset()
 
 
 @of_class
@@ -73,12 +90,12 @@ def is_pipe(value: object) -> bool:
 
 def is_native(pipe: Pipe) -> bool:
     """Whether a stage is an operator of this library, rather than a class with an ``__iter__`` of its own."""
-    return _is_native_class(type(pipe))
+    return is_native_class(type(pipe))
 
 
 def is_stream(pipe: Pipe) -> bool:
     """Whether a pipe has a position (map-style pipes have none)."""
-    return _is_stream_class(type(pipe))
+    return is_stream_class(type(pipe))
 
 
 def attributes(pipe: Pipe) -> dict[str, Any]:
@@ -88,12 +105,24 @@ def attributes(pipe: Pipe) -> dict[str, Any]:
     return {**held, **{name: getattr(pipe, name) for name in slots if hasattr(pipe, name)}} if slots else held
 
 
-def occurrences(pipe: Pipe) -> Iterator[Pipe]:
+def occurrences(pipe: Pipe) -> list[Pipe]:
     """The pipes that a stage holds, in order, one as often as it is held."""
-    data = getattr(type(pipe), "_data", ())
-    for name, value in attributes(pipe).items():
-        if _may_hold(type(value)) and name not in data:
-            yield from pipes_in(value)
+    found: list[Pipe] = []
+    names = _declared(type(pipe))
+    held = pipe.__dict__ if names is not None else attributes(pipe)
+    for name in _searched(pipe) if names is None else names:
+        value = held.get(name)
+        if is_pipe_class(type(value)):
+            found.append(value)
+        elif _is_collection_class(type(value)):
+            found += pipes_in(value)
+    return found
+
+
+def _searched(pipe: Pipe) -> list[str]:
+    """The attributes that may hold parents where a class does not say which do."""
+    data = _data(type(pipe))
+    return [name for name in attributes(pipe) if name not in data]
 
 
 def pipes_in(value: object) -> Iterator[Pipe]:
@@ -130,7 +159,8 @@ def parents(pipe: Pipe) -> list[Pipe]:
     >>> parents(source.zip(source)) == [source]
     True
     """
-    return list({id(p): p for p in occurrences(pipe)}.values())
+    found = occurrences(pipe)
+    return found if len(found) < 2 else list({id(p): p for p in found}.values())
 
 
 def with_parents(pipe: Pipe, swap: Callable[[Pipe], Pipe]) -> Pipe:
@@ -142,12 +172,19 @@ def with_parents(pipe: Pipe, swap: Callable[[Pipe], Pipe]) -> Pipe:
 
 def fill(target: Pipe, pipe: Pipe, swap: Callable[[Pipe], Pipe]) -> None:
     """Give ``target`` what a pipe of its class holds, each parent replaced by what ``swap`` makes of it."""
-    data = getattr(type(pipe), "_data", ())
-    for name, value in vars(pipe).items():
-        target.__dict__[name] = _swapped(value, swap) if _may_hold(type(value)) and name not in data else value
-    for name in _slots_of_class(type(pipe)):
-        if hasattr(pipe, name):
-            set_attribute(target, name, _swapped(getattr(pipe, name), swap))
+    target.__dict__.update(pipe.__dict__)
+    names = _declared(type(pipe))
+    if names is None:
+        held = attributes(pipe)
+        for name in _searched(pipe):
+            set_attribute(target, name, _swapped(held[name], swap))
+        return
+    for name in names:
+        value = target.__dict__.get(name)
+        if is_pipe_class(type(value)):
+            target.__dict__[name] = swap(value)
+        elif _is_collection_class(type(value)):
+            target.__dict__[name] = _swapped(value, swap)
 
 
 def set_attribute(pipe: Pipe, name: str, value: object) -> None:

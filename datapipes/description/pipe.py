@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, dataclass_transform
 
 from torch.utils.data import Dataset, IterableDataset
 
@@ -44,7 +45,7 @@ class Named:
     str_hook: ClassVar[Hook | None] = None
     repr_hook: ClassVar[Hook | None] = None
     _fluent: ClassVar[str | None] = None  # the method that makes this stage, for its repr
-    _data: ClassVar[frozenset[str]] = frozenset()  # attributes that hold elements: never searched for parents
+    _parents: ClassVar[tuple[str, ...] | None] = None  # the attributes that hold parents (``operator``); None: any may
     _identified_by: ClassVar[str | None] = None  # the attribute whose elements positions count
     _hub: ClassVar[bool] = False  # whether several consumers share one position of this stage
     _commutes: ClassVar[bool] = False  # whether it is one to one and in order, by means other than a step
@@ -254,6 +255,30 @@ class MapDataPipe(Named, MapMethods[T_co], Dataset[T_co]):
                     return
                 raise
             yield element
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
+def operator(cls: C) -> C:
+    """Class decorator: an operator that declares its fields, as a dataclass does, and with them its parents.
+
+    The annotated attributes are the parameters of the constructor, in their order, unless the class has an ``__init__``
+    of its own; what has to be checked or made of them is done in ``__post_init__``. The fields whose type names a pipe
+    hold the parents, and no other attribute is searched for any. Where the types do not say it, ``_parents`` does.
+
+    What is derived from an operator without this decorator is searched like any class of a user's, but for the fields.
+
+    >>> @operator
+    ... class Repeated(IterDataPipe[Any]):
+    ...     datapipe: IterDataPipe[Any]
+    ...     times: int = 2
+    >>> Repeated._parents
+    ('datapipe',)
+    """
+    made: Any = dataclass(init="__init__" not in vars(cls), repr=False, eq=False, match_args=False)(cls)
+    if "_parents" not in vars(made):
+        known = getattr(made, "_parents", None) or ()
+        made._parents = tuple(each.name for each in fields(made) if each.name in known or "DataPipe" in str(each.type))
+    return cls
 
 
 def functional_datapipe(name: str, enable_df_api_tracing: bool = False) -> Callable[[C], C]:

@@ -6,16 +6,15 @@ is on another rank, or whether its length is certain, asks here.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 
 T_co = TypeVar("T_co", covariant=True)
 
 
+@operator
 class MadeElsewhere(IterDataPipe[T_co]):
     """What others make of ``graph``; its length follows from that of ``graph``, or is not known."""
-
-    _data: ClassVar[frozenset[str]] = frozenset({"graph"})
 
     graph: Any

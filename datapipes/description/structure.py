@@ -8,16 +8,19 @@ paths lead to one stage.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from datapipes.description.parents import (
     DataPipe,
     Pipe,
     attributes,
     fill,
+    is_hub_class,
     is_native,
+    is_native_class,
     is_pipe,
     is_stream,
+    is_stream_class,
     occurrences,
     parents,
     pipes_in,
@@ -32,6 +35,7 @@ __all__ = [
     "Pipe",
     "attributes",
     "fill",
+    "has_hubs",
     "hub_of",
     "is_hub",
     "is_native",
@@ -63,10 +67,7 @@ def walk(*ends: Pipe) -> list[Pipe]:
     >>> walk(IterableWrapper([1]).batch(2))
     [IterableWrapper([1]), IterableWrapper([1]).batch(2)]
     """
-    for end in ends:
-        if not is_pipe(end):
-            raise GraphError(f"Expected `IterDataPipe` or `MapDataPipe`, got {type(end).__name__}: {end!r:.80}")
-    return walk_by(parents, *ends)
+    return walk_by(occurrences, *ends)
 
 
 def walk_by(inputs: Callable[[Pipe], list[Pipe]], *ends: Pipe) -> list[Pipe]:
@@ -74,6 +75,8 @@ def walk_by(inputs: Callable[[Pipe], list[Pipe]], *ends: Pipe) -> list[Pipe]:
     done: list[Pipe] = []
     seen: set[int] = set()
     for end in ends:
+        if not is_pipe(end):
+            raise GraphError(f"Expected `IterDataPipe` or `MapDataPipe`, got {type(end).__name__}: {end!r:.80}")
         stack = [] if id(end) in seen else [(end, iter(inputs(end)))]
         seen.add(id(end))
         while stack:
@@ -101,9 +104,11 @@ def rewrite(pipe: Pipe, rule: Callable[[Pipe], Pipe]) -> Pipe:
     """
     new: dict[int, Pipe] = {}
     for old in walk(pipe):
-        if any(id(parent) not in new for parent in parents(old)):
-            raise _above_itself(old)
-        changed = any(new[id(parent)] is not parent for parent in parents(old))
+        changed = False
+        for parent in occurrences(old):
+            if id(parent) not in new:
+                raise _above_itself(old)
+            changed = changed or new[id(parent)] is not parent
         new[id(old)] = rule(with_parents(old, lambda parent: new[id(parent)]) if changed else old)
     return new[id(pipe)]
 
@@ -116,16 +121,22 @@ def unfold(pipe: Pipe) -> Pipe:
     position. A child that is read twice is two positions as well, and its second reader gets a hub of its own. A stage
     that has a place keeps it; the others are numbered on, sources first.
     """
-    stages = walk(pipe)
+    reads: dict[int, list[Pipe]] = {}
+
+    def read(stage: Pipe) -> list[Pipe]:
+        # An operator reads each occurrence by itself; a user's class, each distinct pipe.
+        reads[id(stage)] = occurrences(stage) if is_native_class(type(stage)) else parents(stage)
+        return reads[id(stage)]
+
+    stages = walk_by(read, pipe)
     owned = _owned_hubs(stages)
-    reads = {id(stage): _consumed(stage) for stage in stages}
     _needs_finite(stages, reads)
     shared: dict[int, list[tuple[Pipe, set[object]]]] = {}  # the copies of what is shared, each with its readers
     taken: set[int] = set()
     made_in_order: list[Pipe] = []
-    stack: list[tuple[Pipe, Iterator[Pipe], list[Pipe]]] = [(pipe, iter(reads[id(pipe)]), [])]
+    stack: list[tuple[Pipe, object, Iterator[Pipe], list[Pipe]]] = [(pipe, None, iter(reads[id(pipe)]), [])]
     while True:
-        current, todo, made = stack[-1]
+        current, read_as, todo, made = stack[-1]
         for parent in todo:
             reader = _reader(current, parent)
             for new, readers in shared.get(id(parent), ()):
@@ -136,7 +147,7 @@ def unfold(pipe: Pipe) -> Pipe:
             else:
                 for hub in owned.get(id(parent), ()):
                     shared.pop(id(hub), None)  # another copy of this stage had it
-                stack.append((parent, iter(reads[id(parent)]), []))
+                stack.append((parent, reader, iter(reads[id(parent)]), []))
                 break
         else:
             stack.pop()
@@ -149,10 +160,9 @@ def unfold(pipe: Pipe) -> Pipe:
                 taken.add(place)
             if not stack:
                 break
-            consumer = stack[-1][0]
-            if _reader(consumer, current) is not None or not is_stream(current):
-                shared.setdefault(id(current), []).append((new, {_reader(consumer, current)}))
-            stack[-1][2].append(new)
+            if read_as is not None or not is_stream_class(type(current)):
+                shared.setdefault(id(current), []).append((new, {read_as}))
+            stack[-1][3].append(new)
     number = max(taken, default=-1) + 1
     for stage in made_in_order:
         if "_place" not in stage.__dict__:
@@ -166,7 +176,7 @@ def _owned_hubs(stages: list[Pipe]) -> dict[int, list[Pipe]]:
 
     Each copy of such a stage starts a hub of its own, so that two copies never share one.
     """
-    if not any(map(is_hub, stages)):
+    if not has_hubs(stages):
         return {}
     order = {id(stage): -i for i, stage in enumerate(stages)}  # consumers first
     through: dict[int, Pipe] = {}
@@ -186,7 +196,18 @@ def _owned_hubs(stages: list[Pipe]) -> dict[int, list[Pipe]]:
 
 
 def _needs_finite(stages: list[Pipe], reads: dict[int, list[Pipe]]) -> None:
-    """Refuse a graph that is too large when unfolded, or endless, by counting how often each stage is read."""
+    """Refuse a graph that is too large when unfolded, or endless."""
+    is_tree = sum(map(len, reads.values())) < len(stages)
+    total = len(stages) if is_tree else _positions(stages, reads)
+    if total > MOST_POSITIONS:
+        raise GraphError(
+            f"this graph has {total} positions ({MOST_POSITIONS} at most), because its stages are read along many "
+            f"paths; share what is read twice with fork(): {stages[-1]!r:.200}"
+        )
+
+
+def _positions(stages: list[Pipe], reads: dict[int, list[Pipe]]) -> int:
+    """How many stages there will be, by counting how often each is read."""
     order = {id(stage): i for i, stage in enumerate(stages)}
     times = dict.fromkeys(order, 0)
     by_reader: dict[int, Counter[object]] = {}
@@ -204,33 +225,29 @@ def _needs_finite(stages: list[Pipe], reads: dict[int, list[Pipe]]) -> None:
                 times[id(parent)] += times[id(stage)]
             else:
                 times[id(parent)] = 1
-    total = sum(times.values())
-    if total > MOST_POSITIONS:
-        raise GraphError(
-            f"this graph has {total} positions ({MOST_POSITIONS} at most), because its stages are read along many "
-            f"paths; share what is read twice with fork(): {stages[-1]!r:.200}"
-        )
+    return sum(times.values())
 
 
 def _reader(consumer: Pipe, pipe: Pipe) -> object:
     """As whom a stage reads a hub, which serves each of its children once; None if what it reads is no hub."""
-    if hub_of(consumer) is pipe:
-        return "child", vars(consumer)["instance_id"]
-    return ("other", id(consumer)) if is_hub(pipe) else None
+    held = consumer.__dict__
+    if "instance_id" in held and held.get("main_datapipe") is pipe:
+        return "child", held["instance_id"]
+    return ("other", id(consumer)) if is_hub_class(type(pipe)) else None
 
 
 def _above_itself(pipe: Pipe) -> GraphError:
     return GraphError(f"this graph has no beginning, because one of its stages is its own source: {pipe!r:.200}")
 
 
-def _consumed(pipe: Pipe) -> list[Pipe]:
-    """What a stage reads: an operator, each occurrence by itself; a user's class, each distinct pipe."""
-    return list(occurrences(pipe)) if is_native(pipe) else parents(pipe)
-
-
 def is_hub(pipe: Pipe) -> bool:
     """Whether a stage is an operator that several children read: the source of fork and its kin."""
-    return bool(getattr(type(pipe), "_hub", False))
+    return is_hub_class(type(pipe))
+
+
+def has_hubs(stages: Iterable[Pipe]) -> bool:
+    """Whether there is one among some stages."""
+    return any(map(is_hub_class, map(type, stages)))
 
 
 def hub_of(pipe: Pipe) -> Pipe | None:
@@ -239,7 +256,7 @@ def hub_of(pipe: Pipe) -> Pipe | None:
 
 
 def _copy(pipe: Pipe, read: list[Pipe], made: list[Pipe]) -> Pipe:
-    if is_native(pipe):
+    if is_native_class(type(pipe)):
         each = iter(made)
         return with_parents(pipe, lambda _: next(each))
     by_identity = {id(old): new for old, new in zip(read, made, strict=True)}

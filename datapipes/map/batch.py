@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
-from datapipes.description.pipe import MapDataPipe
+from datapipes.description.pipe import MapDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.elements.chunk import DataChunk
 from datapipes.operators.checks import length_of, needs_count, source_length
@@ -13,6 +13,7 @@ from datapipes.operators.checks import length_of, needs_count, source_length
 B_co = TypeVar("B_co", covariant=True)
 
 
+@operator
 class Batcher(MapDataPipe[B_co]):
     """Under key ``k``, the elements ``k * batch_size`` and following.
 
@@ -23,17 +24,12 @@ class Batcher(MapDataPipe[B_co]):
 
     _fluent: ClassVar[str | None] = "batch"
 
-    def __init__(
-        self,
-        datapipe: MapDataPipe[Any],
-        batch_size: int,
-        drop_last: bool = False,
-        wrapper_class: Callable[[list[Any]], B_co] = DataChunk,  # type: ignore[assignment]  # the usual B_co
-    ) -> None:
-        self.datapipe = datapipe
-        self.batch_size = batch_size
-        self.drop_last = drop_last
-        self.wrapper_class = wrapper_class
+    datapipe: MapDataPipe[Any]
+    batch_size: int
+    drop_last: bool = False
+    wrapper_class: Callable[[list[Any]], B_co] = DataChunk  # type: ignore[assignment]  # the usual B_co
+
+    def __post_init__(self) -> None:
         needs_count(self, "batch_size", 1, "Batch size is required to be larger than 0")
 
     def __getitem__(self, key: Any) -> B_co:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any, ClassVar, TypeVar
 
-from datapipes.description.pipe import MapDataPipe
+from datapipes.description.pipe import MapDataPipe, operator
 from datapipes.operators.checks import length_of
 
 T_co = TypeVar("T_co", covariant=True)
 
 
+@operator
 class InMemoryCacheHolder(MapDataPipe[T_co]):
     """The same elements: the first access to a key makes its element, later ones return the same object.
 
@@ -20,11 +22,9 @@ class InMemoryCacheHolder(MapDataPipe[T_co]):
     """
 
     _fluent: ClassVar[str | None] = "in_memory_cache"
-    _data: ClassVar[frozenset[str]] = frozenset({"cache"})
 
-    def __init__(self, source_dp: MapDataPipe[T_co]) -> None:
-        self.source_dp = source_dp
-        self.cache: dict[Any, T_co] = {}
+    source_dp: MapDataPipe[T_co]
+    cache: dict[Any, T_co] = field(default_factory=dict, init=False)
 
     def __getitem__(self, key: Any) -> T_co:
         if key not in self.cache:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 
 from torch.utils.data import MapDataPipe as TorchMapDataPipe
 
-from datapipes.description.pipe import MapDataPipe
+from datapipes.description.pipe import MapDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.errors import BadArgument, BadArgumentType, GraphError
 from datapipes.operators.checks import length_of, needs
@@ -18,6 +18,7 @@ from datapipes.operators.checks import length_of, needs
 T_co = TypeVar("T_co", covariant=True)
 
 
+@operator
 class Concater(MapDataPipe[T_co]):
     """One collection after another; negative keys count from the end of the last.
 
@@ -28,6 +29,8 @@ class Concater(MapDataPipe[T_co]):
     """
 
     _fluent: ClassVar[str | None] = "concat"
+
+    datapipes: tuple[MapDataPipe[T_co], ...]
 
     def __init__(self, *datapipes: MapDataPipe[T_co]) -> None:
         self.datapipes = datapipes
@@ -45,6 +48,7 @@ class Concater(MapDataPipe[T_co]):
         return sum(map(length_of, self.datapipes))
 
 
+@operator
 class Zipper(MapDataPipe[tuple[Any, ...]]):
     """Tuples of the elements that the inputs have under one key.
 
@@ -54,6 +58,8 @@ class Zipper(MapDataPipe[tuple[Any, ...]]):
     """
 
     _fluent: ClassVar[str | None] = "zip"
+
+    datapipes: tuple[MapDataPipe[Any], ...]
 
     def __init__(self, *datapipes: MapDataPipe[Any]) -> None:
         self.datapipes = datapipes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
-from datapipes.description.pipe import MapDataPipe
+from datapipes.description.pipe import MapDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.fluent.mapstyle import identity
 from datapipes.messages.where import where
@@ -14,6 +14,7 @@ from datapipes.operators.checks import length_of, needs_callable
 R_co = TypeVar("R_co", covariant=True)
 
 
+@operator
 class Mapper(MapDataPipe[R_co]):
     """``fn`` of the element of each key, computed at every access.
 
@@ -24,10 +25,11 @@ class Mapper(MapDataPipe[R_co]):
 
     _fluent: ClassVar[str | None] = "map"
 
-    def __init__(self, datapipe: MapDataPipe[Any], fn: Callable[[Any], R_co] = identity) -> None:
-        needs_callable("map", fn)
-        self.datapipe = datapipe
-        self.fn = fn
+    datapipe: MapDataPipe[Any]
+    fn: Callable[[Any], R_co] = identity
+
+    def __post_init__(self) -> None:
+        needs_callable("map", self.fn)
 
     def __getitem__(self, key: Any) -> R_co:
         try:

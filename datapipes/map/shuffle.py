@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeVar
 
 from datapipes.converting.from_map import keys_of
 from datapipes.description.indexed import Indexed
-from datapipes.description.pipe import IterDataPipe, MapDataPipe
+from datapipes.description.pipe import IterDataPipe, MapDataPipe, operator
 from datapipes.operators.permutation import Permutation
 from datapipes.position.counting import Given
 from datapipes.position.opening import Opening
@@ -16,6 +16,7 @@ T_co = TypeVar("T_co", covariant=True)
 Self = TypeVar("Self", bound="Shuffler[Any]")
 
 
+@operator
 class Shuffler(IterDataPipe[T_co]):
     """The elements of ``indices``, by default 0, 1, 2 ..., in a random order; only the one at hand is in memory.
 
@@ -25,8 +26,10 @@ class Shuffler(IterDataPipe[T_co]):
     """
 
     _fluent: ClassVar[str | None] = "shuffle"
-    _data: ClassVar[frozenset[str]] = frozenset({"indices"})
     _identified_by: ClassVar[str | None] = "indices"
+
+    datapipe: MapDataPipe[T_co]
+    indices: Sequence[Any]
 
     def __init__(self, datapipe: MapDataPipe[T_co], *, indices: Iterable[Any] | None = None) -> None:
         self.datapipe = datapipe

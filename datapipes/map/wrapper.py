@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from datapipes.description.pipe import MapDataPipe
+from datapipes.description.pipe import MapDataPipe, operator
 from datapipes.errors import BadArgumentType
+from datapipes.messages.warnings import warn
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -20,6 +20,7 @@ class Elements(Protocol[T_co]):
     def __len__(self) -> int: ...
 
 
+@operator
 class SequenceWrapper(MapDataPipe[T_co]):
     """The elements of a sequence or mapping, copied once so that later changes of it do not show.
 
@@ -27,23 +28,22 @@ class SequenceWrapper(MapDataPipe[T_co]):
     'b'
     """
 
-    _data: ClassVar[frozenset[str]] = frozenset({"sequence"})
     _identified_by: ClassVar[str | None] = "sequence"
 
-    def __init__(self, sequence: Elements[T_co], deepcopy: bool = True) -> None:
-        if not hasattr(sequence, "__getitem__"):
-            raise BadArgumentType(f"SequenceWrapper needs a sequence or mapping, got {type(sequence).__name__}")
-        self.deepcopy = deepcopy
-        if deepcopy:
+    sequence: Elements[T_co]
+    deepcopy: bool = True
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.sequence, "__getitem__"):
+            raise BadArgumentType(f"SequenceWrapper needs a sequence or mapping, got {type(self.sequence).__name__}")
+        if self.deepcopy:
             try:
-                sequence = copy.deepcopy(sequence)
+                self.sequence = copy.deepcopy(self.sequence)
             except TypeError:
-                warnings.warn(
-                    f"the {type(sequence).__name__} of SequenceWrapper can not be deepcopied: the original is used, so "
-                    "changes of it show (deepcopy=False says that this is meant)",
-                    stacklevel=2,
+                warn(
+                    f"the {type(self.sequence).__name__} of SequenceWrapper can not be deepcopied: the original is "
+                    "used, so changes of it show (deepcopy=False says that this is meant)"
                 )
-        self.sequence = sequence
 
     def __getitem__(self, key: Any) -> T_co:
         return self.sequence[key]

@@ -28,20 +28,16 @@ class Flattening(IterDataPipe[T_co]):
     """A stage that says in ``_inner`` what one element becomes."""
 
     _cell: ClassVar[type[Inner]] = Inner
-    datapipe: IterDataPipe[Any]
 
     def _inner(self, element: Any) -> Iterable[T_co]:
         """What one element becomes."""
         raise NotImplementedError(f"{type(self).__name__} has no _inner")
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        (source,) = self._sources()
+        (source,) = self._reads()
         above = at.above() if at.is_private() else None
         held = at.cell(partial(self._cell, self, self._let_go)).watching(above, at_start=not at.resumed)
         return self._elements(at.source(source), held)
-
-    def _sources(self) -> tuple[IterDataPipe[Any]]:
-        return (self.datapipe,)
 
     def _let_go(self, element: Any) -> None:
         """Close the streams of an element that is used up, or left."""

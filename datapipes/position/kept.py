@@ -24,6 +24,7 @@ from typing import Any, Final, TypeAlias
 import torch
 
 from datapipes.description import structure
+from datapipes.description.parents import is_native_class, is_stream_class, of_class
 from datapipes.description.printing import stage as printed
 from datapipes.description.user_iter import FRESH, KEPT, PINNED, RUN
 from datapipes.elements import decode, encode
@@ -62,18 +63,23 @@ class Kept:
         return {"values": {name: entry for name, entry in self.values.items() if _is_savable(*entry)}, "beside": {}}
 
 
-def keeps(pipe: structure.Pipe) -> bool:
-    """Whether a stage is of a class that keeps on ``self`` what it needs, and does not say what that is."""
-    cls = type(pipe)
+@of_class
+def _keeps(cls: type) -> bool:
+    """Whether a class keeps on ``self`` what it needs, and does not say what that is."""
     says = callable(getattr(cls, "state_dict", None)) and callable(getattr(cls, "load_state_dict", None))
     is_of_torch = cls.__module__.startswith("torch.")
-    return structure.is_stream(pipe) and not structure.is_native(pipe) and not says and not is_of_torch
+    return is_stream_class(cls) and not is_native_class(cls) and not says and not is_of_torch
+
+
+def keeps(pipe: structure.Pipe) -> bool:
+    """Whether a stage is of a class that keeps on ``self`` what it needs, and does not say what that is."""
+    return _keeps(type(pipe))
 
 
 def prepare(graph: structure.Pipe, anew: bool = False) -> None:
     """Have each stage that keeps something a place for it; ``anew``: apart from that of the pipe it is a copy of."""
     for stage in structure.walk(graph):
-        if keeps(stage) and (anew or KEPT not in vars(stage)):
+        if _keeps(type(stage)) and (anew or KEPT not in vars(stage)):
             stage.__dict__[KEPT] = Kept(dict(kept_by(stage)))
 
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from datapipes.description.pipe import operator
 from datapipes.description.printing import stage as printed
 from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgument, TooManyErrors
@@ -61,6 +62,18 @@ def check_policy(pipe: Any) -> None:
         )
     if most is not None and policy == "raise":
         raise BadArgument(f"max_errors limits what on_error lets pass, and on_error is 'raise', in {printed(pipe)}")
+
+
+@operator
+class Tolerant:
+    """What operators have in common that can be told what becomes of an element that they cannot make."""
+
+    _: KW_ONLY
+    on_error: OnError = "raise"
+    max_errors: int | float | None = None
+
+    def __post_init__(self) -> None:
+        check_policy(self)
 
 
 def may_leave_out(pipe: object) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from datapipes.description import structure
 from datapipes.description.indexed import Indexed, indexed
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.structure import Pipe
 from datapipes.errors import StateError
 from datapipes.iter.placement.shard import ShardingFilter
@@ -24,14 +24,14 @@ from datapipes.position.opening import Opening
 from datapipes.position.steps import Step
 
 
+@operator
 class Positions(IterDataPipe[int]):
     """0, 1, 2 ..., as many as there are elements in a stream that can be read by position."""
 
-    _data: ClassVar[frozenset[str]] = frozenset({"read"})
+    read: Pipe
 
-    def __init__(self, read: Pipe) -> None:
-        self.read = read
-        self.__dict__["_place"] = structure.place_of(read)
+    def __post_init__(self) -> None:
+        self.__dict__["_place"] = structure.place_of(self.read)
 
     def numbers(self) -> range:
         """All of them."""
@@ -45,14 +45,14 @@ class Positions(IterDataPipe[int]):
         return Indexed(len(self.numbers()), int)
 
 
+@operator
 class ReadAt(IterDataPipe[Any]):
     """The elements of a stream at the positions that come from another."""
 
-    _data: ClassVar[frozenset[str]] = frozenset({"read"})
+    datapipe: IterDataPipe[Any]
+    read: Pipe
 
-    def __init__(self, datapipe: Pipe, read: Pipe) -> None:
-        self.datapipe = datapipe
-        self.read = read
+    def __post_init__(self) -> None:
         self.__dict__["_place"] = structure.NO_CELL
 
     def _step(self) -> Step:
@@ -65,7 +65,7 @@ class ReadAt(IterDataPipe[Any]):
 class ShuffledPositions(MapShuffler[Any]):
     """The positions of a map-style pipe, in the order in which a shuffle reads them."""
 
-    _data: ClassVar[frozenset[str]] = frozenset({"datapipe", "indices"})
+    _parents: ClassVar[tuple[str, ...] | None] = ()
 
     def _open(self, at: Opening) -> Iterator[int]:
         return at.cell(Given).following(self._order(at.seed(self._seed)))
@@ -75,7 +75,7 @@ class Slice(ShardingFilter[int]):
     """A shard of the numbers in ``base``, of which there are as many as a stream has elements."""
 
     _fluent: ClassVar[str | None] = "sharding_filter"
-    _data: ClassVar[frozenset[str]] = frozenset({"source_datapipe"})
+    _parents: ClassVar[tuple[str, ...] | None] = ()
     base: range = range(sys.maxsize)
 
     def _numbers(self) -> range:

@@ -14,7 +14,7 @@ from operator import length_hint
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from datapipes.description import structure
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.structure import Pipe
 from datapipes.errors import WorkerDied
 from datapipes.operators.checks import length_of
@@ -80,14 +80,16 @@ class DispatchLink(Protocol):
         """The next frame; EOFError if there will be none."""
 
 
+@operator
 class Dispatched(IterDataPipe[T_co]):
     """In a worker, what stands in place of the part that the dispatcher runs."""
 
-    _data: ClassVar[frozenset[str]] = frozenset({"graph"})
     is_dealt: ClassVar[bool] = True
 
-    def __init__(self, graph: IterDataPipe[T_co]) -> None:
-        self.graph = graph
+    _parents: ClassVar[tuple[str, ...] | None] = ()  # the graph is the dispatcher's
+    graph: IterDataPipe[T_co]
+
+    def __post_init__(self) -> None:
         self.asking = Asking()
         self.dealt_to: tuple[int, int] = (1, 0)  # how many workers, and which this is
 

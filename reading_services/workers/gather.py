@@ -16,11 +16,11 @@ from copy import deepcopy
 from dataclasses import replace
 from itertools import chain, islice, takewhile
 from operator import length_hint
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
 from datapipes.description import structure
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.placeholder import MadeElsewhere
 from datapipes.description.structure import Pipe
 from datapipes.description.user_iter import KEPT
@@ -59,10 +59,9 @@ class Producers(Protocol):
         """Say that nobody wants the rest of the opening."""
 
 
+@operator
 class Gathered(MadeElsewhere[T_co]):
     """What the workers make of a graph."""
-
-    _data: ClassVar[frozenset[str]] = frozenset({"graph", "makers"})
 
     def __init__(
         self,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY
 from enum import Enum
 from typing import Any, ClassVar, Literal, cast
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import Origin, StreamWrapper, unwrapped
 from datapipes.errors import BadArgument
 from datapipes.io.archives.codecs import kind_of
@@ -17,7 +18,7 @@ from datapipes.io.archives.tar_files import LazyTar, plain_tar
 from datapipes.io.archives.zip_entries import open_zip
 from datapipes.iter.archives.members import opened, origin_from_start
 from datapipes.operators.checks import given_length
-from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.on_error import OnError, Tolerant
 from datapipes.position.reopening import origin_of
 from datapipes.position.steps import Step
 
@@ -33,7 +34,8 @@ class CompressionType(Enum):
     ZSTD = "zstd"
 
 
-class Decompressor(IterDataPipe[tuple[str, StreamWrapper]]):
+@operator
+class Decompressor(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
     """``(path, content)`` for each ``(path, stream)``, decompressed as ``file_type`` or the path's ending tells.
 
     The content of an archive is a ``tarfile.TarFile`` or a ``zipfile.ZipFile``, of anything else a file of bytes (a
@@ -53,30 +55,22 @@ class Decompressor(IterDataPipe[tuple[str, StreamWrapper]]):
     _out_of_streams: ClassVar[Literal["", "one of each", "several of each"]] = "one of each"
     types: ClassVar[type[CompressionType]] = CompressionType
 
-    def __init__(
-        self,
-        source_datapipe: IterDataPipe[tuple[str, Any]],
-        file_type: str | CompressionType | None = None,
-        *,
-        max_ratio: float | None = MAX_RATIO,
-        max_bytes: int | None = None,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        self.source_datapipe = source_datapipe
-        self.file_type = _compression_type(file_type)
-        self.max_ratio = max_ratio
-        self.max_bytes = max_bytes
-        self.on_error = on_error
-        self.max_errors = max_errors
-        check_policy(self)
+    source_datapipe: IterDataPipe[tuple[str, Any]]
+    file_type: str | CompressionType | None = None
+    _: KW_ONLY
+    max_ratio: float | None = MAX_RATIO
+    max_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        self.file_type = _compression_type(self.file_type)
+        super().__post_init__()
 
     def _step(self) -> Step:
-        limits = Limits(self.max_ratio, self.max_bytes)
+        limits, chosen = Limits(self.max_ratio, self.max_bytes), _compression_type(self.file_type)
 
         def decompressed(element: Any) -> tuple[str, StreamWrapper]:
             path, stream = opened(element, "decompress")
-            kind = kind_of(path) if self.file_type is None else self.file_type.value
+            kind = kind_of(path) if chosen is None else chosen.value
             if kind is None:
                 raise RuntimeError(
                     f"decompress(): the ending of {path!r} tells of no compression that is known; give `file_type`"
@@ -152,7 +146,8 @@ def _again(pipe: IterDataPipe[Any], source: StreamWrapper | None) -> Callable[[s
     return lambda path: cast("StreamWrapper", step.fn((path, source))[1])
 
 
-class Bz2FileLoader(IterDataPipe[tuple[str, StreamWrapper]]):
+@operator
+class Bz2FileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
     """``(path, content)`` of each bz2 file, the path without its ``.bz2``.
 
     torchdata removed any of those letters from the end, and gave ``a`` for ``abz.bz2``.
@@ -170,23 +165,11 @@ class Bz2FileLoader(IterDataPipe[tuple[str, StreamWrapper]]):
     _codec: ClassVar[str] = "bz2"
     _ending: ClassVar[str] = ".bz2"
 
-    def __init__(
-        self,
-        datapipe: IterDataPipe[tuple[str, Any]],
-        length: int = -1,
-        *,
-        max_ratio: float | None = MAX_RATIO,
-        max_bytes: int | None = None,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        self.datapipe = datapipe
-        self.length = length
-        self.max_ratio = max_ratio
-        self.max_bytes = max_bytes
-        self.on_error = on_error
-        self.max_errors = max_errors
-        check_policy(self)
+    datapipe: IterDataPipe[tuple[str, Any]]
+    length: int = -1
+    _: KW_ONLY
+    max_ratio: float | None = MAX_RATIO
+    max_bytes: int | None = None
 
     def _step(self) -> Step:
         limits = Limits(self.max_ratio, self.max_bytes)
@@ -206,6 +189,7 @@ class Bz2FileLoader(IterDataPipe[tuple[str, StreamWrapper]]):
     __len__ = given_length
 
 
+@operator
 class XzFileLoader(Bz2FileLoader):
     """``(path, content)`` of each xz file, the path without its ``.xz``.
 

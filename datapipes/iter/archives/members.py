@@ -13,7 +13,7 @@ from contextlib import suppress
 from os.path import dirname, join, normpath
 from typing import Any, ClassVar, Literal, NoReturn, cast
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import Origin, StreamWrapper, can_seek, streams_of, unwrapped
 from datapipes.errors import BadArgumentType, Loader2Error, StateError, UnsafeMember
 from datapipes.io.archives.ranges import Shared
@@ -24,6 +24,7 @@ from datapipes.position.reopening import label
 _REMEDY = "on_error='skip' passes over it"
 
 
+@operator
 class ArchiveStage(Flattening[tuple[str, StreamWrapper]]):
     """A stage that takes ``(path, stream)`` apart; a stream closes with the last of those that came out of it."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import Origin, StreamWrapper, unwrapped
 from datapipes.io.archives.limits import MAX_RATIO, Limits, Meter, meter_of
 from datapipes.io.archives.ranges import Shared
@@ -14,10 +15,11 @@ from datapipes.io.archives.spool import seekable
 from datapipes.iter.archives.members import ArchiveStage, Members, irregular, origin_from_start, placed, the_one
 from datapipes.messages.extras import needed
 from datapipes.operators.checks import given_length
-from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.on_error import Tolerant
 
 
-class RarArchiveLoader(ArchiveStage):
+@operator
+class RarArchiveLoader(Tolerant, ArchiveStage):
     """``(path, stream)`` for each file in each RAR archive, in order; folders are passed over.
 
     Stored members are read directly. Others need a program, one of `unrar`, `unar`, `7z` and `bsdtar`; where there is
@@ -35,24 +37,15 @@ class RarArchiveLoader(ArchiveStage):
     _kind: ClassVar[str] = "rarfile"
     _stream_key: ClassVar[tuple[type, ...] | None] = (str, int)
 
-    def __init__(
-        self,
-        datapipe: IterDataPipe[tuple[str, Any]],
-        *,
-        length: int = -1,
-        max_ratio: float | None = MAX_RATIO,
-        max_bytes: int | None = None,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
+    datapipe: IterDataPipe[tuple[str, Any]]
+    _: KW_ONLY
+    length: int = -1
+    max_ratio: float | None = MAX_RATIO
+    max_bytes: int | None = None
+
+    def __post_init__(self) -> None:
         needed("rarfile", "rar", "load_from_rar")
-        self.datapipe = datapipe
-        self.length = length
-        self.max_ratio = max_ratio
-        self.max_bytes = max_bytes
-        self.on_error = on_error
-        self.max_errors = max_errors
-        check_policy(self)
+        super().__post_init__()
 
     def _members(self, path: str, archive: StreamWrapper) -> Members:
         origin = origin_from_start(archive)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import tarfile
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper, unwrapped
 from datapipes.errors import CorruptTar
 from datapipes.io.archives.limits import MAX_RATIO, Limits
@@ -23,13 +24,14 @@ from datapipes.iter.archives.members import (
 )
 from datapipes.messages.warnings import warn
 from datapipes.operators.checks import given_length, needs
-from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.on_error import Tolerant
 
 _CODECS = {"*": None, "": "", "gz": "gzip", "bz2": "bz2", "xz": "lzma", "zst": "zstd"}
 _MODES = {"r": "r:*", **{f"r{how}{codec}": f"r{how}{codec}" for how in ":|" for codec in _CODECS}}
 
 
-class TarArchiveLoader(ArchiveStage):
+@operator
+class TarArchiveLoader(Tolerant, ArchiveStage):
     """``(path, stream)`` for each regular file in each tar archive, in order; folders are passed over.
 
     The path is that of the archive and then that of the member. Where the archive is a file that can be sought, and
@@ -55,26 +57,16 @@ class TarArchiveLoader(ArchiveStage):
     _kind: ClassVar[str] = "tarfile"
     _stream_key: ClassVar[tuple[type, ...] | None] = (str, int, int)
 
-    def __init__(
-        self,
-        datapipe: IterDataPipe[tuple[str, Any]],
-        mode: str = "r:*",
-        length: int = -1,
-        *,
-        max_ratio: float | None = MAX_RATIO,
-        max_bytes: int | None = None,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        self.datapipe = datapipe
-        self.mode = mode
-        self.length = length
-        self.max_ratio = max_ratio
-        self.max_bytes = max_bytes
-        self.on_error = on_error
-        self.max_errors = max_errors
-        check_policy(self)
-        needs(mode in _MODES, self, f"Invalid mode {mode!r}: choose one of {', '.join(_MODES)}")
+    datapipe: IterDataPipe[tuple[str, Any]]
+    mode: str = "r:*"
+    length: int = -1
+    _: KW_ONLY
+    max_ratio: float | None = MAX_RATIO
+    max_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        needs(self.mode in _MODES, self, f"Invalid mode {self.mode!r}: choose one of {', '.join(_MODES)}")
 
     def _members(self, path: str, archive: StreamWrapper) -> Members:
         origin = origin_from_start(archive)

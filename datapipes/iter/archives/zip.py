@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import zipfile
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import Origin, StreamWrapper, unwrapped
 from datapipes.io.archives.limits import MAX_RATIO, Limits, Meter, meter_of
 from datapipes.io.archives.ranges import Shared
@@ -14,10 +15,11 @@ from datapipes.io.archives.spool import seekable
 from datapipes.io.archives.zip_entries import content, kind_of_member, zip_entries
 from datapipes.iter.archives.members import ArchiveStage, Members, irregular, origin_from_start, placed, the_one
 from datapipes.operators.checks import given_length
-from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.on_error import Tolerant
 
 
-class ZipArchiveLoader(ArchiveStage):
+@operator
+class ZipArchiveLoader(Tolerant, ArchiveStage):
     """``(path, stream)`` for each file in each zip archive, in the order of its directory; folders are passed over.
 
     The path is that of the archive and then that of the member. Streams may be read in any order, also after the last.
@@ -40,23 +42,11 @@ class ZipArchiveLoader(ArchiveStage):
     _kind: ClassVar[str] = "zipfile"
     _stream_key: ClassVar[tuple[type, ...] | None] = (str, int)
 
-    def __init__(
-        self,
-        datapipe: IterDataPipe[tuple[str, Any]],
-        length: int = -1,
-        *,
-        max_ratio: float | None = MAX_RATIO,
-        max_bytes: int | None = None,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        self.datapipe = datapipe
-        self.length = length
-        self.max_ratio = max_ratio
-        self.max_bytes = max_bytes
-        self.on_error = on_error
-        self.max_errors = max_errors
-        check_policy(self)
+    datapipe: IterDataPipe[tuple[str, Any]]
+    length: int = -1
+    _: KW_ONLY
+    max_ratio: float | None = MAX_RATIO
+    max_bytes: int | None = None
 
     def _members(self, path: str, archive: StreamWrapper) -> Members:
         origin = origin_from_start(archive)

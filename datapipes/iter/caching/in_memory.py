@@ -20,7 +20,7 @@ from itertools import islice
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from datapipes.description import structure
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.elements.sizes import size_of
 from datapipes.elements.streams import holds_stream
@@ -39,6 +39,7 @@ _PLAIN = (int, float, str, bytes, bool)
 _SMALL = 100
 
 
+@operator
 class InMemoryCacheHolder(IterDataPipe[T_co]):
     """The same elements in every pass: the first whole one makes them, later ones hand on the same objects.
 
@@ -58,6 +59,8 @@ class InMemoryCacheHolder(IterDataPipe[T_co]):
         "caches one child of a fork, demux or unzip while another part of the graph reads its "
         "sibling, which would be left alone in later passes: put in_memory_cache() above the fork"
     )
+
+    source_dp: IterDataPipe[T_co]
 
     def __init__(self, source_dp: IterDataPipe[T_co], size: float | None = None) -> None:
         self.source_dp = source_dp

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import field
 from typing import Any, ClassVar, TypeVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.operators.checks import needs_count
 from datapipes.position.counting import Given
 from datapipes.position.opening import Opening
@@ -18,6 +19,7 @@ from datapipes.position.opening import Opening
 T_co = TypeVar("T_co", covariant=True)
 
 
+@operator
 class MemoryCell(IterDataPipe[T_co]):
     """The same elements; the last ``remember_elements`` of them can be asked for, each with its number.
 
@@ -28,13 +30,16 @@ class MemoryCell(IterDataPipe[T_co]):
     """
 
     _fluent: ClassVar[str | None] = "memory_cell"
-    _data: ClassVar[frozenset[str]] = frozenset({"_remembered"})
 
-    def __init__(self, source_datapipe: IterDataPipe[T_co], remember_elements: int = 1000) -> None:
-        self.source_datapipe = source_datapipe
-        self.remember_elements = remember_elements
-        needs_count(self, "remember_elements", 1, f"remember_elements must be larger than 0, got {remember_elements}")
-        self._remembered: deque[tuple[int, T_co]] = deque(maxlen=remember_elements)
+    source_datapipe: IterDataPipe[T_co]
+    remember_elements: int = 1000
+    _remembered: deque[tuple[int, T_co]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        needs_count(
+            self, "remember_elements", 1, f"remember_elements must be larger than 0, got {self.remember_elements}"
+        )
+        self._remembered = deque(maxlen=self.remember_elements)
 
     def get_last(self) -> tuple[int, T_co] | None:
         """The number of the last element, counted from 0 in its iteration, and the element; None before the first."""

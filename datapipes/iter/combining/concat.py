@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Any, ClassVar, TypeVar
 
 from datapipes.description.indexed import Indexed, all_indexed
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.iter.combining.inputs import lengths, needs_streams
 from datapipes.position.cells import Cell, count
 from datapipes.position.opening import Opening
@@ -17,6 +17,7 @@ from datapipes.position.opening import Opening
 T_co = TypeVar("T_co", covariant=True)
 
 
+@operator
 class Concater(IterDataPipe[T_co]):
     """All of the first input, then all of the next.
 
@@ -26,6 +27,8 @@ class Concater(IterDataPipe[T_co]):
     """
 
     _fluent: ClassVar[str | None] = "concat"
+
+    datapipes: tuple[IterDataPipe[T_co], ...]
 
     def __init__(self, *datapipes: IterDataPipe[T_co]) -> None:
         self.datapipes = datapipes

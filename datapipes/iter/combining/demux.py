@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from operator import index
 from typing import Any, ClassVar, TypeVar, cast
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.iter.combining.hub import SPENT, Child, Folder, Hub, Queue, Queues
 from datapipes.messages.warnings import warn
@@ -69,6 +69,7 @@ def RoundRobinDemultiplexer(
     return [_RoundRobinChild(hub, i) for i in range(num_instances)]
 
 
+@operator
 class _Dealer(Hub):
     """A hub whose elements each go to one child."""
 
@@ -79,6 +80,7 @@ class _Dealer(Hub):
         raise NotImplementedError(f"{type(self).__name__} has no dealing")
 
 
+@operator
 class _Demux(_Dealer):
     _fluent: ClassVar[str | None] = "demux"
 
@@ -94,14 +96,9 @@ class _Demux(_Dealer):
         spill_dir: Folder | None = None,
     ) -> None:
         needs_callable("demux", classifier_fn)
-        self.datapipe = datapipe
-        self.num_instances = num_instances
         self.classifier_fn = classifier_fn
         self.drop_none = drop_none
-        self.buffer_size = buffer_size
-        self.buffer_bytes = buffer_bytes
-        self.spill_dir = spill_dir
-        self._check()
+        super().__init__(datapipe, num_instances, buffer_size, buffer_bytes=buffer_bytes, spill_dir=spill_dir)
 
     def dealing(self, queues: Queues) -> Callable[[Any], int | None]:
         return self._child_of
@@ -122,6 +119,7 @@ class _Demux(_Dealer):
         )
 
 
+@operator
 class _Dealt(Child[T_co]):
     """The elements that go to one child."""
 
@@ -152,6 +150,7 @@ class _Dealt(Child[T_co]):
             yield element
 
 
+@operator
 class _DemuxChild(_Dealt[T_co]):
     def __len__(self) -> int:
         raise TypeError(
@@ -159,24 +158,9 @@ class _DemuxChild(_Dealt[T_co]):
         )
 
 
+@operator
 class _RoundRobin(_Dealer):
     _fluent: ClassVar[str | None] = "round_robin_demux"
-
-    def __init__(
-        self,
-        datapipe: IterDataPipe[Any],
-        num_instances: int,
-        buffer_size: int = 1000,
-        *,
-        buffer_bytes: int | None = None,
-        spill_dir: Folder | None = None,
-    ) -> None:
-        self.datapipe = datapipe
-        self.num_instances = num_instances
-        self.buffer_size = buffer_size
-        self.buffer_bytes = buffer_bytes
-        self.spill_dir = spill_dir
-        self._check()
 
     def dealing(self, queues: Queues) -> Callable[[Any], int | None]:
         return cast("_Turns", queues).next_child
@@ -185,6 +169,7 @@ class _RoundRobin(_Dealer):
         return _Turns(self)
 
 
+@operator
 class _RoundRobinChild(_Dealt[T_co]):
     def __len__(self) -> int:
         main = self.main_datapipe

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any, ClassVar, TypeVar, cast
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import GraphError
 from datapipes.iter.combining.hub import SPENT, Child, Folder, Hub, Lost, Queue, Queues
 from datapipes.operators.checks import needs, source_length
@@ -72,29 +72,18 @@ def UnZipper(
     return [child.map(itemgetter(column)) for child, column in zip(children, columns, strict=True)]
 
 
+@operator
 class _Fork(Hub):
     _fluent: ClassVar[str | None] = "fork"
 
-    def __init__(
-        self,
-        datapipe: IterDataPipe[Any],
-        num_instances: int,
-        buffer_size: int = 1000,
-        copy: str | None = None,
-        *,
-        buffer_bytes: int | None = None,
-        spill_dir: Folder | None = None,
-    ) -> None:
-        self.datapipe = datapipe
-        self.num_instances = num_instances
-        self.buffer_size = buffer_size
-        self.copy = copy
-        self.buffer_bytes = buffer_bytes
-        self.spill_dir = spill_dir
-        needs(copy in _COPIES, self, f"copy must be None, 'shallow' or 'deep', got {copy!r}")
-        self._check()
+    copy: str | None = None
+
+    def __post_init__(self) -> None:
+        needs(self.copy in _COPIES, self, f"copy must be None, 'shallow' or 'deep', got {self.copy!r}")
+        super().__post_init__()
 
 
+@operator
 class _ForkChild(Child[T_co]):
     def _elements(self, queues: Queues, mine: Queue) -> Iterator[T_co]:
         main = cast("_Fork", self.main_datapipe)

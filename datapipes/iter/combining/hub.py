@@ -16,10 +16,11 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import KW_ONLY
 from operator import ge, gt
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.elements.sizes import size_of
 from datapipes.errors import GraphError, StateError
@@ -41,19 +42,22 @@ Folder: TypeAlias = str | os.PathLike[str]
 Queue: TypeAlias = deque[Any] | SpillQueue
 
 
+@operator
 class Hub(IterDataPipe[Any]):
     """The stage that the children of one call share."""
 
     _hub: ClassVar[bool] = True
     _hands_on: ClassVar[bool] = True
     _shares_room: ClassVar[bool] = False  # whether the bounds are for all that waits, not for each reader
+
     datapipe: IterDataPipe[Any]
     num_instances: int
-    buffer_size: int
-    buffer_bytes: int | None
-    spill_dir: Folder | None
+    buffer_size: int = 1000
+    _: KW_ONLY
+    buffer_bytes: int | None = None
+    spill_dir: Folder | None = None
 
-    def _check(self) -> None:
+    def __post_init__(self) -> None:
         needs_count(self, "num_instances", 1, f"Expected `num_instances` larger than 0, got {self.num_instances}")
         needs_count(self, "buffer_size")
         size, folder = self.buffer_bytes, self.spill_dir
@@ -89,15 +93,16 @@ class Hub(IterDataPipe[Any]):
         return Queues(self)
 
 
+@operator
 class Child(IterDataPipe[T_co]):
     """One of the streams that come out of a hub."""
 
     _fluent: ClassVar[str | None] = "fork"
     _hands_on: ClassVar[bool] = True
 
-    def __init__(self, main_datapipe: Hub, instance_id: int) -> None:
-        self.main_datapipe = main_datapipe
-        self.instance_id = instance_id
+    _parents: ClassVar[tuple[str, ...] | None] = ("main_datapipe",)
+    main_datapipe: Hub
+    instance_id: int
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         queues: Queues = at.hub(self.main_datapipe)

@@ -11,14 +11,14 @@ import warnings
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, ClassVar, TypeVar
 
-from datapipes.description.pipe import IterDataPipe, MapDataPipe
+from datapipes.description.pipe import IterDataPipe, MapDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.description.structure import is_pipe, is_stream
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgumentType, StateError
 from datapipes.operators.checks import needs_callable, needs_count, same_length
 from datapipes.position.cells import Cell, fields
-from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.on_error import Tolerant
 from datapipes.position.opening import Opening
 from datapipes.position.steps import Step
 
@@ -27,6 +27,7 @@ T_co = TypeVar("T_co", covariant=True)
 _MISSING: Any = object()
 
 
+@operator
 class IterKeyZipper(IterDataPipe[Any]):
     """Each element with the reference element of the same key: ``(element, reference)``, or what ``merge_fn`` makes.
 
@@ -41,30 +42,22 @@ class IterKeyZipper(IterDataPipe[Any]):
 
     _fluent: ClassVar[str | None] = "zip_with_iter"
 
-    def __init__(
-        self,
-        source_datapipe: IterDataPipe[Any],
-        ref_datapipe: IterDataPipe[Any],
-        key_fn: Callable[[Any], Hashable],
-        ref_key_fn: Callable[[Any], Hashable] | None = None,
-        keep_key: bool = False,
-        buffer_size: int | None = 10000,
-        merge_fn: Callable[[Any, Any], Any] | None = None,
-    ) -> None:
-        if not is_stream(ref_datapipe):
+    source_datapipe: IterDataPipe[Any]
+    ref_datapipe: IterDataPipe[Any]
+    key_fn: Callable[[Any], Hashable]
+    ref_key_fn: Callable[[Any], Hashable] | None = None
+    keep_key: bool = False
+    buffer_size: int | None = 10000
+    merge_fn: Callable[[Any, Any], Any] | None = None
+
+    def __post_init__(self) -> None:
+        if not is_stream(self.ref_datapipe):
             raise BadArgumentType(
                 "zip_with_iter needs `ref_datapipe` to be an `IterDataPipe`, "
-                f"got {type(ref_datapipe).__name__}: {ref_datapipe!r:.60}"
+                f"got {type(self.ref_datapipe).__name__}: {self.ref_datapipe!r:.60}"
             )
-        for fn in (key_fn, *(fn for fn in (ref_key_fn, merge_fn) if fn is not None)):
+        for fn in (self.key_fn, *(fn for fn in (self.ref_key_fn, self.merge_fn) if fn is not None)):
             needs_callable("zip_with_iter", fn)
-        self.source_datapipe = source_datapipe
-        self.ref_datapipe = ref_datapipe
-        self.key_fn = key_fn
-        self.ref_key_fn = ref_key_fn
-        self.keep_key = keep_key
-        self.buffer_size = buffer_size
-        self.merge_fn = merge_fn
         needs_count(self, "buffer_size", 1, "'buffer_size' is required to be positive, or None", or_none=True)
 
     def _open(self, at: Opening) -> Iterator[Any]:
@@ -163,7 +156,8 @@ class _Search(Cell):
         self._sought = []
 
 
-class MapKeyZipper(IterDataPipe[Any]):
+@operator
+class MapKeyZipper(Tolerant, IterDataPipe[Any]):
     """Each element with what a collection has under its key: ``(element, found)``, or what ``merge_fn`` makes of both.
 
     A key that the collection does not have is a KeyError; ``on_error="skip"`` leaves its element out.
@@ -176,32 +170,21 @@ class MapKeyZipper(IterDataPipe[Any]):
 
     _fluent: ClassVar[str | None] = "zip_with_map"
 
-    def __init__(
-        self,
-        source_iterdatapipe: IterDataPipe[Any],
-        map_datapipe: MapDataPipe[Any],
-        key_fn: Callable[[Any], Any],
-        merge_fn: Callable[[Any, Any], Any] | None = None,
-        keep_key: bool = False,
-        *,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        if not is_pipe(map_datapipe) or is_stream(map_datapipe):
+    source_iterdatapipe: IterDataPipe[Any]
+    map_datapipe: MapDataPipe[Any]
+    key_fn: Callable[[Any], Any]
+    merge_fn: Callable[[Any, Any], Any] | None = None
+    keep_key: bool = False
+
+    def __post_init__(self) -> None:
+        if not is_pipe(self.map_datapipe) or is_stream(self.map_datapipe):
             raise BadArgumentType(
                 "zip_with_map needs `map_datapipe` to be a `MapDataPipe`, "
-                f"got {type(map_datapipe).__name__}: {map_datapipe!r:.60}"
+                f"got {type(self.map_datapipe).__name__}: {self.map_datapipe!r:.60}"
             )
-        for fn in (key_fn, *([] if merge_fn is None else [merge_fn])):
+        for fn in (self.key_fn, *([] if self.merge_fn is None else [self.merge_fn])):
             needs_callable("zip_with_map", fn)
-        self.source_iterdatapipe = source_iterdatapipe
-        self.map_datapipe = map_datapipe
-        self.key_fn = key_fn
-        self.merge_fn = merge_fn
-        self.keep_key = keep_key
-        self.on_error = on_error
-        self.max_errors = max_errors
-        check_policy(self)
+        super().__post_init__()
 
     def _step(self) -> Step:
         return Step("map", self._merged)

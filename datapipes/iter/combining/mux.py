@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.structure import is_stream
 from datapipes.errors import StateError
 from datapipes.iter.combining.inputs import lengths, needs_streams
@@ -20,6 +20,7 @@ from datapipes.position.cells import Cell, count, fields
 from datapipes.position.opening import Opening
 
 
+@operator
 class Multiplexer(IterDataPipe[Any]):
     """One element of each input in turn, as long as each has one.
 
@@ -29,6 +30,8 @@ class Multiplexer(IterDataPipe[Any]):
     """
 
     _fluent: ClassVar[str | None] = "mux"
+
+    datapipes: tuple[IterDataPipe[Any], ...]
 
     def __init__(self, *datapipes: Iterable[Any]) -> None:
         self.datapipes = _as_streams(datapipes)
@@ -55,6 +58,7 @@ class Multiplexer(IterDataPipe[Any]):
         return min(lengths(self, self.datapipes)) * len(self.datapipes)
 
 
+@operator
 class MultiplexerLongest(IterDataPipe[Any]):
     """One element of each input in turn, those that have ended being passed over, until all have ended.
 
@@ -64,6 +68,8 @@ class MultiplexerLongest(IterDataPipe[Any]):
     """
 
     _fluent: ClassVar[str | None] = "mux_longest"
+
+    datapipes: tuple[IterDataPipe[Any], ...]
 
     def __init__(self, *datapipes: Iterable[Any]) -> None:
         self.datapipes = _as_streams(datapipes)

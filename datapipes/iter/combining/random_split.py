@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import torch
 
 from datapipes.description.indexed import Indexed, indexed
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.description.structure import walk
 from datapipes.errors import BadArgument, BadArgumentType
@@ -70,10 +70,13 @@ def RandomSplitter(
     return SplitterIterator(split, target)
 
 
+@operator
 class _RandomSplit(IterDataPipe[T_co]):
     """What the children of one call have in common: their source, and how it is dealt out."""
 
     _fluent: ClassVar[str | None] = "random_split"
+
+    source_datapipe: IterDataPipe[T_co]
 
     def __init__(
         self,
@@ -152,6 +155,7 @@ def _deal(left: list[float], drawn: float, remaining: int) -> int:
     return key
 
 
+@operator
 class SplitterIterator(IterDataPipe[T_co]):
     """One of the streams that ``random_split`` gives. Iterated by themselves or side by side, each reads the source.
 
@@ -161,9 +165,9 @@ class SplitterIterator(IterDataPipe[T_co]):
     ('train', 8)
     """
 
-    def __init__(self, main_datapipe: _RandomSplit[T_co], target: Hashable) -> None:
-        self.main_datapipe = main_datapipe
-        self.target = target
+    _parents: ClassVar[tuple[str, ...] | None] = ("main_datapipe",)
+    main_datapipe: _RandomSplit[T_co]
+    target: Hashable
 
     def override_seed(self: Self, seed: int) -> Self:
         """Split by another seed, all streams of the same call alike, in iterations that start from now on."""

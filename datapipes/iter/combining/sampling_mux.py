@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import BadArgumentType, StateError
 from datapipes.iter.combining.inputs import lengths, needs_streams
 from datapipes.operators.checks import needs
@@ -28,6 +28,7 @@ Self = TypeVar("Self", bound="SampleMultiplexer")
 _BLOCK = 4096
 
 
+@operator
 class SampleMultiplexer(IterDataPipe[Any]):
     """Elements of inputs drawn at random, in proportion to their weights; one that has ended is drawn no more.
 
@@ -39,6 +40,8 @@ class SampleMultiplexer(IterDataPipe[Any]):
     >>> sorted(dp), list(dp) == list(dp)
     (['a', 'a', 'a', 'a', 'b', 'b'], True)
     """
+
+    pipes_to_weights_dict: Mapping[IterDataPipe[Any], float]
 
     def __init__(self, pipes_to_weights_dict: Mapping[IterDataPipe[Any], float], seed: int | None = None) -> None:
         if not isinstance(pipes_to_weights_dict, Mapping):

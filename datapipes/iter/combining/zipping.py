@@ -12,7 +12,7 @@ from itertools import chain, zip_longest
 from typing import Any, ClassVar, TypeAlias
 
 from datapipes.description.indexed import Indexed, all_indexed
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import StateError
 from datapipes.iter.combining.inputs import lengths, needs_streams
 from datapipes.position.cells import Cell, count
@@ -22,6 +22,7 @@ from datapipes.position.opening import Opening
 Row: TypeAlias = tuple[Any, ...]
 
 
+@operator
 class Zipper(IterDataPipe[Row]):
     """Tuples of one element of each input, up to the end of the shortest.
 
@@ -31,6 +32,8 @@ class Zipper(IterDataPipe[Row]):
     """
 
     _fluent: ClassVar[str | None] = "zip"
+
+    datapipes: tuple[IterDataPipe[Any], ...]
 
     def __init__(self, *datapipes: IterDataPipe[Any]) -> None:
         self.datapipes = datapipes
@@ -52,6 +55,7 @@ class Zipper(IterDataPipe[Row]):
         return min(lengths(self, self.datapipes))
 
 
+@operator
 class ZipperLongest(IterDataPipe[Row]):
     """Tuples of one element of each input, up to the end of the longest; ``fill_value`` stands for what is missing.
 
@@ -61,6 +65,8 @@ class ZipperLongest(IterDataPipe[Row]):
     """
 
     _fluent: ClassVar[str | None] = "zip_longest"
+
+    datapipes: tuple[IterDataPipe[Any], ...]
 
     def __init__(self, *datapipes: IterDataPipe[Any], fill_value: Any = None) -> None:
         self.datapipes = datapipes

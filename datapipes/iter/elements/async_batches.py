@@ -16,14 +16,14 @@ from functools import partial
 from inspect import iscoroutinefunction
 from typing import Any, ClassVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import BadArgument, StateError
 from datapipes.iter.grouping.batch import Batcher
 from datapipes.operators.checks import length_of, needs_count, same_length
 from datapipes.operators.columns import check_columns, on_input, placing, validate_input_col
 from datapipes.position.cells import Cell
 from datapipes.position.forks import OwnerProcess
-from datapipes.position.on_error import SKIP, Faults, OnError, check_policy, may_leave_out
+from datapipes.position.on_error import SKIP, Faults, OnError, Tolerant, may_leave_out
 from datapipes.position.opening import Opening
 
 _PATIENCE = 2.0  # seconds to wait for a loop that a coroutine blocks
@@ -74,32 +74,23 @@ def BatchAsyncMapper(
     return mapper.flatmap()
 
 
-class _AsyncMapper(IterDataPipe[list[Any]]):
+@operator
+class _AsyncMapper(Tolerant, IterDataPipe[list[Any]]):
     """Each batch, with its elements replaced."""
 
     _fluent: ClassVar[str | None] = "async_map_batches"
 
-    def __init__(
-        self,
-        source_datapipe: IterDataPipe[list[Any]],
-        async_fn: Callable[..., Awaitable[Any]],
-        input_col: Any = None,
-        output_col: Any = None,
-        max_concurrency: int = 32,
-        *,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        self.source_datapipe = source_datapipe
-        self.async_fn = async_fn
-        self.input_col = input_col
-        self.output_col = check_columns(input_col, output_col)
-        self.max_concurrency = max_concurrency
-        self.on_error = on_error
-        self.max_errors = max_errors
-        validate_input_col(async_fn, input_col)
-        needs_count(self, "max_concurrency", 1, f"max_concurrency must be larger than 0, got {max_concurrency}")
-        check_policy(self)
+    source_datapipe: IterDataPipe[list[Any]]
+    async_fn: Callable[..., Awaitable[Any]]
+    input_col: Any = None
+    output_col: Any = None
+    max_concurrency: int = 32
+
+    def __post_init__(self) -> None:
+        self.output_col = check_columns(self.input_col, self.output_col)
+        validate_input_col(self.async_fn, self.input_col)
+        needs_count(self, "max_concurrency", 1, f"max_concurrency must be larger than 0, got {self.max_concurrency}")
+        super().__post_init__()
 
     def _open(self, at: Opening) -> Iterator[list[Any]]:
         return self._batches(at.source(self.source_datapipe), at.cell(partial(_Loop, self)))

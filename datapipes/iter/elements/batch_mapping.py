@@ -7,19 +7,20 @@ from functools import partial
 from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import StateError
 from datapipes.operators.checks import needs_callable, needs_count
 from datapipes.operators.flattening import Flattening
 from datapipes.operators.flattening_position import Inner
 from datapipes.position.cells import fields
-from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.on_error import Tolerant
 from datapipes.position.opening import Opening
 
 R_co = TypeVar("R_co", covariant=True)
 
 
-class BatchMapper(Flattening[R_co]):
+@operator
+class BatchMapper(Tolerant, Flattening[R_co]):
     """Every element of ``fn(batch)``, for lists of ``batch_size`` elements; the last may be shorter.
 
     With an ``input_col``, ``fn`` is given a list of that column; with a list of columns, a list of such lists. If
@@ -32,25 +33,15 @@ class BatchMapper(Flattening[R_co]):
 
     _fluent: ClassVar[str | None] = "map_batches"
 
-    def __init__(
-        self,
-        datapipe: IterDataPipe[Any],
-        fn: Callable[[list[Any]], Iterable[R_co]],
-        batch_size: int,
-        input_col: Any = None,
-        *,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        needs_callable("map_batches", fn)
-        self.datapipe = datapipe
-        self.fn = fn
-        self.batch_size = batch_size
-        self.input_col = input_col
-        self.on_error = on_error
-        self.max_errors = max_errors
+    datapipe: IterDataPipe[Any]
+    fn: Callable[[list[Any]], Iterable[R_co]]
+    batch_size: int
+    input_col: Any = None
+
+    def __post_init__(self) -> None:
+        needs_callable("map_batches", self.fn)
         needs_count(self, "batch_size", 1, "Batch size is required to be larger than 0")
-        check_policy(self)
+        super().__post_init__()
 
     def _open(self, at: Opening) -> Iterator[R_co]:
         above = at.above() if at.is_private() else None

@@ -6,13 +6,14 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, ClassVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.operators.checks import same_length
-from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.on_error import Tolerant
 from datapipes.position.steps import Step
 
 
-class Rows2Columnar(IterDataPipe[dict[Any, list[Any]]]):
+@operator
+class Rows2Columnar(Tolerant, IterDataPipe[dict[Any, list[Any]]]):
     """Each batch of rows as a ``defaultdict(list)`` of columns.
 
     Rows that are dicts give all their columns, or those in ``column_names``; other rows are named by it, by position.
@@ -25,19 +26,8 @@ class Rows2Columnar(IterDataPipe[dict[Any, list[Any]]]):
 
     _fluent: ClassVar[str | None] = "rows2columnar"
 
-    def __init__(
-        self,
-        source_datapipe: IterDataPipe[Any],
-        column_names: Collection[Any] | None = None,
-        *,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        self.source_datapipe = source_datapipe
-        self.column_names = column_names
-        self.on_error = on_error
-        self.max_errors = max_errors
-        check_policy(self)
+    source_datapipe: IterDataPipe[Any]
+    column_names: Collection[Any] | None = None
 
     def _step(self) -> Step:
         return Step("map", self._columns)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 from datapipes.description.indexed import Indexed, indexed
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.errors import StateError
 from datapipes.operators.checks import needs_count, source_length
@@ -19,6 +19,7 @@ from datapipes.position.session import Session, segment
 T_co = TypeVar("T_co", covariant=True)
 
 
+@operator
 class Cycler(IterDataPipe[T_co]):
     """The source ``count`` times over, or without end; a shuffle above it takes another order each time.
 
@@ -36,10 +37,11 @@ class Cycler(IterDataPipe[T_co]):
         "its sibling, which cannot go back with it: put cycle() above the fork"
     )
 
-    def __init__(self, source_datapipe: IterDataPipe[T_co], count: int | None = None) -> None:
-        self.source_datapipe = source_datapipe
-        self.count = count
-        needs_count(self, "count", 0, f"Expected non-negative count, got {count}", or_none=True)
+    source_datapipe: IterDataPipe[T_co]
+    count: int | None = None
+
+    def __post_init__(self) -> None:
+        needs_count(self, "count", 0, f"Expected non-negative count, got {self.count}", or_none=True)
 
     def _reads(self) -> tuple[()]:
         return ()

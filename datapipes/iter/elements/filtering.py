@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.operators.checks import needs_callable
 from datapipes.operators.columns import on_input, validate_input_col
-from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.on_error import Tolerant
 from datapipes.position.steps import Step
 
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Filter(IterDataPipe[T_co]):
+@operator
+class Filter(Tolerant, IterDataPipe[T_co]):
     """The elements for which ``filter_fn`` returns True; anything but True or False is an error.
 
     For a pandas DataFrame it may return a Series of them: the rows to keep. A frame without any is left out.
@@ -27,23 +28,14 @@ class Filter(IterDataPipe[T_co]):
     _fluent: ClassVar[str | None] = "filter"
     _hands_on: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        datapipe: IterDataPipe[T_co],
-        filter_fn: Callable[..., bool],
-        input_col: Any = None,
-        *,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        needs_callable("filter", filter_fn)
-        self.datapipe = datapipe
-        self.filter_fn = filter_fn
-        self.input_col = input_col
-        self.on_error = on_error
-        self.max_errors = max_errors
-        validate_input_col(filter_fn, input_col)
-        check_policy(self)
+    datapipe: IterDataPipe[T_co]
+    filter_fn: Callable[..., bool]
+    input_col: Any = None
+
+    def __post_init__(self) -> None:
+        needs_callable("filter", self.filter_fn)
+        validate_input_col(self.filter_fn, self.input_col)
+        super().__post_init__()
 
     def _step(self) -> Step:
         return Step("filter", on_input(self.filter_fn, self.input_col))

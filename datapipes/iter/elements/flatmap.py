@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, TypeVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.operators.checks import needs_callable
 from datapipes.operators.columns import on_input, validate_input_col
 from datapipes.operators.flattening import Flattening
-from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.on_error import Tolerant
 
 T_co = TypeVar("T_co", covariant=True)
 
 
-class FlatMapper(Flattening[T_co]):
+@operator
+class FlatMapper(Tolerant, Flattening[T_co]):
     """Every element of ``fn(element)``; without ``fn``, of the element itself.
 
     >>> from datapipes.iter import IterableWrapper
@@ -24,24 +25,15 @@ class FlatMapper(Flattening[T_co]):
 
     _fluent: ClassVar[str | None] = "flatmap"
 
-    def __init__(
-        self,
-        datapipe: IterDataPipe[Any],
-        fn: Callable[..., Iterable[T_co]] | None = None,
-        input_col: Any = None,
-        *,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        if fn is not None:
-            needs_callable("flatmap", fn)
-            validate_input_col(fn, input_col)
-        self.datapipe = datapipe
-        self.fn = fn
-        self.input_col = input_col
-        self.on_error = on_error
-        self.max_errors = max_errors
-        check_policy(self)
+    datapipe: IterDataPipe[Any]
+    fn: Callable[..., Iterable[T_co]] | None = None
+    input_col: Any = None
+
+    def __post_init__(self) -> None:
+        if self.fn is not None:
+            needs_callable("flatmap", self.fn)
+            validate_input_col(self.fn, self.input_col)
+        super().__post_init__()
 
     def _inner(self, element: Any) -> Iterable[T_co]:
         made: Iterable[T_co] = on_input(_itself if self.fn is None else self.fn, self.input_col)(element)

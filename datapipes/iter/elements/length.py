@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar, TypeVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.operators.checks import needs_count
 from datapipes.position.opening import Opening
 
 T_co = TypeVar("T_co", covariant=True)
 
 
+@operator
 class LengthSetter(IterDataPipe[T_co]):
     """The same elements, with the length that is given; nobody counts them.
 
@@ -24,10 +25,11 @@ class LengthSetter(IterDataPipe[T_co]):
     _commutes: ClassVar[bool] = True
     _hands_on: ClassVar[bool] = True
 
-    def __init__(self, source_datapipe: IterDataPipe[T_co], length: int) -> None:
-        self.source_datapipe = source_datapipe
-        self.length = length
-        needs_count(self, "length", 0, f"length must be a non-negative number, got {length}")
+    source_datapipe: IterDataPipe[T_co]
+    length: int
+
+    def __post_init__(self) -> None:
+        needs_count(self, "length", 0, f"length must be a non-negative number, got {self.length}")
 
     def _open(self, at: Opening) -> Iterator[Any]:
         return at.source(self.source_datapipe)

@@ -8,18 +8,19 @@ from typing import Any, ClassVar, TypeVar
 
 from torch.utils.data import default_collate
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.memory import batches
 from datapipes.operators.checks import needs_callable, same_length
 from datapipes.operators.columns import check_columns, on_columns, validate_input_col
-from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.on_error import OnError, Tolerant
 from datapipes.position.pandas_rows import collated
 from datapipes.position.steps import Step
 
 R_co = TypeVar("R_co", covariant=True)
 
 
-class Mapper(IterDataPipe[R_co]):
+@operator
+class Mapper(Tolerant, IterDataPipe[R_co]):
     """``fn`` of each element, or of some of its columns.
 
     With an ``input_col``, ``fn`` is given that column, or those of a list. What it returns goes into ``output_col``
@@ -33,25 +34,16 @@ class Mapper(IterDataPipe[R_co]):
 
     _fluent: ClassVar[str | None] = "map"
 
-    def __init__(
-        self,
-        datapipe: IterDataPipe[Any],
-        fn: Callable[..., R_co],
-        input_col: Any = None,
-        output_col: Any = None,
-        *,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        needs_callable(type(self)._fluent or type(self).__name__, fn)
-        self.datapipe = datapipe
-        self.fn = fn
-        self.input_col = input_col
-        self.output_col = check_columns(input_col, output_col)
-        self.on_error = on_error
-        self.max_errors = max_errors
-        validate_input_col(fn, input_col)
-        check_policy(self)
+    datapipe: IterDataPipe[Any]
+    fn: Callable[..., R_co]
+    input_col: Any = None
+    output_col: Any = None
+
+    def __post_init__(self) -> None:
+        needs_callable(type(self)._fluent or type(self).__name__, self.fn)
+        self.output_col = check_columns(self.input_col, self.output_col)
+        validate_input_col(self.fn, self.input_col)
+        super().__post_init__()
 
     def _step(self) -> Step:
         return Step("map", on_columns(self.fn, self.input_col, self.output_col))
@@ -59,6 +51,7 @@ class Mapper(IterDataPipe[R_co]):
     __len__ = same_length
 
 
+@operator
 class Collator(Mapper[R_co]):
     """Each element, usually a batch, as tensors: ``torch.utils.data.default_collate`` or a function of the user's.
 

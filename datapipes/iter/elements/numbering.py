@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
 from datapipes.description.indexed import Indexed, indexed
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.errors import LengthUnknown
 from datapipes.operators.checks import length_of, needs_count, same_length, source_length
@@ -20,6 +20,7 @@ from datapipes.position.opening import Opening
 T_co = TypeVar("T_co", covariant=True)
 
 
+@operator
 class Enumerator(IterDataPipe[tuple[int, T_co]]):
     """``(index, element)``, the index counting from ``starting_index``.
 
@@ -30,9 +31,8 @@ class Enumerator(IterDataPipe[tuple[int, T_co]]):
 
     _fluent: ClassVar[str | None] = "enumerate"
 
-    def __init__(self, source_datapipe: IterDataPipe[T_co], starting_index: int = 0) -> None:
-        self.source_datapipe = source_datapipe
-        self.starting_index = starting_index
+    source_datapipe: IterDataPipe[T_co]
+    starting_index: int = 0
 
     def _open(self, at: Opening) -> Iterator[tuple[int, T_co]]:
         return at.cell(_Number).numbering(at.source(self.source_datapipe), self.starting_index)
@@ -47,6 +47,7 @@ class Enumerator(IterDataPipe[tuple[int, T_co]]):
     __len__ = same_length
 
 
+@operator
 class IndexAdder(IterDataPipe[dict[Any, Any]]):
     """Each element, which is a dict, with its number stored in it under ``index_name``.
 
@@ -57,9 +58,8 @@ class IndexAdder(IterDataPipe[dict[Any, Any]]):
 
     _fluent: ClassVar[str | None] = "add_index"
 
-    def __init__(self, source_datapipe: IterDataPipe[dict[Any, Any]], index_name: str = "index") -> None:
-        self.source_datapipe = source_datapipe
-        self.index_name = index_name
+    source_datapipe: IterDataPipe[dict[Any, Any]]
+    index_name: str = "index"
 
     def _open(self, at: Opening) -> Iterator[dict[Any, Any]]:
         numbered = at.cell(_Number).numbering(at.source(self.source_datapipe), 0)
@@ -87,6 +87,7 @@ class IndexAdder(IterDataPipe[dict[Any, Any]]):
     __len__ = same_length
 
 
+@operator
 class Header(IterDataPipe[T_co]):
     """The first ``limit`` elements; no more than these are taken from the source.
 
@@ -97,9 +98,10 @@ class Header(IterDataPipe[T_co]):
 
     _fluent: ClassVar[str | None] = "header"
 
-    def __init__(self, source_datapipe: IterDataPipe[T_co], limit: int | None = 10) -> None:
-        self.source_datapipe = source_datapipe
-        self.limit = limit
+    source_datapipe: IterDataPipe[T_co]
+    limit: int | None = 10
+
+    def __post_init__(self) -> None:
         needs_count(self, "limit", or_none=True)
 
     def _open(self, at: Opening) -> Iterator[T_co]:
@@ -132,6 +134,7 @@ class Header(IterDataPipe[T_co]):
         return length if self.limit is None else max(min(length, self.limit), 0)
 
 
+@operator
 class Repeater(IterDataPipe[T_co]):
     """Each element ``times`` times in a row.
 
@@ -142,10 +145,11 @@ class Repeater(IterDataPipe[T_co]):
 
     _fluent: ClassVar[str | None] = "repeat"
 
-    def __init__(self, source_datapipe: IterDataPipe[T_co], times: int) -> None:
-        self.source_datapipe = source_datapipe
-        self.times = times
-        needs_count(self, "times", 2, f"The number of repetition must be > 1, got {times}")
+    source_datapipe: IterDataPipe[T_co]
+    times: int
+
+    def __post_init__(self) -> None:
+        needs_count(self, "times", 2, f"The number of repetition must be > 1, got {self.times}")
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         return self._elements(at.source(self.source_datapipe), at.cell(_Again))

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.messages.warnings import warn
 from datapipes.operators.checks import same_length
-from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.on_error import Tolerant
 from datapipes.position.steps import Step
 
 _SEQUENCES = (tuple, list)
@@ -83,6 +83,7 @@ class _Warner:
             warn(text)
 
 
+@operator
 class Dropper(_Selecting):
     """The elements without the columns at ``indices``: one index or key, or a list of them.
 
@@ -95,9 +96,8 @@ class Dropper(_Selecting):
 
     _fluent: ClassVar[str | None] = "drop"
 
-    def __init__(self, datapipe: IterDataPipe[Any], indices: Any) -> None:
-        self.datapipe = datapipe
-        self.indices = indices
+    datapipe: IterDataPipe[Any]
+    indices: Any
 
     def _selecting(self, warner: _Warner) -> Select:
         dropped = _listed(self.indices)
@@ -117,6 +117,7 @@ class Dropper(_Selecting):
         return select
 
 
+@operator
 class Slicer(_Selecting):
     """A part of each element: ``element[index:stop:step]``, or the positions or keys in the list ``index``.
 
@@ -132,14 +133,13 @@ class Slicer(_Selecting):
 
     _fluent: ClassVar[str | None] = "slice"
 
-    def __init__(
-        self, datapipe: IterDataPipe[Any], index: Any, stop: int | None = None, step: int | None = None
-    ) -> None:
-        self.datapipe = datapipe
-        self.index = index
-        self.stop = stop
-        self.step = step
-        if isinstance(index, list) and (stop is not None or step is not None):
+    datapipe: IterDataPipe[Any]
+    index: Any
+    stop: int | None = None
+    step: int | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.index, list) and (self.stop is not None or self.step is not None):
             warn(f"A list of indices was given together with `stop` or `step`, which are ignored, in {stage(self)}")
 
     def _selecting(self, warner: _Warner) -> Select:
@@ -166,7 +166,8 @@ class Slicer(_Selecting):
         return [i for i in range(length) if i in wanted], _missing(self.index, length)
 
 
-class Flattener(_Selecting):
+@operator
+class Flattener(Tolerant, _Selecting):
     """Each element with the containers in it taken apart, one level: lists and tuples, and in a dict the dicts.
 
     ``indices`` says at which positions or keys, one or a list; by default at all. (``flatten(0)`` is about the first
@@ -182,19 +183,8 @@ class Flattener(_Selecting):
 
     _fluent: ClassVar[str | None] = "flatten"
 
-    def __init__(
-        self,
-        datapipe: IterDataPipe[Any],
-        indices: Any = None,
-        *,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        self.datapipe = datapipe
-        self.indices = indices
-        self.on_error = on_error
-        self.max_errors = max_errors
-        check_policy(self)
+    datapipe: IterDataPipe[Any]
+    indices: Any = None
 
     def _selecting(self, warner: _Warner) -> Select:
         chosen = None if self.indices is None else _listed(self.indices)

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, TypeVar
 
 import torch
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import holds_stream
 from datapipes.errors import StateError
 from datapipes.operators.checks import length_of, needs_callable, needs_count
@@ -27,7 +27,7 @@ from datapipes.operators.columns import on_input, validate_input_col
 from datapipes.operators.flattening import Flattening
 from datapipes.operators.flattening_position import Inner
 from datapipes.position.cells import Cell, Table, count, fields, table
-from datapipes.position.on_error import Faults, OnError, check_policy
+from datapipes.position.on_error import Faults, Tolerant
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import Run, derive
 from datapipes.position.session import Session, segment
@@ -38,7 +38,8 @@ Self = TypeVar("Self", bound="ShuffledFlatMapper[Any]")
 _BLOCK = 1024
 
 
-class ShuffledFlatMapper(Flattening[T_co]):
+@operator
+class ShuffledFlatMapper(Tolerant, Flattening[T_co]):
     """Every element of ``fn(element)``, or of the element itself; up to ``buffer_size`` iterables are mixed at random.
 
     The elements of one iterable keep their order. ``set_shuffle(False)`` makes it a ``flatmap``.
@@ -51,29 +52,19 @@ class ShuffledFlatMapper(Flattening[T_co]):
 
     _fluent: ClassVar[str | None] = "shuffled_flatmap"
 
-    def __init__(
-        self,
-        datapipe: IterDataPipe[Any],
-        fn: Callable[..., Iterable[T_co]] | None = None,
-        input_col: Any = None,
-        buffer_size: int = 100,
-        *,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        if fn is not None:
-            needs_callable("shuffled_flatmap", fn)
-            validate_input_col(fn, input_col)
-        self.datapipe = datapipe
-        self.fn = fn
-        self.input_col = input_col
-        self.buffer_size = buffer_size
-        self.on_error = on_error
-        self.max_errors = max_errors
+    datapipe: IterDataPipe[Any]
+    fn: Callable[..., Iterable[T_co]] | None = None
+    input_col: Any = None
+    buffer_size: int = 100
+
+    def __post_init__(self) -> None:
+        if self.fn is not None:
+            needs_callable("shuffled_flatmap", self.fn)
+            validate_input_col(self.fn, self.input_col)
         self._enabled = True
         self._seed: int | None = None
         needs_count(self, "buffer_size", 1, "buffer_size should be larger than 0")
-        check_policy(self)
+        super().__post_init__()
 
     def set_shuffle(self: Self, shuffle: bool = True) -> Self:
         """Switch shuffling off or on, for the iterations that start from now on."""

@@ -23,7 +23,7 @@ from time import perf_counter
 from typing import Any, ClassVar, TypeVar
 
 from datapipes.description.indexed import Indexed, indexed
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import holds_stream, is_lost
 from datapipes.errors import GraphError, StateError, UnsavableElement
 from datapipes.operators.checks import needs_callable, needs_count, same_length
@@ -41,6 +41,7 @@ _AHEAD = "the elements ahead"
 _END: Any = object()
 
 
+@operator
 class ThreadPoolMapper(IterDataPipe[R_co]):
     """``fn`` of each element, or of some of its columns, called in a pool of threads; the order is kept.
 
@@ -54,6 +55,8 @@ class ThreadPoolMapper(IterDataPipe[R_co]):
     _fluent: ClassVar[str | None] = "threadpool_map"
     _commutes: ClassVar[bool] = True
     _runs_ahead: ClassVar[bool] = True
+
+    datapipe: IterDataPipe[Any]
 
     def __init__(
         self,

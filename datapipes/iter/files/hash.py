@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper, can_seek
 from datapipes.errors import BadArgumentType
 from datapipes.iter.files.hashed import HASH_TYPES, Hashed
@@ -14,13 +14,14 @@ from datapipes.iter.files.pairs import pair_of
 from datapipes.iter.files.pieces import pieces_of
 from datapipes.messages.short import shortened
 from datapipes.operators.checks import needs, same_length
-from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.on_error import Tolerant
 from datapipes.position.steps import Step
 
 _IN_MEMORY = 8 << 20  # bytes of a stream that cannot go back; more of it goes to a temporary file
 
 
-class HashChecker(IterDataPipe[tuple[str, Any]]):
+@operator
+class HashChecker(Tolerant, IterDataPipe[tuple[str, Any]]):
     """Each ``(name, data)`` whose hash is ``hash_dict[name]``; any other is a ``HashMismatch``.
 
     Data is bytes, text (hashed as UTF-8), or a binary stream, which is rewound afterwards unless ``rewind=False``. One
@@ -33,26 +34,19 @@ class HashChecker(IterDataPipe[tuple[str, Any]]):
     """
 
     _fluent: ClassVar[str | None] = "check_hash"
-    _data: ClassVar[frozenset[str]] = frozenset({"hash_dict"})
 
-    def __init__(
-        self,
-        source_datapipe: IterDataPipe[tuple[str, Any]],
-        hash_dict: Mapping[str, str],
-        hash_type: str = "sha256",
-        rewind: bool = True,
-        *,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        self.source_datapipe = source_datapipe
-        self.hash_dict = hash_dict
-        self.hash_type = hash_type
-        self.rewind = rewind
-        self.on_error = on_error
-        self.max_errors = max_errors
-        needs(hash_type in HASH_TYPES, self, f"hash_type should be one of {', '.join(HASH_TYPES)}, got {hash_type!r}")
-        check_policy(self)
+    source_datapipe: IterDataPipe[tuple[str, Any]]
+    hash_dict: Mapping[str, str]
+    hash_type: str = "sha256"
+    rewind: bool = True
+
+    def __post_init__(self) -> None:
+        needs(
+            self.hash_type in HASH_TYPES,
+            self,
+            f"hash_type should be one of {', '.join(HASH_TYPES)}, got {self.hash_type!r}",
+        )
+        super().__post_init__()
 
     def _step(self) -> Step:
         return Step("map", self._checked)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from itertools import repeat
 from typing import Any, ClassVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.iter.files.pairs import lines_of
 from datapipes.iter.files.text_lines import Lines
 from datapipes.operators.checks import needs_count
 from datapipes.operators.flattening import Flattening
 from datapipes.operators.flattening_position import Parts
-from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.on_error import Tolerant
 
 
-class LineReader(Flattening[Any]):
+@operator
+class LineReader(Tolerant, Flattening[Any]):
     """``(path, line)`` for each line of each ``(path, stream)``, or the line alone.
 
     Undecodable bytes are an error; ``errors="ignore"`` drops them (torchdata did so by default). What else a line holds
@@ -28,33 +30,18 @@ class LineReader(Flattening[Any]):
 
     _fluent: ClassVar[str | None] = "readlines"
 
-    def __init__(
-        self,
-        source_datapipe: IterDataPipe[tuple[str, Any]],
-        *,
-        skip_lines: int = 0,
-        strip_newline: bool = True,
-        decode: bool = False,
-        encoding: str = "utf-8",
-        errors: str = "strict",
-        return_path: bool = True,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        self.source_datapipe = source_datapipe
-        self.skip_lines = skip_lines
-        self.strip_newline = strip_newline
-        self.decode = decode
-        self.encoding = encoding
-        self.errors = errors
-        self.return_path = return_path
-        self.on_error = on_error
-        self.max_errors = max_errors
-        check_policy(self)
-        needs_count(self, "skip_lines", 0, "'skip_lines' is required to be a positive integer")
+    source_datapipe: IterDataPipe[tuple[str, Any]]
+    _: KW_ONLY
+    skip_lines: int = 0
+    strip_newline: bool = True
+    decode: bool = False
+    encoding: str = "utf-8"
+    errors: str = "strict"
+    return_path: bool = True
 
-    def _sources(self) -> tuple[IterDataPipe[Any]]:
-        return (self.source_datapipe,)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        needs_count(self, "skip_lines", 0, "'skip_lines' is required to be a positive integer")
 
     def _inner(self, element: Any) -> Parts[Any]:
         path, stream = lines_of(element, "readlines")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatch
 from typing import Any, ClassVar, cast
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.structure import is_stream
 from datapipes.errors import BadArgumentType
 from datapipes.iter.sources.wrapper import IterableWrapper
@@ -17,6 +17,7 @@ from datapipes.operators.flattening import Flattening
 from datapipes.position.on_error import OnError, check_policy
 
 
+@operator
 class FileLister(Flattening[str]):
     """The files of one or more folders whose names match ``masks``.
 
@@ -28,6 +29,8 @@ class FileLister(Flattening[str]):
     """
 
     _fluent: ClassVar[str | None] = "list_files"
+
+    datapipe: IterDataPipe[str]
 
     def __init__(
         self,

@@ -7,18 +7,19 @@ import stat
 from collections.abc import Callable
 from typing import ClassVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgumentType, StateError
 from datapipes.operators.checks import given_length, needs
-from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.on_error import Tolerant
 from datapipes.position.reopening import label
 from datapipes.position.steps import Step
 
 _MODES = {"b": "rb", "t": "rt", "r": "r", "rb": "rb", "rt": "rt"}
 
 
-class FileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
+@operator
+class FileOpener(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
     """``(path, stream)`` for each path; a stream closes when it is read to the end, or no longer used.
 
     >>> from datapipes.iter import IterableWrapper
@@ -29,25 +30,17 @@ class FileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
     _fluent: ClassVar[str | None] = "open_files"
     _stream_key: ClassVar[tuple[type, ...] | None] = (str, int)
 
-    def __init__(
-        self,
-        datapipe: IterDataPipe[str],
-        mode: str = "r",
-        encoding: str | None = None,
-        length: int = -1,
-        *,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        self.datapipe = datapipe
-        self.mode = mode
-        self.encoding = encoding
-        self.length = length
-        self.on_error = on_error
-        self.max_errors = max_errors
-        needs(mode in _MODES, self, f"Invalid mode {mode!r}: choose one of {', '.join(_MODES)}")
-        check_policy(self)
-        needs(encoding is None or "b" not in mode, self, "a binary file has no encoding; use mode 'r' or 'rt'")
+    datapipe: IterDataPipe[str]
+    mode: str = "r"
+    encoding: str | None = None
+    length: int = -1
+
+    def __post_init__(self) -> None:
+        needs(self.mode in _MODES, self, f"Invalid mode {self.mode!r}: choose one of {', '.join(_MODES)}")
+        super().__post_init__()
+        needs(
+            self.encoding is None or "b" not in self.mode, self, "a binary file has no encoding; use mode 'r' or 'rt'"
+        )
 
     def _step(self) -> Step:
         mode, encoding, here = _MODES[self.mode], self.encoding, label(self)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.iter.files.pairs import stream_of
 from datapipes.operators.checks import needs
 from datapipes.operators.flattening import Flattening
-from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.on_error import Tolerant
 
 
-class StreamReader(Flattening[tuple[Any, Any]]):
+@operator
+class StreamReader(Tolerant, Flattening[tuple[Any, Any]]):
     """``(label, piece)`` for each piece of each ``(label, stream)``: all of it, or ``chunk`` bytes or characters.
 
     An empty stream has no pieces.
@@ -25,20 +26,16 @@ class StreamReader(Flattening[tuple[Any, Any]]):
 
     _fluent: ClassVar[str | None] = "read_from_stream"
 
-    def __init__(
-        self,
-        datapipe: IterDataPipe[tuple[Any, Any]],
-        chunk: int | None = None,
-        *,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        self.datapipe = datapipe
-        self.chunk = chunk
-        self.on_error = on_error
-        self.max_errors = max_errors
-        check_policy(self)
-        needs(chunk is None or chunk == -1 or chunk > 0, self, "'chunk' is required to be a positive integer")
+    datapipe: IterDataPipe[tuple[Any, Any]]
+    chunk: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        needs(
+            self.chunk is None or self.chunk == -1 or self.chunk > 0,
+            self,
+            "'chunk' is required to be a positive integer",
+        )
 
     def _inner(self, element: Any) -> Iterator[tuple[Any, Any]]:
         label, stream = stream_of(element, "read_from_stream")

@@ -6,20 +6,21 @@ import os
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgumentType
 from datapipes.iter.files.pairs import pair_of
 from datapipes.iter.files.pieces import put
 from datapipes.messages.short import shortened
 from datapipes.operators.checks import needs, needs_callable, same_length
-from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.on_error import Tolerant
 from datapipes.position.steps import Step
 
 MODES = ("w", "wt", "wb", "a", "at", "ab", "t", "b")
 
 
-class Saver(IterDataPipe[str]):
+@operator
+class Saver(Tolerant, IterDataPipe[str]):
     """Writes the data of each ``(name, data)`` to a file, and gives its path: ``filepath_fn(name)``, or the name.
 
     Data is bytes, text (written as UTF-8), an open stream, which is closed, or an iterable of pieces. A file is
@@ -36,24 +37,15 @@ class Saver(IterDataPipe[str]):
 
     _fluent: ClassVar[str | None] = "save_to_disk"
 
-    def __init__(
-        self,
-        source_datapipe: IterDataPipe[tuple[Any, Any]],
-        mode: str = "w",
-        filepath_fn: Callable[[Any], str] | None = None,
-        *,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        if filepath_fn is not None:
-            needs_callable("save_to_disk", filepath_fn)
-        self.source_datapipe = source_datapipe
-        self.mode = mode
-        self.filepath_fn = filepath_fn
-        self.on_error = on_error
-        self.max_errors = max_errors
-        needs(mode in MODES, self, f"Invalid mode {mode!r}: choose one of {', '.join(MODES)}")
-        check_policy(self)
+    source_datapipe: IterDataPipe[tuple[Any, Any]]
+    mode: str = "w"
+    filepath_fn: Callable[[Any], str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.filepath_fn is not None:
+            needs_callable("save_to_disk", self.filepath_fn)
+        needs(self.mode in MODES, self, f"Invalid mode {self.mode!r}: choose one of {', '.join(MODES)}")
+        super().__post_init__()
 
     def _step(self) -> Step:
         mode = writing_mode(self.mode)

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.flatbuffer import FlatTable
 from datapipes.errors import CorruptData
 from datapipes.iter.formats.tables import FORMS, As, damage_is_named, file_of, has_columns, shaped
@@ -20,7 +21,7 @@ from datapipes.messages.extras import needed
 from datapipes.operators.checks import needs
 from datapipes.operators.flattening import Flattening
 from datapipes.operators.flattening_position import Parts
-from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.on_error import Tolerant
 
 _MAGIC = b"ARROW1"
 _DICTIONARIES, _BATCHES = 2, 3  # fields of a file's index, lists of where each begins and how long it is
@@ -30,7 +31,8 @@ _STEP = 1 << 20  # bytes asked for at a time
 _END = b"\xff\xff\xff\xff\0\0\0\0"
 
 
-class ArrowReader(Flattening[Any]):
+@operator
+class ArrowReader(Tolerant, Flattening[Any]):
     """The record batches of each Arrow IPC file or stream, whichever of the two it is.
 
     The source gives paths, URLs or ``(path, stream)``. ``as_`` says what is handed on: ``"batch"`` (pyarrow's
@@ -49,26 +51,15 @@ class ArrowReader(Flattening[Any]):
 
     _fluent: ClassVar[str | None] = "read_arrow"
 
-    def __init__(
-        self,
-        source_datapipe: IterDataPipe[Any],
-        columns: Sequence[str] | None = None,
-        *,
-        as_: As = "batch",
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        self.source_datapipe = source_datapipe
-        self.columns = columns
-        self.as_ = as_
-        self.on_error = on_error
-        self.max_errors = max_errors
-        check_policy(self)
-        needs(as_ in FORMS, self, f"as_ must be one of {', '.join(FORMS)}, got {as_!r:.60}")
-        needed("pyarrow.ipc", "parquet", "read_arrow")
+    source_datapipe: IterDataPipe[Any]
+    columns: Sequence[str] | None = None
+    _: KW_ONLY
+    as_: As = "batch"
 
-    def _sources(self) -> tuple[IterDataPipe[Any]]:
-        return (self.source_datapipe,)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        needs(self.as_ in FORMS, self, f"as_ must be one of {', '.join(FORMS)}, got {self.as_!r:.60}")
+        needed("pyarrow.ipc", "parquet", "read_arrow")
 
     def _inner(self, element: Any) -> Parts[Any]:
         name, stream = file_of(element, "read_arrow")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, compress, islice, repeat, zip_longest
 from typing import Any, ClassVar, Literal
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.iter.files.pairs import lines_of
 from datapipes.iter.files.text_lines import LineSource, source_of
 from datapipes.messages.file_errors import located, named
@@ -29,6 +29,7 @@ _LINES = 256  # looked through at once for NUL bytes, when a file has been read 
 _END = sys.maxsize - 1
 
 
+@operator
 class CSVParser(Flattening[Any]):
     """The rows of each ``(path, stream)``, as lists or tuples of strings.
 
@@ -43,6 +44,8 @@ class CSVParser(Flattening[Any]):
     """
 
     _fluent: ClassVar[str | None] = "parse_csv"
+
+    source_datapipe: IterDataPipe[tuple[str, Any]]
 
     def __init__(
         self,
@@ -74,9 +77,6 @@ class CSVParser(Flattening[Any]):
         needs_count(self, "skip_lines", 0, "'skip_lines' is required to be a positive integer")
         needs(ragged in ("keep", "error", None), self, f"ragged must be 'keep' or 'error', got {ragged!r:.60}")
 
-    def _sources(self) -> tuple[IterDataPipe[Any]]:
-        return (self.source_datapipe,)
-
     def _inner(self, element: Any) -> Parts[Any]:
         path, stream = lines_of(element, str(self._fluent))
         source = source_of(stream, self.skip_lines, self.encoding if self.decode else None, self.errors)
@@ -100,6 +100,7 @@ class CSVParser(Flattening[Any]):
         return map(tuple, rows) if self.as_tuple else rows
 
 
+@operator
 class CSVDictParser(CSVParser):
     """The rows of each ``(path, stream)`` as dicts; the first line, or ``fieldnames=``, names the columns.
 

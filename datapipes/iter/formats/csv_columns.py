@@ -11,9 +11,10 @@ Quotes are counted to find out where rows end, so one inside of a field has to b
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import CorruptData
 from datapipes.iter.formats.tables import (
     FORMS,
@@ -28,13 +29,14 @@ from datapipes.messages.extras import needed
 from datapipes.operators.checks import needs, needs_count
 from datapipes.operators.flattening import Flattening
 from datapipes.operators.flattening_position import Parts
-from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.on_error import Tolerant
 
 _LONGEST = 64 << 20  # bytes of a row, unless a block is longer than that
 _OPEN = "a quote was opened and never closed"
 
 
-class CSVColumnReader(Flattening[Any]):
+@operator
+class CSVColumnReader(Tolerant, Flattening[Any]):
     """The rows of each CSV file in blocks, each a record batch with typed columns.
 
     The source gives paths, URLs or ``(path, stream)``, the text being UTF-8. The first row names the columns, unless
@@ -52,37 +54,21 @@ class CSVColumnReader(Flattening[Any]):
 
     _fluent: ClassVar[str | None] = "read_csv_columns"
 
-    def __init__(
-        self,
-        source_datapipe: IterDataPipe[Any],
-        columns: Sequence[str] | None = None,
-        types: Mapping[str, Any] | None = None,
-        *,
-        names: Sequence[str] | None = None,
-        delimiter: str = ",",
-        block_size: int = 1 << 20,
-        use_threads: bool = False,
-        as_: As = "batch",
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        self.source_datapipe = source_datapipe
-        self.columns = columns
-        self.types = types
-        self.names = names
-        self.delimiter = delimiter
-        self.block_size = block_size
-        self.use_threads = use_threads
-        self.as_ = as_
-        self.on_error = on_error
-        self.max_errors = max_errors
-        check_policy(self)
-        needs_count(self, "block_size", 1, "block_size must be at least 1")
-        needs(as_ in FORMS, self, f"as_ must be one of {', '.join(FORMS)}, got {as_!r:.60}")
-        needed("pyarrow.csv", "parquet", "read_csv_columns")
+    source_datapipe: IterDataPipe[Any]
+    columns: Sequence[str] | None = None
+    types: Mapping[str, Any] | None = None
+    _: KW_ONLY
+    names: Sequence[str] | None = None
+    delimiter: str = ","
+    block_size: int = 1 << 20
+    use_threads: bool = False
+    as_: As = "batch"
 
-    def _sources(self) -> tuple[IterDataPipe[Any]]:
-        return (self.source_datapipe,)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        needs_count(self, "block_size", 1, "block_size must be at least 1")
+        needs(self.as_ in FORMS, self, f"as_ must be one of {', '.join(FORMS)}, got {self.as_!r:.60}")
+        needed("pyarrow.csv", "parquet", "read_csv_columns")
 
     def _inner(self, element: Any) -> Parts[Any]:
         return _Blocks(*file_of(element, "read_csv_columns"), self)

@@ -12,7 +12,7 @@ from itertools import filterfalse, islice, repeat
 from operator import methodcaller
 from typing import Any, ClassVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import CorruptData
 from datapipes.iter.files.pairs import lines_of, stream_of
@@ -26,6 +26,7 @@ from datapipes.position.on_error import OnError, check_policy
 from datapipes.position.steps import Step
 
 
+@operator
 class JsonParser(IterDataPipe[tuple[str, Any]]):
     """``(path, data)`` for each ``(path, stream)``, which is read as one document and closed.
 
@@ -38,6 +39,8 @@ class JsonParser(IterDataPipe[tuple[str, Any]]):
     """
 
     _fluent: ClassVar[str | None] = "parse_json_files"
+
+    source_datapipe: IterDataPipe[tuple[str, Any]]
 
     def __init__(
         self,
@@ -69,6 +72,7 @@ class JsonParser(IterDataPipe[tuple[str, Any]]):
     __len__ = same_length
 
 
+@operator
 class JsonLinesParser(Flattening[Any]):
     """``(path, data)`` for each line of each ``(path, stream)``, or the data alone; blank lines are passed over.
 
@@ -82,6 +86,8 @@ class JsonLinesParser(Flattening[Any]):
     """
 
     _fluent: ClassVar[str | None] = "parse_jsonl"
+
+    source_datapipe: IterDataPipe[tuple[str, Any]]
 
     def __init__(
         self,
@@ -98,9 +104,6 @@ class JsonLinesParser(Flattening[Any]):
         self.max_errors = max_errors
         self.kwargs = kwargs
         check_policy(self)
-
-    def _sources(self) -> tuple[IterDataPipe[Any]]:
-        return (self.source_datapipe,)
 
     def _inner(self, element: Any) -> Parts[Any]:
         path, stream = lines_of(element, "parse_jsonl")

@@ -15,10 +15,11 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY
 from itertools import accumulate
 from typing import Any, ClassVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import CorruptData
 from datapipes.io.archives.spool import seekable
 from datapipes.iter.formats.tables import (
@@ -34,10 +35,11 @@ from datapipes.messages.extras import needed
 from datapipes.operators.checks import needs, needs_count
 from datapipes.operators.flattening import Flattening
 from datapipes.operators.flattening_position import Parts
-from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.on_error import Tolerant
 
 
-class RowGroupLister(Flattening[tuple[str, int]]):
+@operator
+class RowGroupLister(Tolerant, Flattening[tuple[str, int]]):
     """``(path, number)`` for each row group of each Parquet file; of a file only the footer is read.
 
     ``read_parquet`` and ``load_parquet_as_df`` read such pairs, so row groups can be shuffled and shared before.
@@ -56,27 +58,18 @@ class RowGroupLister(Flattening[tuple[str, int]]):
 
     _fluent: ClassVar[str | None] = "list_row_groups"
 
-    def __init__(
-        self,
-        source_datapipe: IterDataPipe[Any],
-        *,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        self.source_datapipe = source_datapipe
-        self.on_error = on_error
-        self.max_errors = max_errors
-        check_policy(self)
-        needed("pyarrow.parquet", "parquet", "list_row_groups")
+    source_datapipe: IterDataPipe[Any]
 
-    def _sources(self) -> tuple[IterDataPipe[Any]]:
-        return (self.source_datapipe,)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        needed("pyarrow.parquet", "parquet", "list_row_groups")
 
     def _inner(self, path: Any) -> Iterable[tuple[str, int]]:
         return [(os.fspath(path), number) for number in range(_File(path, "list_row_groups").groups)]
 
 
-class ParquetReader(Flattening[Any]):
+@operator
+class ParquetReader(Tolerant, Flattening[Any]):
     """The row groups of each Parquet file, as record batches.
 
     The source gives paths, URLs, ``(path, stream)``, or ``(path, number)`` for one row group. A batch is a whole row
@@ -95,31 +88,18 @@ class ParquetReader(Flattening[Any]):
 
     _fluent: ClassVar[str | None] = "read_parquet"
 
-    def __init__(
-        self,
-        source_datapipe: IterDataPipe[Any],
-        columns: Sequence[str] | None = None,
-        *,
-        batch_size: int | None = None,
-        use_threads: bool = True,
-        as_: As = "batch",
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        self.source_datapipe = source_datapipe
-        self.columns = columns
-        self.batch_size = batch_size
-        self.use_threads = use_threads
-        self.as_ = as_
-        self.on_error = on_error
-        self.max_errors = max_errors
-        check_policy(self)
-        needs_count(self, "batch_size", 1, "batch_size must be at least 1, or None", or_none=True)
-        needs(as_ in FORMS, self, f"as_ must be one of {', '.join(FORMS)}, got {as_!r:.60}")
-        needed("pyarrow.parquet", "parquet", "read_parquet")
+    source_datapipe: IterDataPipe[Any]
+    columns: Sequence[str] | None = None
+    _: KW_ONLY
+    batch_size: int | None = None
+    use_threads: bool = True
+    as_: As = "batch"
 
-    def _sources(self) -> tuple[IterDataPipe[Any]]:
-        return (self.source_datapipe,)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        needs_count(self, "batch_size", 1, "batch_size must be at least 1, or None", or_none=True)
+        needs(self.as_ in FORMS, self, f"as_ must be one of {', '.join(FORMS)}, got {self.as_!r:.60}")
+        needed("pyarrow.parquet", "parquet", "read_parquet")
 
     def _inner(self, element: Any) -> Parts[Any]:
         return _Batches(element, self)
@@ -128,7 +108,8 @@ class ParquetReader(Flattening[Any]):
         return shaped(batch, self.as_)
 
 
-class ParquetDataFrameLoader(Flattening[Any]):
+@operator
+class ParquetDataFrameLoader(Tolerant, Flattening[Any]):
     """A pandas DataFrame for each row group of each Parquet file.
 
     The source gives what that of ``read_parquet`` may give. ``dtype`` is what ``DataFrame.astype`` takes. torchdata
@@ -147,31 +128,17 @@ class ParquetDataFrameLoader(Flattening[Any]):
     _fluent: ClassVar[str | None] = "load_parquet_as_df"
     batch_size: ClassVar[int | None] = None
 
-    def __init__(
-        self,
-        source_dp: IterDataPipe[Any],
-        dtype: Any = None,
-        columns: Sequence[str] | None = None,
-        device: str = "",
-        use_threads: bool = False,
-        *,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        self.source_dp = source_dp
-        self.dtype = dtype
-        self.columns = columns
-        self.device = device
-        self.use_threads = use_threads
-        self.on_error = on_error
-        self.max_errors = max_errors
-        check_policy(self)
-        needs(device in ("", "cpu"), self, f"pandas has no device but 'cpu', got {device!r:.60}")
+    source_dp: IterDataPipe[Any]
+    dtype: Any = None
+    columns: Sequence[str] | None = None
+    device: str = ""
+    use_threads: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        needs(self.device in ("", "cpu"), self, f"pandas has no device but 'cpu', got {self.device!r:.60}")
         needed("pyarrow.parquet", "dataframes", "load_parquet_as_df")
         needed("pandas", "dataframes", "load_parquet_as_df")
-
-    def _sources(self) -> tuple[IterDataPipe[Any]]:
-        return (self.source_dp,)
 
     def _inner(self, element: Any) -> Parts[Any]:
         return _Batches(element, self)

@@ -8,7 +8,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn, TypeAlias
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import UnsafeState
 from datapipes.io.archives.codecs import extension
@@ -26,6 +26,7 @@ _NUMBER = frozenset({"cls", "cls2", "class", "count", "index", "inx", "id"})
 _IMAGE = frozenset({"jpg", "jpeg", "png", "ppm", "pgm", "pbm", "pnm"})
 
 
+@operator
 class RoutedDecoder(IterDataPipe[tuple[str, Any]]):
     """``(path, decoded)`` for each ``(path, data)``: by the first handler that knows ``key_fn(path)``, or as bytes.
 
@@ -42,6 +43,8 @@ class RoutedDecoder(IterDataPipe[tuple[str, Any]]):
     """
 
     _fluent: ClassVar[str | None] = "routed_decode"
+
+    datapipe: IterDataPipe[tuple[str, Any]]
 
     def __init__(
         self,

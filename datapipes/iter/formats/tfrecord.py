@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import torch
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import CorruptRecord
 from datapipes.iter.archives.members import warn_of
 from datapipes.iter.files.pairs import stream_of
@@ -25,7 +25,7 @@ from datapipes.messages.file_errors import located, named
 from datapipes.operators.checks import given_length
 from datapipes.operators.flattening import Flattening
 from datapipes.operators.flattening_position import Parts
-from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.on_error import Tolerant
 
 Spec: TypeAlias = dict[str, tuple[tuple[int, ...] | None, torch.dtype | None]]
 
@@ -34,7 +34,8 @@ _CHECKSUM = struct.Struct("<I")
 _STEP = 1 << 20  # bytes asked for at a time
 
 
-class TFRecordLoader(Flattening[dict[str, Any]]):
+@operator
+class TFRecordLoader(Tolerant, Flattening[dict[str, Any]]):
     """A dict for each record of each ``(path, stream)``: numbers as tensors, bytes as lists.
 
     ``spec`` names the features to keep, each with a shape and a dtype (None: bytes); a record without one of them is an
@@ -49,21 +50,12 @@ class TFRecordLoader(Flattening[dict[str, Any]]):
 
     _fluent: ClassVar[str | None] = "load_from_tfrecord"
 
-    def __init__(
-        self,
-        datapipe: IterDataPipe[tuple[str, Any]],
-        spec: Spec | None = None,
-        length: int = -1,
-        *,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        self.datapipe = datapipe
-        self.spec = spec
-        self.length = length
-        self.on_error = on_error
-        self.max_errors = max_errors
-        check_policy(self)
+    datapipe: IterDataPipe[tuple[str, Any]]
+    spec: Spec | None = None
+    length: int = -1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         needed("google_crc32c", "tfrecord", "load_from_tfrecord")
 
     def _inner(self, element: Any) -> Parts[dict[str, Any]]:

@@ -11,7 +11,7 @@ import io
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper, can_seek, is_lost
 from datapipes.errors import BadArgument, StateError
 from datapipes.iter.files.pairs import pair_of
@@ -21,6 +21,7 @@ from datapipes.position.opening import Opening
 _KEY = "__key__"
 
 
+@operator
 class WebDataset(IterDataPipe[dict[str, Any]]):
     """A dict for each run of ``(path, data)`` whose paths begin alike: ``"__key__"``, and data by the path's ending.
 
@@ -34,8 +35,7 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
 
     _fluent: ClassVar[str | None] = "webdataset"
 
-    def __init__(self, source_datapipe: IterDataPipe[tuple[str, Any]]) -> None:
-        self.source_datapipe = source_datapipe
+    source_datapipe: IterDataPipe[tuple[str, Any]]
 
     def _open(self, at: Opening) -> Iterator[dict[str, Any]]:
         return self._samples(at.source(self.source_datapipe), at.cell(_Sample))

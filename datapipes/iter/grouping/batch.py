@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.chunk import DataChunk
 from datapipes.errors import StateError
 from datapipes.operators.checks import needs_count, source_length
@@ -16,6 +16,7 @@ from datapipes.position.opening import Opening
 B_co = TypeVar("B_co", covariant=True)
 
 
+@operator
 class Batcher(IterDataPipe[B_co]):
     """Lists of ``batch_size`` elements; the last may be shorter, unless ``drop_last``.
 
@@ -26,17 +27,12 @@ class Batcher(IterDataPipe[B_co]):
 
     _fluent: ClassVar[str | None] = "batch"
 
-    def __init__(
-        self,
-        datapipe: IterDataPipe[Any],
-        batch_size: int,
-        drop_last: bool = False,
-        wrapper_class: Callable[[list[Any]], B_co] = DataChunk,  # type: ignore[assignment]  # the usual B_co
-    ) -> None:
-        self.datapipe = datapipe
-        self.batch_size = batch_size
-        self.drop_last = drop_last
-        self.wrapper_class = wrapper_class
+    datapipe: IterDataPipe[Any]
+    batch_size: int
+    drop_last: bool = False
+    wrapper_class: Callable[[list[Any]], B_co] = DataChunk  # type: ignore[assignment]  # the usual B_co
+
+    def __post_init__(self) -> None:
         needs_count(self, "batch_size", 1, "Batch size is required to be larger than 0")
 
     def _open(self, at: Opening) -> Iterator[B_co]:

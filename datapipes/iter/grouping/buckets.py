@@ -8,7 +8,7 @@ from numbers import Real
 from operator import index
 from typing import Any, ClassVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.chunk import DataChunk
 from datapipes.errors import BadArgument, StateError
 from datapipes.operators.checks import needs, needs_callable, needs_count, whole_number
@@ -57,6 +57,7 @@ def BucketBatcher(
     return dp if sort_key is None else shuffled(dp, bucket_num, bucket)
 
 
+@operator
 class MaxTokenBucketizer(IterDataPipe[DataChunk[Any]]):
     """Batches of elements of similar length, ``max_token_count`` tokens each at most.
 
@@ -72,27 +73,19 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[Any]]):
 
     _fluent: ClassVar[str | None] = "max_token_bucketize"
 
-    def __init__(
-        self,
-        datapipe: IterDataPipe[Any],
-        max_token_count: int,
-        len_fn: Callable[[Any], float] = len,
-        min_len: int = 0,
-        max_len: int | None = None,
-        buffer_size: int = 1000,
-        include_padding: bool = False,
-    ) -> None:
-        needs_callable("max_token_bucketize", len_fn)
-        self.datapipe = datapipe
-        self.max_token_count = max_token_count
-        self.len_fn = len_fn
-        self.min_len = min_len
-        self.max_len = max_len
-        self.buffer_size = buffer_size
-        self.include_padding = include_padding
-        self._longest = max_token_count if max_len is None else max_len
-        needs(0 <= min_len <= self._longest, self, "min_len should be 0 or more, and not exceed max_len")
-        needs(self._longest <= max_token_count, self, "max_token_count must be equal to or greater than max_len")
+    datapipe: IterDataPipe[Any]
+    max_token_count: int
+    len_fn: Callable[[Any], float] = len
+    min_len: int = 0
+    max_len: int | None = None
+    buffer_size: int = 1000
+    include_padding: bool = False
+
+    def __post_init__(self) -> None:
+        needs_callable("max_token_bucketize", self.len_fn)
+        self._longest = self.max_token_count if self.max_len is None else self.max_len
+        needs(0 <= self.min_len <= self._longest, self, "min_len should be 0 or more, and not exceed max_len")
+        needs(self._longest <= self.max_token_count, self, "max_token_count must be equal to or greater than max_len")
         needs_count(self, "buffer_size", 1, "buffer_size should be larger than 0")
 
     def _open(self, at: Opening) -> Iterator[DataChunk[Any]]:

@@ -12,10 +12,11 @@ they are the most of it. A scan of all groups instead would cost 10,000 steps an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY
 from heapq import heapify, heappop, heappush
 from typing import Any, ClassVar, NamedTuple
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.chunk import DataChunk
 from datapipes.elements.streams import StreamWrapper, is_lost
 from datapipes.errors import StateError
@@ -24,6 +25,7 @@ from datapipes.position.cells import Cell, Table, count, fields
 from datapipes.position.opening import Above, Opening
 
 
+@operator
 class Grouper(IterDataPipe[Any]):
     """Lists of the elements that have the same ``group_key_fn(element)``, or pairs of key and list with ``keep_key``.
 
@@ -39,36 +41,28 @@ class Grouper(IterDataPipe[Any]):
 
     _fluent: ClassVar[str | None] = "groupby"
 
-    def __init__(
-        self,
-        datapipe: IterDataPipe[Any],
-        group_key_fn: Callable[[Any], Any],
-        *,
-        keep_key: bool = False,
-        buffer_size: int | None = 10000,
-        group_size: int | None = None,
-        guaranteed_group_size: int | None = None,
-        drop_remaining: bool = False,
-    ) -> None:
-        needs_callable("groupby", group_key_fn)
-        self.datapipe = datapipe
-        self.group_key_fn = group_key_fn
-        self.keep_key = keep_key
-        self.buffer_size = buffer_size
-        self.group_size = group_size
-        self.guaranteed_group_size = guaranteed_group_size
-        self.drop_remaining = drop_remaining
+    datapipe: IterDataPipe[Any]
+    group_key_fn: Callable[[Any], Any]
+    _: KW_ONLY
+    keep_key: bool = False
+    buffer_size: int | None = 10000
+    group_size: int | None = None
+    guaranteed_group_size: int | None = None
+    drop_remaining: bool = False
+
+    def __post_init__(self) -> None:
+        needs_callable("groupby", self.group_key_fn)
         needs_count(self, "buffer_size", 1, "buffer_size should be larger than 0, or None for no limit", or_none=True)
-        if group_size is not None:
+        if self.group_size is not None:
             unfit = "group_size should be larger than 0, and not exceed buffer_size"
             needs_count(self, "group_size", 1, unfit)
-            needs(buffer_size is None or group_size <= buffer_size, self, unfit)
-        if guaranteed_group_size is not None:
+            needs(self.buffer_size is None or self.group_size <= self.buffer_size, self, unfit)
+        if self.guaranteed_group_size is not None:
             unfit = (
                 "guaranteed_group_size should be larger than 0, and not exceed group_size, which must be given as well"
             )
             needs_count(self, "guaranteed_group_size", 1, unfit)
-            needs(group_size is not None and guaranteed_group_size <= group_size, self, unfit)
+            needs(self.group_size is not None and self.guaranteed_group_size <= self.group_size, self, unfit)
 
     def _open(self, at: Opening) -> Iterator[Any]:
         above = at.above() if at.is_private() else None

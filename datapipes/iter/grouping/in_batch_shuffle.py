@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 
 import torch
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.chunk import DataChunk
 from datapipes.operators.checks import same_length
 from datapipes.position.counting import Given
@@ -20,6 +20,7 @@ from datapipes.position.seeds import derive
 Self = TypeVar("Self", bound="InBatchShuffler")
 
 
+@operator
 class InBatchShuffler(IterDataPipe[Any]):
     """Each batch, which may be any sequence, with its elements in a random order; the batches keep theirs.
 
@@ -31,8 +32,9 @@ class InBatchShuffler(IterDataPipe[Any]):
 
     _fluent: ClassVar[str | None] = "in_batch_shuffle"
 
-    def __init__(self, datapipe: IterDataPipe[Any]) -> None:
-        self.datapipe = datapipe
+    datapipe: IterDataPipe[Any]
+
+    def __post_init__(self) -> None:
         self._enabled = True
         self._seed: int | None = None
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import StateError
 from datapipes.operators.checks import needs_callable
 from datapipes.position.cells import Cell
 from datapipes.position.opening import Opening
 
 
+@operator
 class ParagraphAggregator(IterDataPipe[tuple[Any, Any]]):
     """``(file, paragraph)`` of neighbouring ``(file, line)``; an empty line or another file ends a paragraph.
 
@@ -23,12 +24,11 @@ class ParagraphAggregator(IterDataPipe[tuple[Any, Any]]):
 
     _fluent: ClassVar[str | None] = "lines_to_paragraphs"
 
-    def __init__(
-        self, source_datapipe: IterDataPipe[tuple[Any, Any]], joiner: Callable[[list[Any]], Any] = "\n".join
-    ) -> None:
-        needs_callable("lines_to_paragraphs", joiner)
-        self.source_datapipe = source_datapipe
-        self.joiner = joiner
+    source_datapipe: IterDataPipe[tuple[Any, Any]]
+    joiner: Callable[[list[Any]], Any] = "\n".join
+
+    def __post_init__(self) -> None:
+        needs_callable("lines_to_paragraphs", self.joiner)
 
     def _open(self, at: Opening) -> Iterator[tuple[Any, Any]]:
         return self._paragraphs(at.source(self.source_datapipe), at.cell(_Paragraph))

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 
 from datapipes.description.indexed import Indexed, indexed, reread
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import StateError
 from datapipes.iter.grouping.unbatch import UnBatcher
 from datapipes.operators.checks import needs_count, same_length
@@ -32,6 +32,7 @@ Self = TypeVar("Self", bound="Shuffler[Any]")
 _BLOCK = 4096
 
 
+@operator
 class Shuffler(IterDataPipe[T_co]):
     """The elements in a random order, drawn from a buffer of ``buffer_size``.
 
@@ -47,8 +48,10 @@ class Shuffler(IterDataPipe[T_co]):
     _fluent: ClassVar[str | None] = "shuffle"
     _hands_on: ClassVar[bool] = True
 
+    datapipe: IterDataPipe[T_co]
+
     def __init__(self, datapipe: IterDataPipe[Any], *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:
-        self.datapipe: IterDataPipe[T_co] = datapipe if unbatch_level == 0 else UnBatcher(datapipe, unbatch_level)
+        self.datapipe = datapipe if unbatch_level == 0 else UnBatcher(datapipe, unbatch_level)
         self.buffer_size = buffer_size
         self._enabled = True
         self._seed: int | None = None

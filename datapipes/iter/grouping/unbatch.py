@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, TypeVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.operators.flattening import Flattening
 
 T_co = TypeVar("T_co", covariant=True)
 
 
+@operator
 class UnBatcher(Flattening[T_co]):
     """The elements of batches, ``unbatch_level`` levels of lists down; -1 for all of them.
 
@@ -20,9 +21,8 @@ class UnBatcher(Flattening[T_co]):
 
     _fluent: ClassVar[str | None] = "unbatch"
 
-    def __init__(self, datapipe: IterDataPipe[Any], unbatch_level: int = 1) -> None:
-        self.datapipe = datapipe
-        self.unbatch_level = unbatch_level
+    datapipe: IterDataPipe[Any]
+    unbatch_level: int = 1
 
     def _inner(self, element: Any) -> list[T_co]:
         level = self.unbatch_level

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, TypeVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.operators.checks import same_length
 from datapipes.parts.sharding import SHARDING_PRIORITIES
@@ -19,6 +19,7 @@ from datapipes.position.opening import Opening
 T_co = TypeVar("T_co", covariant=True)
 
 
+@operator
 class ShardingRoundRobinDispatcher(IterDataPipe[T_co]):
     """The same elements, which worker processes take in turn: what is above is run once for all of them.
 
@@ -33,17 +34,14 @@ class ShardingRoundRobinDispatcher(IterDataPipe[T_co]):
     _commutes: ClassVar[bool] = True
     _hands_on: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        source_datapipe: IterDataPipe[T_co],
-        sharding_group_filter: SHARDING_PRIORITIES | None = SHARDING_PRIORITIES.MULTIPROCESSING,
-    ) -> None:
-        self.source_datapipe = source_datapipe
-        self.sharding_group_filter = sharding_group_filter
-        if sharding_group_filter is not SHARDING_PRIORITIES.MULTIPROCESSING:
+    source_datapipe: IterDataPipe[T_co]
+    sharding_group_filter: SHARDING_PRIORITIES | None = SHARDING_PRIORITIES.MULTIPROCESSING
+
+    def __post_init__(self) -> None:
+        if self.sharding_group_filter is not SHARDING_PRIORITIES.MULTIPROCESSING:
             raise NotImplementedError(
                 "`sharding_round_robin_dispatch` currently only supports `SHARDING_PRIORITIES.MULTIPROCESSING`, "
-                f"got {sharding_group_filter!r}, in {stage(self)}"
+                f"got {self.sharding_group_filter!r}, in {stage(self)}"
             )
 
     def _open(self, at: Opening) -> Iterator[T_co]:

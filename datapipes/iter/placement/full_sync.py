@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, field
 from typing import ClassVar, TypeVar
 
 from datapipes.description import structure
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.placeholder import MadeElsewhere
 from datapipes.errors import GraphError
 from datapipes.graph.settings import apply_sharding
@@ -28,6 +29,7 @@ _HONEST = (range, list, tuple, dict, set, frozenset, str, bytes)
 """What knows how many elements it gives."""
 
 
+@operator
 class FullSync(IterDataPipe[T_co]):
     """The same elements, as many as on every other rank; by default as many as the rank with the fewest has.
 
@@ -44,15 +46,19 @@ class FullSync(IterDataPipe[T_co]):
     """
 
     _fluent: ClassVar[str | None] = "fullsync"
-    _data: ClassVar[frozenset[str]] = frozenset({"tree"})
 
-    def __init__(self, datapipe: IterDataPipe[T_co], timeout: float = 1800, *, uneven: Uneven = "drop") -> None:
-        self.datapipe = datapipe
-        self.timeout = timeout
-        self.uneven = uneven
-        self.tree: Tree | None = None  # the connections of a service; otherwise each opening makes its own
-        needs(timeout > 0, self, f"timeout={timeout}: seconds, more than 0")
-        needs(uneven in POLICIES, self, f"uneven={uneven!r}: expected one of {', '.join(map(repr, POLICIES))}")
+    datapipe: IterDataPipe[T_co]
+    timeout: float = 1800
+    _: KW_ONLY
+    uneven: Uneven = "drop"
+    tree: Tree | None = field(default=None, init=False)
+    """The connections of a service; without one, each opening makes its own."""
+
+    def __post_init__(self) -> None:
+        needs(self.timeout > 0, self, f"timeout={self.timeout}: seconds, more than 0")
+        needs(
+            self.uneven in POLICIES, self, f"uneven={self.uneven!r}: expected one of {', '.join(map(repr, POLICIES))}"
+        )
 
     def is_replicable(self) -> bool:
         """False: ranks are kept in step, not workers."""

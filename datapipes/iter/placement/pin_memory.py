@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 
 from datapipes.description.indexed import Indexed, indexed
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.errors import GraphError
 from datapipes.iter.placement.prefetch import Prefetcher
@@ -20,6 +20,7 @@ from datapipes.position.opening import Opening
 T_co = TypeVar("T_co", covariant=True)
 
 
+@operator
 class PinMemory(Prefetcher[T_co]):
     """The same elements with their tensors in pinned memory, two of them made beforehand by a thread.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, TypeVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.operators.ahead import Ahead
 from datapipes.operators.checks import needs_count, same_length
 from datapipes.position.opening import Opening
@@ -13,6 +13,7 @@ from datapipes.position.opening import Opening
 T_co = TypeVar("T_co", covariant=True)
 
 
+@operator
 class Prefetcher(IterDataPipe[T_co]):
     """The same elements, up to ``buffer_size`` of them made beforehand by a thread.
 
@@ -26,9 +27,10 @@ class Prefetcher(IterDataPipe[T_co]):
     _hands_on: ClassVar[bool] = True
     _runs_ahead: ClassVar[bool] = True
 
-    def __init__(self, source_datapipe: IterDataPipe[T_co], buffer_size: int = 10) -> None:
-        self.source_datapipe = source_datapipe
-        self.buffer_size = buffer_size
+    source_datapipe: IterDataPipe[T_co]
+    buffer_size: int = 10
+
+    def __post_init__(self) -> None:
         needs_count(self, "buffer_size", 1, "'buffer_size' is required to be a positive integer")
 
     def _open(self, at: Opening) -> Iterator[T_co]:

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
 from datapipes.description.indexed import Indexed, indexed
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.operators.checks import source_length
 from datapipes.parts.sharding import SHARDING_PRIORITIES, ShardGroups, combined, shard_length, with_group
 from datapipes.position.counting import Given
@@ -22,6 +22,7 @@ from datapipes.position.seeds import Run
 T_co = TypeVar("T_co", covariant=True)
 
 
+@operator
 class ShardingFilter(IterDataPipe[T_co]):
     """The elements of this shard: all of them, until somebody shards the graph.
 
@@ -35,11 +36,10 @@ class ShardingFilter(IterDataPipe[T_co]):
     _fluent: ClassVar[str | None] = "sharding_filter"
     _hands_on: ClassVar[bool] = True
 
-    def __init__(
-        self, source_datapipe: IterDataPipe[T_co], sharding_group_filter: SHARDING_PRIORITIES | None = None
-    ) -> None:
-        self.source_datapipe = source_datapipe
-        self.sharding_group_filter = sharding_group_filter
+    source_datapipe: IterDataPipe[T_co]
+    sharding_group_filter: SHARDING_PRIORITIES | None = None
+
+    def __post_init__(self) -> None:
         self.groups: ShardGroups = {}
         self._opened_as: tuple[int, int] | None = None  # the shard that an opening works on, set in its own copy only
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper
 from datapipes.io.remote.body import opened_body
 from datapipes.io.remote.transfer import DEFAULT, Clock, Transfer
@@ -13,11 +14,12 @@ from datapipes.messages.extras import needed
 from datapipes.messages.short import hide
 from datapipes.operators.checks import given_length, same_length
 from datapipes.operators.flattening import Flattening
-from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.on_error import Tolerant
 from datapipes.position.steps import Step
 
 
-class AISFileLister(Flattening[str]):
+@operator
+class AISFileLister(Tolerant, Flattening[str]):
     """The URLs of all objects that begin with each URL, such as ``ais://bucket/prefix``; ``url`` is the cluster's.
 
     >>> from datapipes.iter import IterableWrapper
@@ -27,27 +29,15 @@ class AISFileLister(Flattening[str]):
 
     _fluent: ClassVar[str | None] = "list_files_by_ais"
 
-    def __init__(
-        self,
-        source_datapipe: IterDataPipe[str],
-        url: str,
-        length: int = -1,
-        *,
-        transfer: Transfer | None = None,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        needed("aistore", "ais", "list_files_by_ais")
-        self.source_datapipe = source_datapipe
-        self.url = url
-        self.length = length
-        self.transfer = transfer
-        self.on_error = on_error
-        self.max_errors = max_errors
-        check_policy(self)
+    source_datapipe: IterDataPipe[str]
+    url: str
+    length: int = -1
+    _: KW_ONLY
+    transfer: Transfer | None = None
 
-    def _sources(self) -> tuple[IterDataPipe[Any]]:
-        return (self.source_datapipe,)
+    def __post_init__(self) -> None:
+        needed("aistore", "ais", "list_files_by_ais")
+        super().__post_init__()
 
     def _inner(self, prefix: str) -> list[str]:
         transfer = self.transfer or DEFAULT
@@ -62,7 +52,8 @@ class AISFileLister(Flattening[str]):
     __len__ = given_length
 
 
-class AISFileLoader(IterDataPipe[tuple[str, StreamWrapper]]):
+@operator
+class AISFileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
     """``(url, stream)`` for each URL of an object; ``url`` is the cluster's.
 
     A stream gives the whole object or raises: what breaks is read anew, as ``transfer`` says.
@@ -74,24 +65,15 @@ class AISFileLoader(IterDataPipe[tuple[str, StreamWrapper]]):
 
     _fluent: ClassVar[str | None] = "load_files_by_ais"
 
-    def __init__(
-        self,
-        source_datapipe: IterDataPipe[str],
-        url: str,
-        length: int = -1,
-        *,
-        transfer: Transfer | None = None,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
+    source_datapipe: IterDataPipe[str]
+    url: str
+    length: int = -1
+    _: KW_ONLY
+    transfer: Transfer | None = None
+
+    def __post_init__(self) -> None:
         needed("aistore", "ais", "load_files_by_ais")
-        self.source_datapipe = source_datapipe
-        self.url = url
-        self.length = length
-        self.transfer = transfer
-        self.on_error = on_error
-        self.max_errors = max_errors
-        check_policy(self)
+        super().__post_init__()
 
     def _step(self) -> Step:
         transfer = self.transfer or DEFAULT

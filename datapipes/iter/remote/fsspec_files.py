@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, cast
 from uuid import uuid4
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.structure import is_stream
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgumentType, StateError
@@ -34,6 +34,7 @@ _READING = {"b": "rb", "t": "rt", "r": "r", "rb": "rb", "rt": "rt"}
 _WRITING = {"w", "wb", "wt", "a", "ab", "at"}
 
 
+@operator
 class FSSpecFileLister(Flattening[str]):
     """What is in one or more folders, files and folders alike, as URLs that can be opened.
 
@@ -47,6 +48,8 @@ class FSSpecFileLister(Flattening[str]):
     """
 
     _fluent: ClassVar[str | None] = "list_files_by_fsspec"
+
+    datapipe: IterDataPipe[str]
 
     def __init__(
         self,
@@ -89,6 +92,7 @@ def listed(root: str, masks: str | Sequence[str], options: dict[str, Any], trans
     return sorted(kept) if is_near(filesystem) else kept
 
 
+@operator
 class FSSpecFileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
     """``(url, stream)`` for each URL; secrets in it are hidden in the one that is handed on.
 
@@ -102,6 +106,8 @@ class FSSpecFileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
 
     _fluent: ClassVar[str | None] = "open_files_by_fsspec"
     _stream_key: ClassVar[tuple[type, ...] | None] = (str, int)
+
+    source_datapipe: IterDataPipe[str] | Sequence[str]
 
     def __init__(
         self,
@@ -151,6 +157,7 @@ class FSSpecFileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
     __len__ = same_length
 
 
+@operator
 class FSSpecSaver(IterDataPipe[str]):
     """Write each ``(meta, data)`` to the URL ``filepath_fn(meta)``, and hand on that URL; data as ``save_to_disk``.
 
@@ -163,6 +170,8 @@ class FSSpecSaver(IterDataPipe[str]):
     """
 
     _fluent: ClassVar[str | None] = "save_by_fsspec"
+
+    source_datapipe: IterDataPipe[tuple[Any, str | bytes]]
 
     def __init__(
         self,

@@ -29,6 +29,7 @@ class GDriveReader(WebReader):
     IterableWrapper(['https://drive.google.com/uc?id=1']).read_from_gdrive()
     """
 
+    _parents: ClassVar[tuple[str, ...] | None] = ("source_datapipe",)
     _fluent: ClassVar[str | None] = "read_from_gdrive"
 
     def _opener(self) -> Opener:

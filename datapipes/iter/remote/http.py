@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgumentType
 from datapipes.io.remote.body import opened_body
@@ -23,8 +23,11 @@ from datapipes.position.steps import Step
 Opener = Callable[[str], tuple[str, StreamWrapper]]
 
 
+@operator
 class WebReader(IterDataPipe[tuple[str, StreamWrapper]]):
     """What the readers of URLs have in common: a subclass says in ``_opener`` how one is opened."""
+
+    source_datapipe: IterDataPipe[str]
 
     def __init__(
         self,
@@ -86,6 +89,7 @@ class WebReader(IterDataPipe[tuple[str, StreamWrapper]]):
         return source_length(self, self.source_datapipe)
 
 
+@operator
 class HttpReader(WebReader):
     """``(url, stream)`` for each URL, the stream being the bytes as they are sent.
 

@@ -11,10 +11,11 @@ import io
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, cast
 from uuid import uuid4
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.structure import is_stream
 from datapipes.elements.streams import StreamWrapper
 from datapipes.io.remote.filesystems import filesystem_of
@@ -30,7 +31,7 @@ from datapipes.messages.extras import needed
 from datapipes.messages.short import hide
 from datapipes.operators.checks import needs, needs_callable, same_length
 from datapipes.operators.flattening import Flattening
-from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.on_error import OnError, Tolerant, check_policy
 from datapipes.position.steps import Step
 
 _WRITING = ("w", "wt", "wb", "a", "at", "ab")
@@ -78,6 +79,7 @@ class WithHandlers:
         return self.transfer or DEFAULT
 
 
+@operator
 class IoPathFileLister(WithHandlers, Flattening[str]):
     """What is in one or more folders, in sorted order; a root that is a file stands for itself.
 
@@ -89,6 +91,8 @@ class IoPathFileLister(WithHandlers, Flattening[str]):
     """
 
     _fluent: ClassVar[str | None] = "list_files_by_iopath"
+
+    datapipe: IterDataPipe[str]
 
     def __init__(
         self,
@@ -129,7 +133,8 @@ class IoPathFileLister(WithHandlers, Flattening[str]):
         return kept
 
 
-class IoPathFileOpener(WithHandlers, IterDataPipe[tuple[str, StreamWrapper]]):
+@operator
+class IoPathFileOpener(Tolerant, WithHandlers, IterDataPipe[tuple[str, StreamWrapper]]):
     """``(path, stream)`` for each path; secrets in it are hidden in the one that is handed on.
 
     >>> [path[-15:] for path, stream in IoPathFileOpener([__file__])]
@@ -138,26 +143,19 @@ class IoPathFileOpener(WithHandlers, IterDataPipe[tuple[str, StreamWrapper]]):
 
     _fluent: ClassVar[str | None] = "open_files_by_iopath"
 
-    def __init__(
-        self,
-        source_datapipe: IterDataPipe[str] | Sequence[str],
-        mode: str = "r",
-        pathmgr: Any = None,
-        handler: Any = None,
-        *,
-        transfer: Transfer | None = None,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        self.source_datapipe = source_datapipe if is_stream(source_datapipe) else IterableWrapper(source_datapipe)
-        self.mode = mode
-        self.pathmgr = pathmgr
-        self.handler = handler
-        self.transfer = transfer
-        self.on_error = on_error
-        self.max_errors = max_errors
-        check_policy(self)
-        needs(mode in ("r", "rb", "rt"), self, f"Invalid mode {mode!r}: choose one of r, rb, rt")
+    source_datapipe: IterDataPipe[str] | Sequence[str]
+    mode: str = "r"
+    pathmgr: Any = None
+    handler: Any = None
+    _: KW_ONLY
+    transfer: Transfer | None = None
+
+    def __post_init__(self) -> None:
+        self.source_datapipe = (
+            self.source_datapipe if is_stream(self.source_datapipe) else IterableWrapper(self.source_datapipe)
+        )
+        super().__post_init__()
+        needs(self.mode in ("r", "rb", "rt"), self, f"Invalid mode {self.mode!r}: choose one of r, rb, rt")
         self._prepare()
 
     def _step(self) -> Step:
@@ -176,7 +174,8 @@ class IoPathFileOpener(WithHandlers, IterDataPipe[tuple[str, StreamWrapper]]):
     __len__ = same_length
 
 
-class IoPathSaver(WithHandlers, IterDataPipe[str]):
+@operator
+class IoPathSaver(Tolerant, WithHandlers, IterDataPipe[str]):
     """Write each ``(meta, data)`` to the path ``filepath_fn(meta)``, unless that exists, and hand on the path.
 
     A file is there as a whole or not at all; one that exists is left as it is with mode ``"a"`` as well. Who writes a
@@ -192,30 +191,19 @@ class IoPathSaver(WithHandlers, IterDataPipe[str]):
 
     _fluent: ClassVar[str | None] = "save_by_iopath"
 
-    def __init__(
-        self,
-        source_datapipe: IterDataPipe[tuple[Any, str | bytes]],
-        mode: str = "w",
-        filepath_fn: Callable[[Any], str] | None = None,
-        *,
-        pathmgr: Any = None,
-        handler: Any = None,
-        transfer: Transfer | None = None,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        self.source_datapipe = source_datapipe
-        self.mode = mode
-        self.filepath_fn = filepath_fn
-        self.pathmgr = pathmgr
-        self.handler = handler
-        self.transfer = transfer
-        self.on_error = on_error
-        self.max_errors = max_errors
-        if filepath_fn is not None:
-            needs_callable("save_by_iopath", filepath_fn)
-        check_policy(self)
-        needs(mode in _WRITING, self, f"Invalid mode {mode!r}: choose one of {', '.join(_WRITING)}")
+    source_datapipe: IterDataPipe[tuple[Any, str | bytes]]
+    mode: str = "w"
+    filepath_fn: Callable[[Any], str] | None = None
+    _: KW_ONLY
+    pathmgr: Any = None
+    handler: Any = None
+    transfer: Transfer | None = None
+
+    def __post_init__(self) -> None:
+        if self.filepath_fn is not None:
+            needs_callable("save_by_iopath", self.filepath_fn)
+        super().__post_init__()
+        needs(self.mode in _WRITING, self, f"Invalid mode {self.mode!r}: choose one of {', '.join(_WRITING)}")
         self._prepare()
 
     def _step(self) -> Step:

@@ -20,6 +20,7 @@ class OnlineReader(WebReader):
     IterableWrapper(['https://example.org/a.csv']).read_from_remote(timeout=5)
     """
 
+    _parents: ClassVar[tuple[str, ...] | None] = ("source_datapipe",)
     _fluent: ClassVar[str | None] = "read_from_remote"
 
     def _opener(self) -> Opener:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from typing import Any, ClassVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import CutShort
 from datapipes.io.remote.filesystems import filesystem_of
@@ -22,11 +22,12 @@ from datapipes.messages.extras import needed
 from datapipes.messages.short import hide
 from datapipes.operators.checks import given_length, needs, same_length
 from datapipes.operators.flattening import Flattening
-from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.on_error import Tolerant
 from datapipes.position.steps import Step
 
 
-class S3FileLister(Flattening[str]):
+@operator
+class S3FileLister(Tolerant, Flattening[str]):
     """The URLs of all objects that begin with each URL, and match ``masks``.
 
     ``request_timeout_ms`` is short for the timeout of a ``Transfer``; ``region``, by default, is the environment's.
@@ -38,32 +39,18 @@ class S3FileLister(Flattening[str]):
 
     _fluent: ClassVar[str | None] = "list_files_by_s3"
 
-    def __init__(
-        self,
-        source_datapipe: IterDataPipe[str],
-        length: int = -1,
-        request_timeout_ms: int = -1,
-        region: str = "",
-        masks: str | Sequence[str] = "",
-        *,
-        transfer: Transfer | None = None,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        needed("s3fs", "s3", "list_files_by_s3")
-        self.source_datapipe = source_datapipe
-        self.length = length
-        self.request_timeout_ms = request_timeout_ms
-        self.region = region
-        self.masks = masks
-        self.transfer = transfer
-        self.on_error = on_error
-        self.max_errors = max_errors
-        check_policy(self)
-        _patience(self)
+    source_datapipe: IterDataPipe[str]
+    length: int = -1
+    request_timeout_ms: int = -1
+    region: str = ""
+    masks: str | Sequence[str] = ""
+    _: KW_ONLY
+    transfer: Transfer | None = None
 
-    def _sources(self) -> tuple[IterDataPipe[Any]]:
-        return (self.source_datapipe,)
+    def __post_init__(self) -> None:
+        needed("s3fs", "s3", "list_files_by_s3")
+        super().__post_init__()
+        _patience(self)
 
     def _inner(self, prefix: str) -> list[str]:
         bucket, _, key = _s3_path(prefix, "list_files_by_s3").partition("/")
@@ -81,7 +68,8 @@ class S3FileLister(Flattening[str]):
     __len__ = given_length
 
 
-class S3FileLoader(IterDataPipe[tuple[str, StreamWrapper]]):
+@operator
+class S3FileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
     """``(url, stream)`` for each URL of an object, which is in memory by then.
 
     ``buffer_size`` and ``multi_part_download`` are taken for torchdata's sake: s3fs reads an object in one request.
@@ -93,28 +81,17 @@ class S3FileLoader(IterDataPipe[tuple[str, StreamWrapper]]):
 
     _fluent: ClassVar[str | None] = "load_files_by_s3"
 
-    def __init__(
-        self,
-        source_datapipe: IterDataPipe[str],
-        request_timeout_ms: int = -1,
-        region: str = "",
-        buffer_size: int | None = None,
-        multi_part_download: bool | None = None,
-        *,
-        transfer: Transfer | None = None,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
+    source_datapipe: IterDataPipe[str]
+    request_timeout_ms: int = -1
+    region: str = ""
+    buffer_size: int | None = None
+    multi_part_download: bool | None = None
+    _: KW_ONLY
+    transfer: Transfer | None = None
+
+    def __post_init__(self) -> None:
         needed("s3fs", "s3", "load_files_by_s3")
-        self.source_datapipe = source_datapipe
-        self.request_timeout_ms = request_timeout_ms
-        self.region = region
-        self.buffer_size = buffer_size
-        self.multi_part_download = multi_part_download
-        self.transfer = transfer
-        self.on_error = on_error
-        self.max_errors = max_errors
-        check_policy(self)
+        super().__post_init__()
         _patience(self)
 
     def _step(self) -> Step:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from math import prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.operators.flattening import Flattening
 
 _RANGE = re.compile(r"\{([0-9]+)\.\.([0-9]+)\}")
 
 
+@operator
 class ShardExpander(Flattening[str]):
     """Each name once for every number in its ranges ``{first..last}``, the last range varying fastest.
 
@@ -26,11 +27,7 @@ class ShardExpander(Flattening[str]):
 
     _fluent: ClassVar[str | None] = "shard_expand"
 
-    def __init__(self, source_datapipe: IterDataPipe[str]) -> None:
-        self.source_datapipe = source_datapipe
-
-    def _sources(self) -> tuple[IterDataPipe[Any]]:
-        return (self.source_datapipe,)
+    source_datapipe: IterDataPipe[str]
 
     def _inner(self, element: str) -> Iterator[str]:
         texts, ranges = [], []

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import BadArgument, StateError
 from datapipes.messages.extras import needed
 from datapipes.operators.checks import no_length
@@ -14,6 +14,7 @@ from datapipes.position.cells import Cell, count
 from datapipes.position.opening import Opening
 
 
+@operator
 class HuggingFaceHubReader(IterDataPipe[Any]):
     """The rows that ``datasets.load_dataset(dataset, **config_kwargs)`` gives, streamed unless told otherwise.
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch.utils.data import SequentialSampler
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import StateError
 from datapipes.operators.checks import needs, no_length
 from datapipes.position.counting import Given, skip
 from datapipes.position.opening import Opening
 
 
+@operator
 class Sampler(IterDataPipe[Any]):
     """The indices that ``sampler(data_source=datapipe, ...)`` gives; the elements of ``datapipe`` are not read.
 
@@ -27,21 +28,19 @@ class Sampler(IterDataPipe[Any]):
     [0, 1, 2]
     """
 
-    def __init__(
-        self,
-        datapipe: Any,
-        sampler: Callable[..., Iterable[Any]] = SequentialSampler,
-        sampler_args: Sequence[Any] | None = None,
-        sampler_kwargs: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.datapipe = datapipe
-        self.sampler = sampler
-        self.sampler_args = sampler_args
-        self.sampler_kwargs = sampler_kwargs
+    _parents: ClassVar[tuple[str, ...] | None] = ("datapipe",)
+    datapipe: Any
+    sampler: Callable[..., Iterable[Any]] = SequentialSampler
+    sampler_args: Sequence[Any] | None = None
+    sampler_kwargs: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
         try:
-            len(datapipe)
+            len(self.datapipe)
         except TypeError:
-            needs(False, self, f"Sampler class requires input datapipe implemented `__len__`, got {datapipe!r:.200}")
+            needs(
+                False, self, f"Sampler class requires input datapipe implemented `__len__`, got {self.datapipe!r:.200}"
+            )
         self._made()  # arguments that the sampler refuses are refused here
 
     def _made(self) -> Iterable[Any]:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, TypeVar, cast
 from weakref import WeakSet
 
 from datapipes.description.indexed import Indexed
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import BadArgumentType, StateError
 from datapipes.operators.checks import no_length
 from datapipes.position.cells import Cell, count
@@ -31,6 +31,7 @@ T_co = TypeVar("T_co", covariant=True)
 _NEVER_CHANGE = frozenset({int, float, complex, bool, str, bytes, type(None), range})
 
 
+@operator
 class IterableWrapper(IterDataPipe[T_co]):
     """The elements of an iterable; of a list, those that it has when the iteration begins.
 
@@ -38,14 +39,16 @@ class IterableWrapper(IterDataPipe[T_co]):
     [0, 1, 2]
     """
 
-    _data: ClassVar[frozenset[str]] = frozenset({"iterable"})
     _identified_by: ClassVar[str | None] = "iterable"
 
-    def __init__(self, iterable: Iterable[T_co], deepcopy: bool = True) -> None:
-        if not isinstance(iterable, Iterable) and not hasattr(iterable, "__getitem__"):
-            raise BadArgumentType(f"IterableWrapper needs an iterable, got {type(iterable).__name__}: {iterable!r:.60}")
-        self.iterable = iterable
-        self.deepcopy = deepcopy
+    iterable: Iterable[T_co]
+    deepcopy: bool = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.iterable, Iterable) and not hasattr(self.iterable, "__getitem__"):
+            raise BadArgumentType(
+                f"IterableWrapper needs an iterable, got {type(self.iterable).__name__}: {self.iterable!r:.60}"
+            )
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         cell = at.cell(lambda: _Index(self._is_sequence()))

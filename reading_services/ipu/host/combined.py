@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.chunk import DataChunk
 from datapipes.errors import BadArgument, StateError
 from datapipes.memory import batches
@@ -30,6 +30,7 @@ class Dropped:
     rows: int = 0
 
 
+@operator
 class Combined(IterDataPipe[Any]):
     """Batches of ``micro_batches`` times ``rows`` rows, of batches of any size; the last may be shorter.
 
@@ -42,25 +43,16 @@ class Combined(IterDataPipe[Any]):
     [tensor([0, 1, 2, 3]), tensor([4, 5, 6])]
     """
 
-    _data: ClassVar[frozenset[str]] = frozenset({"dropped"})
+    datapipe: IterDataPipe[Any]
+    micro_batches: int
+    rows: int | None = None
+    drop_last: bool = True
+    unit: int = 1
+    steps: int | None = None
 
-    def __init__(
-        self,
-        datapipe: IterDataPipe[Any],
-        micro_batches: int,
-        rows: int | None = None,
-        drop_last: bool = True,
-        unit: int = 1,
-        steps: int | None = None,
-    ) -> None:
-        self.datapipe = datapipe
-        self.micro_batches = micro_batches
-        self.rows = rows
-        self.drop_last = drop_last
-        self.unit = unit
-        self.steps = steps
+    def __post_init__(self) -> None:
         self.dropped = Dropped()
-        self.counts_exactly = rows is not None and keeps_rows(datapipe)
+        self.counts_exactly = self.rows is not None and keeps_rows(self.datapipe)
 
     def _open(self, at: Opening) -> Iterator[Any]:
         return at.cell(lambda: _Regrouping(self)).combined(at.source(self.datapipe))

@@ -12,7 +12,7 @@ from typing import Any
 from torch.utils.data import default_collate
 
 from datapipes.description import structure
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.structure import Pipe
 from datapipes.elements.chunk import DataChunk
 from datapipes.iter import Batcher, Collator, FullSync, Mapper, PinMemory, Prefetcher
@@ -68,12 +68,12 @@ def keeps_rows(graph: Pipe) -> bool:
     return type(graph) is Batcher
 
 
+@operator
 class Rows(IterDataPipe[Any]):
     """Stands for a batch where only the number of its rows is asked for."""
 
-    def __init__(self, datapipe: IterDataPipe[Any], unit: int) -> None:
-        self.datapipe = datapipe
-        self.unit = unit
+    datapipe: IterDataPipe[Any]
+    unit: int
 
     def _open(self, at: Opening) -> Iterator[Any]:
         return at.source(self.datapipe)

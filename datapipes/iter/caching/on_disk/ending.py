@@ -12,11 +12,12 @@ elements, and those that read another stream besides.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import KW_ONLY
 from functools import partial
 from typing import Any, ClassVar
 
 from datapipes.description import structure
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage as printed
 from datapipes.errors import GraphError
 from datapipes.iter.caching.on_disk.holder import OnDiskCacheHolder
@@ -27,14 +28,15 @@ from datapipes.operators.checks import needs, needs_callable, no_length
 from datapipes.operators.flattening import Flattening
 from datapipes.operators.flattening_position import Inner
 from datapipes.position import user_classes
-from datapipes.position.on_error import OnError, check_policy
+from datapipes.position.on_error import Tolerant
 from datapipes.position.opening import Opening
 
 _MODES = ("wb", "w", "wt", "b", "t")
 _NUMBERING = {"add_index", "enumerate", "header"}
 
 
-class EndOnDiskCacheHolder(Flattening[str]):
+@operator
+class EndOnDiskCacheHolder(Tolerant, Flattening[str]):
     """The paths of the files that each element of the nearest ``on_disk_cache`` became, in the order of its source.
 
     What arrives here are pairs of a name and the data of its file, a stream or an iterable of pieces, or bytes or text
@@ -57,38 +59,26 @@ class EndOnDiskCacheHolder(Flattening[str]):
 
     _fluent: ClassVar[str | None] = "end_caching"
     _cell: ClassVar[type[Inner]] = Making
-    _making: Making  # in a session
 
-    def __init__(
-        self,
-        datapipe: IterDataPipe[Any],
-        mode: str = "wb",
-        filepath_fn: Callable[[Any], str] | None = None,
-        *,
-        same_filepath_fn: bool = False,
-        skip_read: bool = False,
-        timeout: float = 300,
-        on_error: OnError = "raise",
-        max_errors: int | float | None = None,
-    ) -> None:
-        if filepath_fn is not None:
-            needs_callable("end_caching", filepath_fn)
-        self.datapipe = datapipe
-        self.mode = mode
-        self.filepath_fn = filepath_fn
-        self.same_filepath_fn = same_filepath_fn
-        self.skip_read = skip_read
-        self.timeout = timeout
-        self.on_error = on_error
-        self.max_errors = max_errors
+    datapipe: IterDataPipe[Any]
+    mode: str = "wb"
+    filepath_fn: Callable[[Any], str] | None = None
+    _: KW_ONLY
+    same_filepath_fn: bool = False
+    skip_read: bool = False
+    timeout: float = 300
+
+    def __post_init__(self) -> None:
+        if self.filepath_fn is not None:
+            needs_callable("end_caching", self.filepath_fn)
         needs(
-            filepath_fn is None or not same_filepath_fn,
+            self.filepath_fn is None or not self.same_filepath_fn,
             self,
             "`filepath_fn` and `same_filepath_fn` are mutually exclusive",
         )
-        needs(mode in _MODES, self, f"Invalid mode {mode!r}: choose one of {', '.join(_MODES)}")
-        needs(timeout >= 0, self, f"timeout is a number of seconds, got {timeout!r}")
-        check_policy(self)
+        needs(self.mode in _MODES, self, f"Invalid mode {self.mode!r}: choose one of {', '.join(_MODES)}")
+        needs(self.timeout >= 0, self, f"timeout is a number of seconds, got {self.timeout!r}")
+        super().__post_init__()
         _check_between(self)
 
     def set_timeout(self, timeout: float) -> None:
@@ -100,9 +90,6 @@ class EndOnDiskCacheHolder(Flattening[str]):
         return holders_of(self)[0]
 
     def _reads(self) -> Iterable[Any]:
-        return self._sources()
-
-    def _sources(self) -> tuple[IterDataPipe[Any]]:
         return (self.holder().source_datapipe,)
 
     def _open(self, at: Opening) -> Iterator[str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, NoReturn, TypeVar
 
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage as printed
 from datapipes.errors import GraphError
 from datapipes.iter.files.hashed import HASH_TYPES
@@ -16,6 +17,7 @@ from datapipes.position.opening import Opening
 T_co = TypeVar("T_co", covariant=True)
 
 
+@operator
 class OnDiskCacheHolder(IterDataPipe[T_co]):
     """The elements whose files, at ``filepath_fn(element)``, are not there yet; ``end_caching`` gives the files.
 
@@ -36,35 +38,32 @@ class OnDiskCacheHolder(IterDataPipe[T_co]):
     """
 
     _fluent: ClassVar[str | None] = "on_disk_cache"
-    _data: ClassVar[frozenset[str]] = frozenset({"hash_dict", "_element"})
 
-    def __init__(
-        self,
-        source_datapipe: IterDataPipe[T_co],
-        filepath_fn: Callable[[Any], str] | None = None,
-        hash_dict: Mapping[str, str] | None = None,
-        hash_type: str = "sha256",
-        extra_check_fn: Callable[[str], bool] | None = None,
-        *,
-        max_bytes: int | None = None,
-        cache_dir: str | None = None,
-    ) -> None:
-        for fn in (filepath_fn, extra_check_fn):
+    source_datapipe: IterDataPipe[T_co]
+    filepath_fn: Callable[[Any], str] | None = None
+    hash_dict: Mapping[str, str] | None = None
+    hash_type: str = "sha256"
+    extra_check_fn: Callable[[str], bool] | None = None
+    _: KW_ONLY
+    max_bytes: int | None = None
+    cache_dir: str | None = None
+
+    def __post_init__(self) -> None:
+        for fn in (self.filepath_fn, self.extra_check_fn):
             if fn is not None:
                 needs_callable("on_disk_cache", fn)
-        self.source_datapipe = source_datapipe
-        self.filepath_fn = filepath_fn
-        self.hash_dict = hash_dict
-        self.hash_type = hash_type
-        self.extra_check_fn = extra_check_fn
-        self.max_bytes = max_bytes
-        self.cache_dir = cache_dir
-        needs(not inspect.isgeneratorfunction(filepath_fn), self, "filepath_fn must return one path, not yield several")
-        known = hash_dict is None or hash_type in HASH_TYPES
-        needs(known, self, f"hash_type should be one of {', '.join(HASH_TYPES)}, got {hash_type!r}")
-        needs(max_bytes is None or max_bytes > 0, self, f"max_bytes must be positive, got {max_bytes!r}")
         needs(
-            cache_dir is None or max_bytes is not None, self, "cache_dir is where max_bytes counts: give that as well"
+            not inspect.isgeneratorfunction(self.filepath_fn),
+            self,
+            "filepath_fn must return one path, not yield several",
+        )
+        known = self.hash_dict is None or self.hash_type in HASH_TYPES
+        needs(known, self, f"hash_type should be one of {', '.join(HASH_TYPES)}, got {self.hash_type!r}")
+        needs(self.max_bytes is None or self.max_bytes > 0, self, f"max_bytes must be positive, got {self.max_bytes!r}")
+        needs(
+            self.cache_dir is None or self.max_bytes is not None,
+            self,
+            "cache_dir is where max_bytes counts: give that as well",
         )
 
     def _reads(self) -> Iterable[Any]:
