@@ -13,6 +13,8 @@ from datapipes.description.printing import chain
 from datapipes.errors import BadArgumentType
 from datapipes.position.counting import Given
 from datapipes.position.opening import Opening
+from datapipes.rewriting.gathering import Rows, gather
+from datapipes.rewriting.positions import Positions
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -52,6 +54,9 @@ class MapToIterConverter(IterDataPipe[T_co]):
 
     def _at(self, i: int) -> T_co:
         return self.datapipe[self.indices[i]]
+
+    def _positions(self) -> Rows:
+        return Rows(Positions(self), self, gather(self.datapipe, self.indices))
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -56,6 +56,11 @@ def is_hub_class(cls: type) -> bool:
 
 
 @of_class
+def is_replaced_class(cls: type) -> bool:
+    return is_native_class(cls) and cls._in_run is not IterDataPipe._in_run  # type: ignore[attr-defined]  # it has one
+
+
+@of_class
 def _is_collection_class(cls: type) -> bool:
     return issubclass(cls, list | tuple | set | frozenset | dict | deque)
 
@@ -91,6 +96,11 @@ def is_pipe(value: object) -> bool:
 def is_native(pipe: Pipe) -> bool:
     """Whether a stage is an operator of this library, rather than a class with an ``__iter__`` of its own."""
     return is_native_class(type(pipe))
+
+
+def is_replaced(pipe: Pipe) -> bool:
+    """Whether a stage is an operator that may become another one in a run."""
+    return is_replaced_class(type(pipe))
 
 
 def is_stream(pipe: Pipe) -> bool:

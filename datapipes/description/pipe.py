@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from datapipes.elements.streams import StreamWrapper
     from datapipes.position.on_error import OnError
     from datapipes.position.opening import Opening
+    from datapipes.position.seeds import Run
     from datapipes.position.steps import Step
+    from datapipes.rewriting.gathering import Rows
+    from datapipes.rewriting.pushdown import Part
 
 T_co = TypeVar("T_co", covariant=True)
 C = TypeVar("C", bound=type)
@@ -52,6 +55,7 @@ class Named:
     _hands_on: ClassVar[bool] = False  # whether it gives elements that it takes, as they are, and no others
     _alone: ClassVar[str | None] = None  # why nobody else may read what is above it, and what to do, if that is so
     _runs_ahead: ClassVar[bool] = False  # whether it has a thread, which reading by position would do without
+    _shuffles: ClassVar[bool] = False  # whether the order in which it hands on does not hang on what the elements are
     _stream_key: ClassVar[tuple[type, ...] | None] = None  # if it opens streams: what it needs to open one again
     _out_of_streams: ClassVar[Literal["", "one of each", "several of each"]] = ""  # which are those of the stage above
 
@@ -205,6 +209,22 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
     def _step(self) -> Step | None:
         """This stage as a step of a loop, if it handles one element at a time and keeps no position."""
         return None
+
+    def _in_run(self, run: Run) -> IterDataPipe[Any]:
+        """What a session opens in place of this stage, once those above have been replaced; itself, as a rule."""
+        return self
+
+    def _positions(self) -> Rows | None:
+        """How the rows of a collection are read here, if that is all that happens above and in this stage."""
+        return None
+
+    def _part(self, part: Part) -> IterDataPipe[Any] | None:
+        """This stream, which is read by position, at the positions of a shard; None: it is read at these."""
+        return None
+
+    def _is_free(self) -> bool:
+        """Whether a source can give an element at any position without a call or a copy."""
+        return False
 
     def _given_as(self) -> tuple[Named, int] | None:
         """For a stage that a call gave in a list of several: what that call made, and the number in the list."""

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from datapipes.converting.from_map import keys_of
+from datapipes.description import structure
 from datapipes.description.indexed import Indexed
 from datapipes.description.pipe import IterDataPipe, MapDataPipe, operator
 from datapipes.operators.permutation import Permutation
 from datapipes.position.counting import Given
 from datapipes.position.opening import Opening
+from datapipes.rewriting.gathering import Rows, gather
 
 T_co = TypeVar("T_co", covariant=True)
 Self = TypeVar("Self", bound="Shuffler[Any]")
@@ -65,5 +67,20 @@ class Shuffler(IterDataPipe[T_co]):
     def _indexed(self) -> Indexed | None:
         return None if self._enabled else Indexed(len(self.indices), self._at)
 
+    def _positions(self) -> Rows:
+        order = object.__new__(ShuffledPositions)
+        structure.fill(order, self, lambda parent: parent)
+        rows = structure.with_parents(self, lambda parent: parent).set_shuffle(False)
+        return Rows(order, rows, gather(self.datapipe, self.indices))
+
     def __len__(self) -> int:
         return len(self.indices)
+
+
+class ShuffledPositions(Shuffler[Any]):
+    """The positions of a map-style pipe, in the order in which a shuffle reads them."""
+
+    _parents: ClassVar[tuple[str, ...] | None] = ()
+
+    def _open(self, at: Opening) -> Iterator[int]:
+        return at.cell(Given).following(self._order(at.seed(self._seed)))

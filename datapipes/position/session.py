@@ -9,7 +9,7 @@ them filled in. After an exception the generators on the way are gone, as Python
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from types import GeneratorType
@@ -29,6 +29,7 @@ from datapipes.position.seeds import Run
 from datapipes.position.source_identity import Sources
 from datapipes.position.steps import LONGEST, Groups, Step, loop
 from datapipes.position.user_positions import Replayed
+from datapipes.rewriting.pushdown import readers
 
 # A nested stage takes up to three units of Python's recursion limit, and less than a kilobyte of a stack of 8 MiB.
 _DEEPEST = 11_000
@@ -91,18 +92,14 @@ class Session:
 
     def _lay_out(self) -> None:
         """Take a private copy of the graph, and put its stages into the order in which they are opened."""
-        # These know operators, and one of those opens sessions.
-        from datapipes.rewriting.gathering import gathering
-        from datapipes.rewriting.pushdown import push_down, readers
-
         self._end = self._whole = structure.unfold(self.description)
         self.reopening = Reopening(self._whole)
         self.sources = Sources(self._whole)
-        self._has_hubs = any(map(structure.is_hub, structure.walk(self._end)))
+        self._has_hubs = structure.has_hubs(structure.walk(self._end))
         self.apart = self._hubs_apart() if self._has_hubs else frozenset()
         self._order = structure.walk_by(self._above, self._end)  # what is above a user's class belongs to it
         self.stages = tuple(f"{structure.place_of(stage)} {type(stage).__name__}" for stage in self._order)
-        self._end = gathering(push_down(self._whole, self._order, self.run))
+        self._end = in_run(self._whole, self._order, self.run)
         if self._end is not self._whole:
             self._order = structure.walk_by(self._above, self._end)
         self._refuse_readers_beside()
@@ -201,7 +198,7 @@ class Session:
     def _shard_of(self, stage: structure.Pipe, sources: list[structure.Pipe]) -> object:
         if not sources and structure.parents(stage):  # what is above a user's class is not opened here
             return user_classes.shards_above(structure.walk(stage), self.run)[id(stage)]
-        return next(filter(None, (self._shard_below(source) for source in sources)), None)
+        return next(filter(None, map(self._shard_below, sources)), None)
 
     def _shard_below(self, stage: structure.Pipe) -> object:
         return user_classes.shard_key(stage, self.run) if user_classes.is_sharding(stage) else self._shards[id(stage)]
@@ -361,6 +358,22 @@ def _close(generator: GeneratorType[Any, Any, Any]) -> None:
     except ValueError:
         if generator.gi_frame is None:  # it has ended: the error is its own, and not that of being in use
             raise
+
+
+def in_run(end: structure.Pipe, opened: Sequence[structure.Pipe], run: Run) -> structure.Pipe:
+    """What a session opens in place of an unfolded graph: of the stages that it opens, some become others.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> graph = structure.unfold(IterableWrapper("ab").map(str.upper).sharding_filter().batch(2))
+    >>> in_run(graph, structure.walk(graph), Run(seed=0, shard=(2, 0)))
+    IterableWrapper('ab').sharding_filter().map(str.upper).batch(2)
+    """
+    replaced = {structure.place_of(stage) for stage in opened if structure.is_replaced(stage)}
+
+    def rule(stage: structure.Pipe) -> structure.Pipe:
+        return stage._in_run(run) if structure.place_of(stage) in replaced else stage
+
+    return structure.rewrite(end, rule) if replaced else end
 
 
 def segment(session: Session) -> Iterator[Any]:

@@ -2,9 +2,9 @@
 
 ``rows.batch(n).collate()`` reads n elements one after the other, and then copies them side by side. Where the rows are
 those of tensors, or of a data set that can give several at once (torch's ``__getitems__``), batching and reading
-commute: a batch of positions is made first, and what is at them is gathered. A session rewrites its private copy of the
-graph so, in front of a ``collate`` with torch's own function, for streams whose positions are known: a map-style pipe
-as a stream, shuffled or not, sharded or not (by then ``datapipes.rewriting.pushdown`` has put reading below the shard).
+commute: a batch of positions is made first, and what is at them is gathered. So ``collate`` with torch's own function
+becomes in a session (``_in_run``), behind streams that say which rows they read (``_positions``): a map-style pipe as a
+stream, shuffled or not, sharded or not (by then ``datapipes.rewriting.pushdown`` has put reading below the shard).
 
 The elements are the same, in the same order. One difference can be seen: where ``__getitems__`` raises, the whole batch
 is lost, as it is in torch's DataLoader.
@@ -14,80 +14,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch.utils.data import TensorDataset, default_collate
+from torch.utils.data import TensorDataset
 
-from datapipes.converting.from_map import MapToIterConverter
 from datapipes.description import structure
 from datapipes.description.structure import Pipe
-from datapipes.elements.chunk import DataChunk
-from datapipes.iter.elements.mapping import Collator
-from datapipes.iter.grouping.batch import Batcher
-from datapipes.iter.grouping.shuffle import Shuffler
-from datapipes.iter.placement.shard import ShardingFilter
-from datapipes.map.shuffle import Shuffler as MapShuffler
-from datapipes.map.wrapper import SequenceWrapper
 from datapipes.memory import batches
-from datapipes.rewriting.positions import Positions, ReadAt, ShuffledPositions
 
 Gather = Callable[[Sequence[int]], Any]
 
 
-def gathering(end: Pipe) -> Pipe:
-    """The same graph, with batches gathered where they can be.
+class Rows(NamedTuple):
+    """A stream of rows: a stream of positions, and the stream that they are the positions in."""
 
-    >>> from datapipes.map import SequenceWrapper
-    >>> rows = SequenceWrapper(torch.arange(6).view(3, 2)).to_iter_datapipe()
-    >>> list(rows.batch(2).collate())
-    [tensor([[0, 1], [2, 3]]), tensor([[4, 5]])]
-    """
-    return structure.rewrite(end, _rule)
+    positions: Pipe
+    rows: Pipe
+    gather: Gather | None
+    """The batch of the rows at some positions; None if rows can only be had one by one."""
 
-
-def _rule(stage: Pipe) -> Pipe:
-    if not (type(stage) is Collator and stage.fn is default_collate and stage.on_error == "raise"):
-        return stage
-    batcher = stage.datapipe
-    if not (type(batcher) is Batcher and batcher.wrapper_class in (DataChunk, list)):
-        return stage
-    found = _positions_and_rows(batcher.datapipe)
-    gather = None if found is None else _gather(found[1])
-    if found is None or gather is None:
-        return stage
-    new = structure.with_parents(stage, lambda _: structure.with_parents(batcher, lambda _: found[0]))
-    new.fn = gather
-    return new
+    def below(self, stage: Pipe) -> Rows:
+        """The same rows, at the positions that a stage hands on of these."""
+        return self._replace(positions=structure.with_parents(stage, lambda _: self.positions))
 
 
-def _positions_and_rows(pipe: Pipe) -> tuple[Pipe, Pipe] | None:
-    """A stream of positions, and the stream of which they are the positions."""
-    if type(pipe) is ReadAt:
-        return pipe.datapipe, pipe.read
-    if type(pipe) is MapToIterConverter:
-        return Positions(pipe), pipe
-    if type(pipe) is MapShuffler:
-        order = object.__new__(ShuffledPositions)
-        structure.fill(order, pipe, lambda parent: parent)
-        rows = structure.with_parents(pipe, lambda parent: parent)
-        return order, rows.set_shuffle(False)
-    if type(pipe) is ShardingFilter:  # nobody has sharded it, or pushdown would have taken it away
-        found = _positions_and_rows(pipe.source_datapipe)
-        return None if found is None else (structure.with_parents(pipe, lambda _: found[0]), found[1])
-    if type(pipe) is Shuffler and pipe._enabled and type(pipe.datapipe) is MapToIterConverter:
-        return structure.with_parents(pipe, Positions), pipe.datapipe
-    return None
+def rows_of(pipe: Pipe) -> Rows | None:
+    """How the rows of a collection are read by a stream; None where it is no such stream."""
+    found: Rows | None = pipe._positions() if structure.is_native(pipe) else None
+    return found
 
 
-def _gather(rows: Pipe) -> Gather | None:
-    """A function from positions to the batch of what is there; None if rows can only be had one by one."""
-    if not isinstance(rows, MapToIterConverter | MapShuffler) or type(rows.indices) is not range:
-        return None
-    source: Any = rows.datapipe
-    together = batches_of(source.sequence if type(source) is SequenceWrapper else source)
-    indices: range = rows.indices
-    if together is None or (indices and min(indices[0], indices[-1]) < 0):
+def gather(collection: Any, indices: Sequence[Any]) -> Gather | None:
+    """A function from positions in ``indices`` to the batch of the rows there; None if there is none."""
+    given_as = vars(type(collection)).get("_identified_by")  # what is derived from a wrapper may give other rows
+    together = batches_of(collection if given_as is None else vars(collection)[given_as])
+    if together is None or type(indices) is not range or (indices and min(indices[0], indices[-1]) < 0):
         return None
     if indices == range(len(indices)):
         return together

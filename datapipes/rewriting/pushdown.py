@@ -1,7 +1,9 @@
 """Pushdown: a shard makes only its own elements, and they are those of the plain definition, in the same order.
 
 ``sharding_filter`` is defined as every n-th element of the stream above it. Read as it is written, each of n shards
-makes the whole of that stream. So a session rewrites its private copy of the graph, if there are several shards:
+makes the whole of that stream. So in a session's private copy of the graph it becomes something else (``_in_run``), if
+there are several shards. What an operator has to say to that, it says in ``_part``, ``_positions``, ``_is_free`` and
+``_shuffles``:
 
 1. **The filter and a one-to-one stage commute**, whatever is above them: every n-th of ``f`` of all is ``f`` of every
    n-th. Such stages are ``map``, ``collate``, ``open_files`` and whatever else makes one element of one (a ``"map"``
@@ -26,54 +28,31 @@ as long as it was when it was opened.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from typing import Any
 
 from datapipes.description import structure
 from datapipes.description.indexed import indexed, only_source
-from datapipes.description.pipe import IterDataPipe
 from datapipes.description.structure import Pipe
-from datapipes.iter.combining.zipping import Zipper
-from datapipes.iter.elements.numbering import Enumerator, Header
-from datapipes.iter.grouping.shuffle import Shuffler
-from datapipes.iter.placement.shard import ShardingFilter
-from datapipes.iter.sources.wrapper import IterableWrapper
-from datapipes.map.shuffle import Shuffler as MapShuffler
 from datapipes.position.on_error import may_leave_out
-from datapipes.position.seeds import Run
-from datapipes.rewriting.positions import Positions, ReadAt, ShuffledPositions, Slice
+from datapipes.position.user_classes import is_sharding
+from datapipes.rewriting.gathering import rows_of
+from datapipes.rewriting.positions import Positions, ReadAt
 
 
-def push_down(end: Pipe, opened: Sequence[Pipe], run: Run) -> Pipe:
-    """The same graph with its filters as near to its sources as they go.
-
-    The graph is an unfolded one, and ``opened`` are the stages that a session opens by itself.
+def pushed(shard: Pipe) -> Pipe:
+    """A filter with what goes below it below it, and with what it can read by position read so.
 
     >>> from datapipes.iter import IterableWrapper
-    >>> graph = structure.unfold(IterableWrapper("ab").map(str.upper).sharding_filter().batch(2))
-    >>> push_down(graph, structure.walk(graph), Run(seed=0, shard=(2, 0)))
-    IterableWrapper('ab').sharding_filter().map(str.upper).batch(2)
+    >>> graph = structure.unfold(IterableWrapper("ab").map(str.upper).sharding_filter())
+    >>> pushed(graph)
+    IterableWrapper('ab').sharding_filter().map(str.upper)
     """
-    filters = {structure.place_of(stage): stage for stage in opened if _is(stage, ShardingFilter)}
-    for shard in filters.values():
-        shard._opened_as = shard._shard(run)  # one that is read by position will never be opened
-    several = {place for place, shard in filters.items() if shard._opened_as[0] > 1}
-
-    def rule(stage: Pipe) -> Pipe:
-        return _pushed(stage) if structure.place_of(stage) in several else stage
-
-    return structure.rewrite(end, rule) if several else end
-
-
-def _pushed(shard: Pipe) -> Pipe:
-    """A filter with what goes below it below it, and with what it can read by position read so."""
     one_to_one: list[Pipe] = []
     shuffles: list[Pipe] = []
     above_shuffles = 0
     top = shard.source_datapipe
     while True:
-        if _is(top, Shuffler):
+        if _is_shuffle(top):
             shuffles.append(top)
         elif _is_one_to_one(top):
             one_to_one.append(top)
@@ -81,8 +60,9 @@ def _pushed(shard: Pipe) -> Pipe:
         else:
             break
         top = only_source(top)
-    if shuffles or _is_shuffled_map(top):
-        source, read = _positions(top)
+    rows = _shuffled_rows(top)
+    if shuffles or rows is not None:
+        source, read = rows or _positions(top)
         if source is None:
             source, shuffles = shuffles[0], []
             del one_to_one[len(one_to_one) - above_shuffles :]
@@ -91,8 +71,8 @@ def _pushed(shard: Pipe) -> Pipe:
         new = _put(shard, source)
         if read is not None:
             new = ReadAt(new, read)
-    elif _is_by_position(top) and (_costs(top) or _is_range(top)):
-        new = _part(top, shard, top)
+    elif _is_by_position(top) and (_costs(top) or _is_its_own_part(top, shard)):
+        new = Part(shard, top).of(top)
     else:
         new = _put(shard, top)
     for stage in reversed(one_to_one):
@@ -100,13 +80,43 @@ def _pushed(shard: Pipe) -> Pipe:
     return new
 
 
-def _is(stage: Pipe, kind: type[IterDataPipe[Any]]) -> bool:
-    """Whether a stage is opened as an operator is; a class derived from one may do so in its own way."""
-    return structure.is_native(stage) and type(stage)._open is kind._open
+class Part:
+    """A shard of a stream that can be read by position, of which there are as many elements as ``whole`` has.
+
+    Rows are made of parts, so that numbers are counted and rows are put together by C code.
+    """
+
+    def __init__(self, shard: Pipe, whole: Pipe) -> None:
+        self._shard = shard
+        self._whole = whole
+
+    def of(self, pipe: Pipe) -> Pipe:
+        """The elements of a stream at the positions of this shard."""
+        if _is_one_to_one(pipe):
+            return _put(pipe, self.of(only_source(pipe)))
+        own = pipe._part(self)
+        return ReadAt(self.numbers(structure.place_of(pipe)), pipe) if own is None else own
+
+    def numbers(self, place: int, base: range | None = None) -> Pipe:
+        """The positions of this shard, or what ``base`` has there, as a stage at some place."""
+        return self._shard._slice(self._whole, place, base)
 
 
-def _is_shuffled_map(stage: Pipe) -> bool:
-    return _is(stage, MapShuffler) and bool(stage._enabled)
+def _is_its_own_part(top: Pipe, shard: Pipe) -> bool:
+    """Whether a source can be read in part without its positions."""
+    return not structure.parents(top) and top._part(Part(shard, top)) is not None
+
+
+def _is_shuffle(stage: Pipe) -> bool:
+    return structure.is_native(stage) and bool(stage._shuffles)
+
+
+def _shuffled_rows(stage: Pipe) -> tuple[Pipe, Pipe] | None:
+    """The positions of a source whose own order is drawn, and the rows that they are the positions in."""
+    if only_source(stage) is not None or indexed(stage) is not None:
+        return None
+    found = rows_of(stage)
+    return None if found is None else (found.positions, found.rows)
 
 
 def _is_one_to_one(stage: Pipe) -> bool:
@@ -117,11 +127,9 @@ def _is_one_to_one(stage: Pipe) -> bool:
     return bool(stage._commutes if step is None else step.kind == "map")
 
 
-def _put(stage: Pipe, source: Pipe, as_class: type | None = None) -> Pipe:
+def _put(stage: Pipe, source: Pipe) -> Pipe:
     """A copy of a stage that reads another stream."""
-    new: Pipe = object.__new__(as_class or type(stage))
-    structure.fill(new, stage, lambda parent: source if structure.is_stream(parent) else parent)
-    return new
+    return structure.with_parents(stage, lambda parent: source if structure.is_stream(parent) else parent)
 
 
 def _positions(pipe: Pipe) -> tuple[Pipe | None, Pipe | None]:
@@ -129,8 +137,6 @@ def _positions(pipe: Pipe) -> tuple[Pipe | None, Pipe | None]:
 
     Where reading costs nothing, the stream stands for itself. None if it cannot be read by position.
     """
-    if _is_shuffled_map(pipe):
-        return _put(pipe, None, as_class=ShuffledPositions), _put(pipe, None).set_shuffle(False)
     if not _is_by_position(pipe):
         return None, None
     return (Positions(pipe), pipe) if _costs(pipe) else (pipe, None)
@@ -143,7 +149,7 @@ def _is_by_position(pipe: Pipe) -> bool:
     """
     if indexed(pipe) is None:
         return False
-    return not any(stage._runs_ahead or isinstance(stage, ShardingFilter) for stage in _streams(pipe))
+    return not any(stage._runs_ahead or is_sharding(stage) for stage in _streams(pipe))
 
 
 def _streams(pipe: Pipe) -> list[Pipe]:
@@ -154,47 +160,10 @@ def _streams(pipe: Pipe) -> list[Pipe]:
 def _costs(pipe: Pipe) -> bool:
     """Whether something is called or copied for each element of a stream."""
     for stage in _streams(pipe):
-        if isinstance(stage, IterableWrapper):
-            if stage._copies():
-                return True
-        elif stage._step() is not None or not any(map(structure.is_stream, structure.parents(stage))):
+        is_source = not any(map(structure.is_stream, structure.parents(stage)))
+        if stage._step() is not None or (is_source and not stage._is_free()):
             return True
     return False
-
-
-def _is_range(pipe: Pipe) -> bool:
-    return _is(pipe, IterableWrapper) and isinstance(pipe.iterable, range)
-
-
-def _part(pipe: Pipe, shard: Pipe, whole: Pipe) -> Pipe:
-    """The elements of a stream at the positions of a shard, of which there are as many as ``whole`` has elements.
-
-    Rows are made of parts, so that numbers are counted and rows are put together by C code.
-    """
-    if _is_one_to_one(pipe):
-        return _put(pipe, _part(only_source(pipe), shard, whole))
-    if _is(pipe, Header):
-        return _part(pipe.source_datapipe, shard, whole)
-    if _is(pipe, Zipper):
-        return structure.with_parents(pipe, lambda column: _part(column, shard, whole))
-    if _is(pipe, Enumerator):
-        numbers = _slice(shard, whole, structure.NO_CELL - 1 - structure.place_of(pipe))
-        numbers.base = range(pipe.starting_index, pipe.starting_index + sys.maxsize)
-        row = Zipper(numbers, _part(pipe.source_datapipe, shard, whole))
-        row.__dict__["_place"] = structure.place_of(pipe)
-        return row
-    numbers = _slice(shard, whole, structure.place_of(pipe))
-    if _is_range(pipe):
-        numbers.base = pipe.iterable
-        return numbers
-    return ReadAt(numbers, pipe)
-
-
-def _slice(shard: Pipe, whole: Pipe, place: int) -> Slice:
-    """The positions of a shard in a stream that can be read by position."""
-    new: Slice = _put(shard, whole, as_class=Slice)
-    new.__dict__["_place"] = place
-    return new
 
 
 def readers(opened: Sequence[Pipe]) -> dict[int, Pipe]:

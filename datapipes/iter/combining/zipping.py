@@ -11,6 +11,7 @@ from functools import partial
 from itertools import chain, zip_longest
 from typing import Any, ClassVar, TypeAlias
 
+from datapipes.description import structure
 from datapipes.description.indexed import Indexed, all_indexed
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import StateError
@@ -18,6 +19,7 @@ from datapipes.iter.combining.inputs import lengths, needs_streams
 from datapipes.position.cells import Cell, count
 from datapipes.position.counting import Counted
 from datapipes.position.opening import Opening
+from datapipes.rewriting.pushdown import Part
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -47,6 +49,10 @@ class Zipper(IterDataPipe[Row]):
         if columns is None:
             return None
         return Indexed(min(column.length for column in columns), partial(self._row, [column.at for column in columns]))
+
+    def _part(self, part: Part) -> IterDataPipe[Row]:
+        zipped: Zipper = structure.with_parents(self, part.of)
+        return zipped
 
     def _row(self, columns: list[Callable[[int], Any]], i: int) -> Row:
         return tuple([at(i) for at in columns])

@@ -9,12 +9,17 @@ from typing import Any, ClassVar, TypeVar
 from torch.utils.data import default_collate
 
 from datapipes.description.pipe import IterDataPipe, operator
+from datapipes.description.structure import with_parents
+from datapipes.elements.chunk import DataChunk
+from datapipes.iter.grouping.batch import Batcher
 from datapipes.memory import batches
 from datapipes.operators.checks import needs_callable, same_length
 from datapipes.operators.columns import check_columns, on_columns, validate_input_col
 from datapipes.position.on_error import OnError, Tolerant
 from datapipes.position.pandas_rows import collated
+from datapipes.position.seeds import Run
 from datapipes.position.steps import Step
+from datapipes.rewriting.gathering import rows_of
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -82,6 +87,18 @@ class Collator(Mapper[R_co]):
                 needs_callable("collate", convert)
             fn = partial(collated, fn)
         super().__init__(datapipe, fn, on_error=on_error, max_errors=max_errors)
+
+    def _in_run(self, run: Run) -> IterDataPipe[R_co]:
+        batcher = self.datapipe
+        is_torchs = type(self) is Collator and self.fn is default_collate and self.on_error == "raise"
+        if not (is_torchs and type(batcher) is Batcher and batcher.wrapper_class in (DataChunk, list)):
+            return self
+        rows = rows_of(batcher.datapipe)
+        if rows is None or rows.gather is None:
+            return self
+        new: Collator[R_co] = with_parents(self, lambda _: with_parents(batcher, lambda _: rows.positions))
+        new.fn = rows.gather
+        return new
 
     def _step(self) -> Step:
         return Step("map", batches.collated) if self.fn is default_collate else super()._step()

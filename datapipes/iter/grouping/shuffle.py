@@ -25,6 +25,7 @@ from datapipes.operators.checks import needs_count, same_length
 from datapipes.position.cells import Cell, count, fields
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import derive
+from datapipes.rewriting.gathering import Rows, rows_of
 
 T_co = TypeVar("T_co", covariant=True)
 Self = TypeVar("Self", bound="Shuffler[Any]")
@@ -47,6 +48,7 @@ class Shuffler(IterDataPipe[T_co]):
 
     _fluent: ClassVar[str | None] = "shuffle"
     _hands_on: ClassVar[bool] = True
+    _shuffles: ClassVar[bool] = True
 
     datapipe: IterDataPipe[T_co]
 
@@ -90,6 +92,10 @@ class Shuffler(IterDataPipe[T_co]):
         take = buffer.pop
         while buffer:
             yield take()
+
+    def _positions(self) -> Rows | None:
+        above = rows_of(self.datapipe) if self._enabled else None
+        return None if above is None or above.rows is not self.datapipe else above.below(self)
 
     def _indexed(self) -> Indexed | None:
         return None if self._enabled else indexed(self.datapipe)

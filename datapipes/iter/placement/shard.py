@@ -7,17 +7,24 @@ filter up to where it spares work (``datapipes.rewriting.pushdown``).
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from itertools import islice
+from operator import length_hint
 from typing import Any, ClassVar, TypeVar
 
+from datapipes.description import structure
 from datapipes.description.indexed import Indexed, indexed
 from datapipes.description.pipe import IterDataPipe, operator
+from datapipes.errors import StateError
 from datapipes.operators.checks import source_length
 from datapipes.parts.sharding import SHARDING_PRIORITIES, ShardGroups, combined, shard_length, with_group
+from datapipes.position.cells import Cell, count
 from datapipes.position.counting import Given
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import Run
+from datapipes.rewriting import pushdown
+from datapipes.rewriting.gathering import Rows, rows_of
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -70,6 +77,22 @@ class ShardingFilter(IterDataPipe[T_co]):
             groups = with_group(groups, *run.worker, SHARDING_PRIORITIES.MULTIPROCESSING)
         return combined(groups, self.sharding_group_filter)
 
+    def _in_run(self, run: Run) -> IterDataPipe[Any]:
+        self._opened_as = self._shard(run)  # one that is read by position will never be opened
+        return self if self._opened_as[0] == 1 else pushdown.pushed(self)
+
+    def _slice(self, whole: structure.Pipe, place: int, base: range | None) -> Slice:
+        """The positions of this shard in a stream that can be read by position, or what ``base`` has there."""
+        new: Slice = object.__new__(Slice)
+        structure.fill(new, self, lambda parent: whole)
+        new.base = new.base if base is None else base
+        new.__dict__["_place"] = place
+        return new
+
+    def _positions(self) -> Rows | None:
+        above = rows_of(self.source_datapipe)
+        return None if above is None else above.below(self)
+
     def _open(self, at: Opening) -> Iterator[T_co]:
         of, index = self._opened_as = self._shard(at.run)
         source = at.source(self.source_datapipe)
@@ -101,3 +124,51 @@ class _Taken(Given):
         except BaseException:
             self._behind, self._counted = self.save() + 1, None
             raise
+
+
+class Slice(ShardingFilter[int]):
+    """A shard of the numbers in ``base``, of which there are as many as a stream has elements."""
+
+    _fluent: ClassVar[str | None] = "sharding_filter"
+    _parents: ClassVar[tuple[str, ...] | None] = ()
+    base: range = range(sys.maxsize)
+
+    def _numbers(self) -> range:
+        whole = indexed(self.source_datapipe)
+        return self.base[: 0 if whole is None else whole.length]
+
+    def _open(self, at: Opening) -> Iterator[int]:
+        return at.cell(_Behind).following(self._numbers(), *self._shard(at.run))
+
+    def _indexed(self) -> Indexed:
+        of, index = self._opened_as or (1, 0)
+        own = self._numbers()[index::of]
+        return Indexed(len(own), own.__getitem__)
+
+
+class _Behind(Cell):
+    """How many numbers of a range are behind the shard: the position of the last one taken, and one."""
+
+    def __init__(self) -> None:
+        self._behind = 0
+        self._own = range(0)
+        self._left: Iterator[int] = iter(())
+
+    def following(self, numbers: range, of: int, index: int) -> Iterator[int]:
+        """The numbers of a shard that are not behind it."""
+        behind = self.save()
+        if behind > len(numbers):
+            raise StateError(f"{self.label}: {behind} elements were taken, and there are {len(numbers)}")
+        first = behind + (index - behind) % of
+        self._behind, self._own = behind, range(first, len(numbers), of)
+        self._left = iter(numbers[first::of])
+        return self._left
+
+    def save(self) -> int:
+        taken = len(self._own) - length_hint(self._left)
+        return self._own[taken - 1] + 1 if taken else self._behind
+
+    done = save
+
+    def load(self, saved: Any) -> None:
+        self._behind = count(saved)

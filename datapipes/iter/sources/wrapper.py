@@ -20,11 +20,13 @@ from weakref import WeakSet
 
 from datapipes.description.indexed import Indexed
 from datapipes.description.pipe import IterDataPipe, operator
+from datapipes.description.structure import place_of
 from datapipes.errors import BadArgumentType, StateError
 from datapipes.operators.checks import no_length
 from datapipes.position.cells import Cell, count
 from datapipes.position.counting import Counted, skip
 from datapipes.position.opening import Opening
+from datapipes.rewriting.pushdown import Part
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -73,6 +75,12 @@ class IterableWrapper(IterDataPipe[T_co]):
         data = cast("Sequence[T_co]", self.iterable)
         copies = self.deepcopy and not isinstance(data, range)
         return Indexed(len(data), self._copy_of if copies else data.__getitem__)
+
+    def _is_free(self) -> bool:
+        return not self._copies()
+
+    def _part(self, part: Part) -> IterDataPipe[Any] | None:
+        return part.numbers(place_of(self), self.iterable) if isinstance(self.iterable, range) else None
 
     def _copy_of(self, i: int) -> Any:
         element = self.iterable[i]  # type: ignore[index]  # of a sequence

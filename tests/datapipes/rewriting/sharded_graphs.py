@@ -42,7 +42,7 @@ def shards(pipe: Pipe, of: int, seed: int = 7) -> list[list[Any]]:
 
 def plainly(pipe: Pipe, of: int, seed: int = 7) -> list[list[Any]]:
     """The shards as they are defined."""
-    with patch.object(pushdown, "push_down", lambda end, opened, run: end):
+    with patch.object(pushdown, "pushed", lambda shard: shard):
         return shards(pipe, of, seed)
 
 

@@ -17,7 +17,9 @@ from datapipes.description import structure
 from datapipes.description.pipe import IterDataPipe
 from datapipes.map import MapDataPipe, SequenceWrapper
 from datapipes.memory import batches as memory
-from datapipes.rewriting.gathering import gathering
+from datapipes.position.iterator import PipeIterator
+from datapipes.position.seeds import Run
+from datapipes.position.session import Session, in_run
 from loader2 import DataLoader2
 
 
@@ -74,7 +76,7 @@ def shard(pipe: IterDataPipe[Any], of: int) -> IterDataPipe[Any]:
 
 def is_gathered(pipe: Any) -> bool:
     whole = structure.unfold(pipe)
-    return gathering(whole) is not whole
+    return in_run(whole, structure.walk(whole), Run(0)) is not whole
 
 
 def equal(one: Any, other: Any) -> bool:
@@ -141,6 +143,20 @@ def plain(length: int) -> IterDataPipe[Any]:
 )
 def test_these_are_not(graph: IterDataPipe[Any]) -> None:
     assert not is_gathered(graph)
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_batches_that_are_dealt_out_are_gathered(rows: str) -> None:
+    def batches(of: int, index: int) -> list[Any]:
+        graph = ROWS[rows](9).batch(2).collate().sharding_filter()
+        return list(PipeIterator.over(Session(graph, Run(3, shard=(of, index)))))
+
+    graph = structure.unfold(ROWS[rows](9).batch(2).collate().sharding_filter())
+    collate = in_run(graph, structure.walk(graph), Run(3, shard=(2, 0)))
+    assert collate.fn is not default_collate
+    whole = batches(1, 0)
+    assert all(map(equal, batches(2, 1), whole[1::2]))
+    assert len(batches(2, 1)) == len(whole[1::2])
 
 
 def test_a_data_set_is_asked_once_for_a_batch() -> None:

@@ -1,14 +1,17 @@
 """Pushdown: each rule leaves the elements and their order as they are, and makes a shard's own elements alone.
 
-The plain definition is the same session with ``push_down`` switched off, and every n-th element of the graph while
+The plain definition is the same session with ``pushed`` switched off, and every n-th element of the graph while
 nobody has sharded it.
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -17,9 +20,11 @@ from datapipes.description import structure
 from datapipes.description.structure import Pipe
 from datapipes.errors import StateError
 from datapipes.iter import IterableWrapper
+from datapipes.position import opening, session
 from datapipes.position.iterator import PipeIterator
 from datapipes.position.seeds import Run
-from datapipes.rewriting import pushdown
+from datapipes.position.session import in_run
+from datapipes.rewriting import gathering, positions, pushdown
 from tests.datapipes.rewriting.sharded_graphs import Costly, Own, opened, plainly, shards
 from tests.naive_functions import keeps, tagged, twins
 from tests.specimen import Countable
@@ -29,7 +34,7 @@ Build = Callable[[Pipe], Pipe]
 
 def pushed(pipe: Pipe, of: int = 2) -> Pipe:
     unfolded = structure.unfold(pipe)
-    return pushdown.push_down(unfolded, structure.walk(unfolded), Run(0, shard=(of, 0)))
+    return in_run(unfolded, structure.walk(unfolded), Run(0, shard=(of, 0)))
 
 
 # What is above the filter, and how many elements it makes of each that the source has.
@@ -169,8 +174,8 @@ def test_what_does_not_commute_stays(name: str) -> None:
 
 def test_one_shard_is_read_as_written() -> None:
     graph = structure.unfold(Costly(9).to_iter_datapipe().map(tagged).sharding_filter())
-    assert pushdown.push_down(graph, structure.walk(graph), Run(0)) is graph
-    assert pushdown.push_down(graph, structure.walk(graph), Run(0, shard=(1, 0))) is graph
+    assert in_run(graph, structure.walk(graph), Run(0)) is graph
+    assert in_run(graph, structure.walk(graph), Run(0, shard=(1, 0))) is graph
 
 
 def outcomes(iterator: PipeIterator[Any]) -> list[Any]:
@@ -260,3 +265,13 @@ def test_a_collection_that_was_a_stream(shuffle: bool) -> None:
     pairs = IterableWrapper(range(9)).map(lambda x: (x, x)).prefetch(2).to_map_datapipe()
     graph = pairs.shuffle().set_shuffle(shuffle).sharding_filter().map(tagged)
     assert shards(graph, 2) == plainly(graph, 2)
+
+
+@pytest.mark.parametrize(
+    "module", [gathering, opening, positions, pushdown, session], ids=lambda module: module.__name__
+)
+def test_what_opens_a_graph_knows_no_operator(module: ModuleType) -> None:
+    nodes = ast.walk(ast.parse(inspect.getsource(module)))
+    asked = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    assert asked
+    assert not [name for name in asked if name.startswith(("datapipes.iter.", "datapipes.map."))]
