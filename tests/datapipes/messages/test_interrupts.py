@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 import traceback
@@ -21,30 +22,32 @@ MOST_FRAMES = 6
 
 
 @contextmanager
-def interrupted_at(call: int) -> Iterator[None]:
-    """Interrupt this thread when it makes so many calls from here on."""
-    calls = count()
+def interrupted_when(wanted: Callable[[FrameType], bool]) -> Iterator[None]:
+    """Interrupt this thread when it makes the first such call from here on."""
 
     def each(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and next(calls) == call:
+        if event == "call" and wanted(frame):
             sys.setprofile(None)
             signal.raise_signal(signal.SIGINT)
 
     # Ctrl-C at a terminal has no frame of its own: let this one pass for the library's.
     each.__code__ = each.__code__.replace(co_filename="<loop of calls>")
+    gc.disable()  # what others have it call is no part of the start, and cannot be interrupted
     sys.setprofile(each)
     try:
         yield
     finally:
         sys.setprofile(None)
+        gc.enable()
 
 
 def opened(make_service: Callable[[], Any], call: int) -> list[traceback.FrameSummary] | None:
     """The frames that an interrupt shows at a call before the first element; None if there were fewer calls."""
     graph = IterableWrapper(range(100)).shuffle().sharding_filter().map(str).filter(str.isdigit).batch(3)
     dl: DataLoader2[Any] = DataLoader2(graph, reading_service=make_service())
+    calls = count()
     try:
-        with interrupted_at(call):
+        with interrupted_when(lambda _: next(calls) == call):
             elements = iter(dl)
             next(elements)
     except KeyboardInterrupt as interrupt:
@@ -69,6 +72,16 @@ def test_at_any_call_of_the_start(make_service: Callable[[], Any]) -> None:
         assert len(shown) <= MOST_FRAMES, "".join(traceback.format_list(frames))
         looked += 1
     assert looked > 10
+
+
+def test_a_constructor_that_python_wrote_is_not_the_users() -> None:
+    def is_one(frame: FrameType) -> bool:
+        return frame.f_code.co_filename == "<string>" and frame.f_globals["__name__"].startswith("datapipes.")
+
+    dl = DataLoader2(IterableWrapper(range(100)).shuffle().sharding_filter().batch(3))
+    with pytest.raises(KeyboardInterrupt) as interrupted, interrupted_when(is_one):
+        next(iter(dl))
+    assert {frame.filename for frame in traceback.extract_tb(interrupted.tb)} == {__file__}
 
 
 def busy(x: int) -> int:
