@@ -222,6 +222,10 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
         """This stream, which is read by position, at the positions of a shard; None: it is read at these."""
         return None
 
+    def _read_by_position(self) -> IterDataPipe[Any] | None:
+        """What is above this stage and is not opened, because this one reads it by position."""
+        return None
+
     def _is_free(self) -> bool:
         """Whether a source can give an element at any position without a call or a copy."""
         return False

@@ -29,7 +29,6 @@ from datapipes.position.seeds import Run
 from datapipes.position.source_identity import Sources
 from datapipes.position.steps import LONGEST, Groups, Step, loop
 from datapipes.position.user_positions import Replayed
-from datapipes.rewriting.pushdown import readers
 
 # A nested stage takes up to three units of Python's recursion limit, and less than a kilobyte of a stack of 8 MiB.
 _DEEPEST = 11_000
@@ -103,7 +102,7 @@ class Session:
         if self._end is not self._whole:
             self._order = structure.walk_by(self._above, self._end)
         self._refuse_readers_beside()
-        self._readers = readers(self._order)
+        self._readers = _read_by_position(self._order)
         self._index = {id(stage): i for i, stage in enumerate(self._order)}
 
     def _refuse_readers_beside(self) -> None:
@@ -374,6 +373,17 @@ def in_run(end: structure.Pipe, opened: Sequence[structure.Pipe], run: Run) -> s
         return stage._in_run(run) if structure.place_of(stage) in replaced else stage
 
     return structure.rewrite(end, rule) if replaced else end
+
+
+def _read_by_position(opened: Sequence[structure.Pipe]) -> dict[int, structure.Pipe]:
+    """By whom a stage is read, by its place, if it is read by position and a session does not open it."""
+    return {
+        structure.place_of(stage): reader
+        for reader in opened
+        if structure.is_native(reader) and (read := reader._read_by_position()) is not None
+        for stage in structure.walk(read)
+        if structure.place_of(stage) != structure.NO_CELL
+    }
 
 
 def segment(session: Session) -> Iterator[Any]:

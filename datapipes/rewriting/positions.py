@@ -55,6 +55,9 @@ class ReadAt(IterDataPipe[Any]):
         rows = rows_of(self.read)
         return None if rows is None else rows._replace(positions=self.datapipe)
 
+    def _read_by_position(self) -> Pipe:
+        return self.read
+
     def _step(self) -> Step:
         found = indexed(self.read)
         if found is None:

@@ -28,8 +28,6 @@ as long as it was when it was opened.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from datapipes.description import structure
 from datapipes.description.indexed import indexed, only_source
 from datapipes.description.structure import Pipe
@@ -164,14 +162,3 @@ def _costs(pipe: Pipe) -> bool:
         if stage._step() is not None or (is_source and not stage._is_free()):
             return True
     return False
-
-
-def readers(opened: Sequence[Pipe]) -> dict[int, Pipe]:
-    """By whom a stage is read, by its place, if it is read by position and a session does not open it."""
-    return {
-        structure.place_of(stage): reader
-        for reader in opened
-        if isinstance(reader, ReadAt)
-        for stage in structure.walk(reader.read)
-        if structure.place_of(stage) != structure.NO_CELL
-    }
