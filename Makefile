@@ -41,7 +41,7 @@ test: $(VENV)/.complete ## everything that must hold: format, lint, types, tests
 	$(call step,tests,$(BIN) -m pytest -n 2)
 	@printf '\nmake test: all is well.\n'
 
-laws: $(VENV)/.complete ## every operator against every law, at every position, as a table; `make test` takes some positions of long streams
+laws: $(VENV)/.complete ## every operator against every law, at every position, as a table; `make test` draws positions of long streams
 	@$(BIN) -m tests.laws
 
 fuzz: $(VENV)/.complete ## 10,000 bits flipped and as many pieces moved about in files of each format; some minutes

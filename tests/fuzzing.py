@@ -26,7 +26,7 @@ from types import FrameType
 
 from tests.formats import FORMATS
 from tests.fuzz_format import Format
-from tests.specimen import shown
+from tests.specimen import in_memory, shown
 
 PATIENCE = 10.0  # seconds for one case
 MEMORY = 256 * 2**20  # bytes that one format's cases may add to the most that the process ever held
@@ -158,7 +158,7 @@ def hang_is_an_error(seconds: float) -> Iterator[None]:
 @contextmanager
 def bench(form: Format) -> Iterator[Bench]:
     """A bench in a folder of its own, which is the working folder meanwhile: a relative path leads nowhere else."""
-    with tempfile.TemporaryDirectory(prefix="fuzzing-") as folder:
+    with tempfile.TemporaryDirectory(prefix="fuzzing-", dir=in_memory()) as folder:
         before = Path.cwd()
         made = Bench(form, Path(folder))
         os.chdir(made.inner)

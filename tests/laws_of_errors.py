@@ -22,7 +22,7 @@ from datapipes.errors import CorruptData, GraphError, UnsafeMember
 from datapipes.iter import IterableWrapper
 from loader2 import DataLoader2
 from tests.laws_of_ending import nothing_left
-from tests.laws_of_position import SEED, must, must_equal, taken
+from tests.laws_of_position import SEED, affordable, must, must_equal, taken
 from tests.specimen import Build, Function, Specimen, Tap, shown
 
 MOST_FAULTS = 30  # in one stream; one that raises more often does not go on
@@ -132,7 +132,7 @@ def error_and_go_on(specimen: Specimen) -> None:
     plain = Tap()
     specimen.build(plain)
     whole = taken(iter(specimen.loader(seed=SEED)))
-    for hit in _hits(min(plain.lengths, default=0)):
+    for hit in affordable(specimen, _hits(min(plain.lengths, default=0))):
         pairs: list[tuple[str, Tap, Tap]] = [("source", FaultySource(hit), WithoutThese(hit))]
         if plain.functions:
             pairs.append(("function", FaultyFunction(hit), WithoutThese(hit)))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -23,12 +23,13 @@ SEED = 7
 END = "the end"
 SHORT = 5
 """Up to how many elements a stream is looked at after each of them: what a law costs grows with their square."""
-DRAWN = 1
-"""How many other positions to look at in a longer one: the same in each run, and others for each specimen."""
-every_position = False
-"""Whether to look at all positions of long streams, too; ``python -m tests.laws`` does."""
+DRAWN = 2
+"""How much to try of what is costly: the same in each run, and something else for each specimen."""
+thorough = False
+"""Whether to try all of it, whatever it costs; ``python -m tests.laws`` does."""
 
 State = dict[str, Any]
+T = TypeVar("T")
 
 
 class Broken(AssertionError):
@@ -55,11 +56,21 @@ def positions(specimen: Specimen, length: int) -> list[int]:
     """After how many of ``length`` elements to look: wherever something begins or ends, and in between."""
     if specimen.stops is not None:
         return [k for k in specimen.stops if k <= length]
-    if every_position or length <= SHORT:
-        return list(range(length + 1))
-    telling = {0, 1, length // 2, length - 1, length}
+    if thorough or length <= SHORT:
+        return sorted(affordable(specimen, list(range(length + 1))))
+    telling = [0, 1, length // 2, length - 1, length]
     others = [k for k in range(length) if k not in telling]
-    return sorted({*telling, *Random(f"{specimen}/{length}").sample(others, DRAWN)})
+    return sorted(affordable(specimen, telling) + drawn(specimen, others)[:1])
+
+
+def drawn(specimen: Specimen, choices: list[T]) -> list[T]:
+    """Some of what might be tried on a specimen."""
+    return Random(f"{specimen}/{len(choices)}").sample(choices, min(len(choices), DRAWN))
+
+
+def affordable(specimen: Specimen, choices: list[T]) -> list[T]:
+    """All of what might be tried on a specimen; some of it where each try starts processes."""
+    return drawn(specimen, choices) if specimen.starts_processes and not thorough else choices
 
 
 @dataclass
@@ -186,7 +197,7 @@ def independence(specimen: Specimen) -> None:
     for opening in openings:
         alone = {seed: taken(opening(seed)) for seed in (SEED, SEED + 1)}
         for first, second in ((SEED, SEED), (SEED, SEED + 1)):
-            for ahead in (0, 1, len(alone[first]) // 2, len(alone[first])):
+            for ahead in affordable(specimen, [0, 1, len(alone[first]) // 2, len(alone[first])]):
                 a, b = opening(first), opening(second)
                 from_a, from_b = taken(a, ahead), []
                 for _ in range(max(map(len, alone.values()))):

@@ -82,6 +82,8 @@ class Specimen:
     stops: tuple[int, ...] | None = None
     """The positions to look at, where there are too many to look at all."""
     service: Callable[[], ReadingServiceInterface] | None = None
+    starts_processes: bool = False
+    """Whether the service does, each time that the specimen is opened."""
     regroups: bool = False
     """Whether the service gives other elements than the graph does, so that they are counted by the loader alone."""
     raises: bool = False

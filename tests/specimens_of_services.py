@@ -72,7 +72,13 @@ def _steps_of_threads() -> ReadingServiceInterface:
 def _services() -> list[Specimen]:
     specimens = []
     for operator, service in (("service.processes", _processes), ("service.threads", _threads)):
-        one = partial(Specimen, operator, service=service, after_fault="otherwise")
+        one = partial(
+            Specimen,
+            operator,
+            service=service,
+            starts_processes=service is _processes,
+            after_fault="otherwise",
+        )
         specimens += [
             one("sharded below a shuffle", sharded_above, random="by seed"),
             one("dispatched above a shuffle", dispatched, random="by seed"),
