@@ -23,7 +23,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-from tests import specimen_server
+from tests.specimens import server
 
 GRACE = 1.0
 
@@ -74,7 +74,7 @@ def serves_the_process(thread: threading.Thread) -> bool:
     """Whether a library started this thread once and for all, so that no test could end it."""
     if thread.name == "fsspecIO":  # fsspec's event loop, shared by all its asynchronous file systems
         return True
-    if thread.name == specimen_server.NAME:  # serves the remote specimens
+    if thread.name == server.NAME:  # serves the remote specimens
         return True
     if thread.name.startswith("asyncio_"):  # where that loop looks up the names of hosts
         executor = getattr(fsspec.asyn.loop[0], "_default_executor", None)

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 from zlib import crc32
 
-from tests.specimen import shown
+from tests.specimens.specimen import shown
 
 
 def tagged(x: Any) -> Any:

@@ -14,7 +14,7 @@ from datapipes.iter import IterableWrapper
 from datapipes.map import SequenceWrapper
 from tests.naive_functions import half
 from tests.naive_operators import JOINS, STAGES, Elements, Known, each
-from tests.specimen import Countable
+from tests.specimens.specimen import Countable
 
 MOST_ELEMENTS = 150
 

@@ -13,7 +13,7 @@ import torch
 
 from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
-from tests.specimen import Countable, paths
+from tests.specimens.specimen import Countable, paths
 
 State: TypeAlias = dict[str, Any]
 Graph: TypeAlias = Callable[[], IterDataPipe[Any]]

@@ -21,7 +21,7 @@ from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
 from loader2.state import UnsafeState
 from tests.loader2.graphs import GRAPHS, Graph, State, buffers, every_graph, laps, loader_of, states_of
-from tests.specimen import Countable
+from tests.specimens.specimen import Countable
 
 HUGE = 10**5000  # too long to be printed
 

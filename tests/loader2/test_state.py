@@ -18,7 +18,7 @@ from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
 from loader2.state import allow
 from tests.loader2.graphs import Graph, State, buffers, every_graph, loader_of, shown, states_of, what_follows
-from tests.specimen import Countable
+from tests.specimens.specimen import Countable
 
 
 @every_graph

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from datapipes.description.structure import Pipe
 from loader2 import DataLoader2
 from reading_services import InProcessReadingService, ReadingServiceInterface, SequentialReadingService
-from tests.laws_of_position import taken
+from tests.laws.position import taken
 from tests.naive_functions import tagged
 from tests.naive_graphs import Graph
 from tests.reading_services.ranked import Ranked

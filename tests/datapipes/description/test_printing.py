@@ -20,7 +20,7 @@ from datapipes.iter import CATALOGUE, FileLister, IterableWrapper, IterDataPipe,
 from datapipes.iter.archives.decompress import CompressionType
 from datapipes.map import CATALOGUE as MAP_CATALOGUE
 from datapipes.map import SequenceWrapper
-from tests.specimens import operators
+from tests.specimens.catalogue import operators
 
 NAMES = {
     "CompressionType": CompressionType,

@@ -11,7 +11,7 @@ import pytest
 from datapipes.graph import to_graph, to_mermaid, to_text, traverse_dps
 from datapipes.iter import IterableWrapper, IterDataPipe
 from datapipes.map import SequenceWrapper
-from tests.specimens import SPECIMENS
+from tests.specimens.catalogue import SPECIMENS
 
 
 def numbers(length: int = 4) -> IterDataPipe[int]:

@@ -20,7 +20,7 @@ from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
 from reading_services import MultiProcessingReadingService, ReadingServiceInterface, ThreadingReadingService
 from tests.archive_makers import COMPRESSIONS, SAMPLES, tar
-from tests.specimen import Countable
+from tests.specimens.specimen import Countable
 
 
 def contents(sample: dict[str, Any]) -> dict[str, Any]:

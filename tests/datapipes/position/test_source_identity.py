@@ -25,7 +25,7 @@ from reading_services import (
     SequentialReadingService,
     ThreadingReadingService,
 )
-from tests.specimen import Countable
+from tests.specimens.specimen import Countable
 
 Make = Callable[[], ReadingServiceInterface | None]
 SERVICES: dict[str, Make] = {

@@ -27,7 +27,7 @@ from datapipes.position.session import in_run
 from datapipes.rewriting import gathering, positions, pushdown
 from tests.datapipes.rewriting.sharded_graphs import Costly, Own, opened, plainly, shards
 from tests.naive_functions import keeps, tagged, twins
-from tests.specimen import Countable
+from tests.specimens.specimen import Countable
 
 Build = Callable[[Pipe], Pipe]
 

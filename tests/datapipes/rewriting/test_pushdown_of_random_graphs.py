@@ -22,7 +22,7 @@ from datapipes.map import SequenceWrapper
 from datapipes.position.seeds import Run
 from tests.datapipes.rewriting.sharded_graphs import Costly, Own, Remembering, opened, plainly, shards
 from tests.naive_functions import keeps, tagged
-from tests.specimen import Countable
+from tests.specimens.specimen import Countable
 
 
 def pair(n: int, x: object) -> tuple[int, object]:

@@ -10,7 +10,7 @@ from datapipes.graph import SHARDING_PRIORITIES, apply_sharding
 from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
 from reading_services import MultiProcessingReadingService, ReadingServiceInterface, ThreadingReadingService
-from tests.specimen import shown
+from tests.specimens.specimen import shown
 
 SEED = 5
 HANGS = 20.0  # seconds after which a worker that sends nothing is an error

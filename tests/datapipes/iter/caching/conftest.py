@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.specimen import in_memory
+from tests.specimens.specimen import in_memory
 
 
 @pytest.fixture

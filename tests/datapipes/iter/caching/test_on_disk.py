@@ -25,7 +25,7 @@ from loader2 import DataLoader2
 from loader2.adapters import CacheTimeout
 from tests.datapipes.iter.caching.producers import left_in, noted, one_each, place, several_each
 from tests.datapipes.iter.files.killed import PATIENCE
-from tests.specimen import in_memory
+from tests.specimens.specimen import in_memory
 
 
 def names(paths: Any) -> list[str]:

@@ -17,7 +17,7 @@ from datapipes.iter import IterableWrapper, TFRecordLoader
 from datapipes.iter.formats.tf_examples import parse
 from tests.datapipes.iter.mishaps import outcomes
 from tests.records import example, masked, sequence_example, tfrecord
-from tests.specimen import shown
+from tests.specimens.specimen import shown
 
 
 def loaded(data: bytes, *args: Any, **options: Any) -> TFRecordLoader:

@@ -18,7 +18,7 @@ import pytest
 from datapipes.errors import BadArgument, StateError
 from datapipes.iter import HuggingFaceHubReader
 from loader2 import DataLoader2
-from tests.specimens_of_remote import rows as set_the_environment
+from tests.specimens.remote import rows as set_the_environment
 
 ROWS = [{"x": x, "y": f"row {x}"} for x in range(23)]
 

@@ -1,0 +1,231 @@
+"""The law of errors: an exception reaches the user as it is, and ends nothing but the element it hit.
+
+A specimen is built with taps that make some elements fail: its source raises in their place, or a user's function
+raises on them, or a user's generator does so after its first element. What is then delivered is compared with the same
+graph over a source that never had these elements. The two graphs have the same stages, so they draw the same numbers.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from itertools import islice
+from json import JSONDecodeError
+from operator import itemgetter
+from traceback import extract_tb
+from typing import Any, NamedTuple
+
+from datapipes.description.structure import Pipe
+from datapipes.errors import CorruptData, GraphError, UnsafeMember
+from datapipes.iter import IterableWrapper
+from loader2 import DataLoader2
+from tests.laws.ending import nothing_left
+from tests.laws.position import SEED, affordable, must, must_equal, taken
+from tests.specimens.specimen import Build, Function, Specimen, Tap, shown
+
+MOST_FAULTS = 30  # in one stream; one that raises more often does not go on
+MOST_RESUMED = 6  # how many of them to resume after
+
+Hit = frozenset[int]
+
+
+class Fault(ValueError):
+    """What a specimen's source or function is made to raise."""
+
+
+# A state can only tell of an exception that a child of a fork was still to meet: then it is a GraphError.
+EXPECTED = (
+    *(Fault, FileNotFoundError, UnicodeDecodeError, JSONDecodeError, GraphError),
+    *(CorruptData, UnsafeMember),
+)
+
+
+class FaultySource(Tap):
+    """The source raises in place of some elements."""
+
+    def __init__(self, hit: Hit) -> None:
+        super().__init__()
+        self.hit = hit
+
+    def __call__(self, source: Pipe) -> Pipe:
+        return source.enumerate().map(partial(_raise_in_place_of, self.hit))
+
+    def partner(self, source: Pipe) -> Pipe:
+        return source.enumerate().map(itemgetter(1))
+
+
+class WithoutThese(FaultySource):
+    """The source never had some elements, nor had those that are read in step with it."""
+
+    def __call__(self, source: Pipe) -> Pipe:
+        elements = [element for i, element in enumerate(source.iterable) if i not in self.hit]
+        return IterableWrapper(elements, source.deepcopy).enumerate().map(itemgetter(1))
+
+    partner = __call__
+
+
+class FaultyFunction(FaultySource):
+    """A function raises on some elements."""
+
+    def __call__(self, source: Pipe) -> Pipe:
+        return source.enumerate().map(itemgetter(1))
+
+    def function(self, fn: Function) -> Function:
+        return partial(_raise_on, self.hit, fn)
+
+
+class FaultyGenerator(FaultyFunction):
+    """A function makes generators, of which some raise after their first element."""
+
+    def function(self, fn: Function) -> Function:
+        return fn
+
+    def generator(self, fn: Function) -> Function:
+        return partial(_raise_after_first, self.hit, fn)
+
+
+class ShortGenerator(FaultyGenerator):
+    """A function makes generators, of which some end after their first element."""
+
+    def generator(self, fn: Function) -> Function:
+        return partial(_end_after_first, self.hit, fn)
+
+
+def _raise_in_place_of(hit: Hit, numbered: tuple[int, Any]) -> Any:
+    number, element = numbered
+    if number in hit:
+        raise Fault(f"number {number}")
+    return element
+
+
+def _raise_on(hit: Hit, fn: Function, element: Any) -> Any:
+    if element in hit:
+        raise Fault(f"on {element}")
+    return fn(element)
+
+
+def _raise_after_first(hit: Hit, fn: Function, element: Any) -> Iterator[Any]:
+    yield from _end_after_first(hit, fn, element)
+    if element in hit:
+        raise Fault(f"within {element}")
+
+
+def _end_after_first(hit: Hit, fn: Function, element: Any) -> Iterator[Any]:
+    yield from islice(fn(element), 1 if element in hit else None)
+
+
+class Event(NamedTuple):
+    """An element, or an exception, as it came out of a loader."""
+
+    text: str
+    is_element: bool = True
+    state: dict[str, Any] | None = None
+
+
+def error_and_go_on(specimen: Specimen) -> None:
+    """An exception reaches the user as it is, with a note; what it has not hit follows; and it can be saved there."""
+    if specimen.raises:
+        must(_check_events(specimen, specimen.build, "by itself") != [], "no exception reached the user")
+        return
+    plain = Tap()
+    specimen.build(plain)
+    whole = taken(iter(specimen.loader(seed=SEED)))
+    for hit in affordable(specimen, _hits(min(plain.lengths, default=0))):
+        pairs: list[tuple[str, Tap, Tap]] = [("source", FaultySource(hit), WithoutThese(hit))]
+        if plain.functions:
+            pairs.append(("function", FaultyFunction(hit), WithoutThese(hit)))
+        if plain.generators:
+            pairs.append(("generator", FaultyGenerator(hit), ShortGenerator(hit)))
+        for who, faulty, reference in pairs:
+            what = f"the {who} raises on {sorted(hit)}"
+            delivered = _check_events(specimen, partial(_build_with, specimen, faulty), what)
+            expected = taken(iter(specimen.loader(specimen.build(reference), SEED)))
+            if specimen.after_fault == "goes on":
+                must_equal(delivered, expected, f"{what}: the elements delivered")
+                must(expected == whole or delivered != whole, f"{what}: no exception")
+
+
+def _build_with(specimen: Specimen, tap: Tap, _: Tap) -> Pipe:
+    return specimen.build(tap)
+
+
+def _hits(length: int) -> list[Hit]:
+    """Which elements to hit: the first, one in the middle, the one after it, both, the last, all."""
+    middle = length // 2
+    if length >= MOST_FAULTS // 2:
+        return [frozenset({middle})]
+    hits = [{0}, {middle}, {middle + 1}, {middle, middle + 1}, {length - 1}, set(range(length))]
+    kept = [frozenset(i for i in hit if 0 <= i < length) for hit in hits]
+    return [hit for hit in dict.fromkeys(kept) if hit]
+
+
+def _check_events(specimen: Specimen, build: Build, what: str) -> list[str]:
+    """Drain a stream that raises; resume after each exception; the elements that were delivered."""
+    events = _drained(specimen, specimen.loader(build(Tap()), SEED), saving=True)
+    texts = [event.text for event in events]
+    with nothing_left(what):
+        quietly = [event.text for event in _drained(specimen, specimen.loader(build(Tap()), SEED))]
+    must_equal(quietly, texts, f"{what}: when no state is taken")
+    for faults in (1, 2):
+        with nothing_left(f"{what}, and after {faults} exceptions everything is dropped"):
+            _abandoned(specimen.loader(build(Tap()), SEED), faults)
+    for i, event in enumerate(events):
+        if not event.is_element and _faults(events[:i]) < MOST_RESUMED:
+            loader = specimen.loader(build(Tap()))
+            loader.load_state_dict(pickle.loads(pickle.dumps(event.state)))
+            resumed = [event.text for event in _drained(specimen, loader, already=_faults(events[: i + 1]))]
+            must_equal(resumed, texts[i + 1 :], f"{what}: resumed after {event.text}, event {i}")
+    return [event.text for event in events if event.is_element]
+
+
+def _drained(specimen: Specimen, loader: DataLoader2[Any], saving: bool = False, already: int = 0) -> list[Event]:
+    """Elements and exceptions in their order, and the states right after each exception."""
+    events: list[Event] = []
+    iterator = iter(loader)
+    while already + _faults(events) < MOST_FAULTS:
+        try:
+            events.append(Event(shown(next(iterator))))
+        except StopIteration:
+            break
+        except EXPECTED as error:
+            _must_be_noted(error)
+            # Not the exception itself: its traceback would keep the iteration alive.
+            events.append(Event(_named(error), False, loader.state_dict() if saving else None))
+    else:
+        must(specimen.after_fault == "otherwise", f"it raises without end: {events[-3:]!s:.200}")
+    loader.shutdown()
+    return events
+
+
+def _abandoned(loader: DataLoader2[Any], faults: int) -> None:
+    """Iterate up to an exception, and leave: it must not keep alive what it came from."""
+    iterator = iter(loader)
+    for _ in range(faults):
+        with suppress(*EXPECTED):
+            for element in iterator:
+                shown(element)
+
+
+def _named(error: BaseException) -> str:
+    """An exception as a text, also where a state can only tell of it, for a child of a fork that has not met it yet."""
+    told = str(error).partition(" before its position was saved: ")[2] if isinstance(error, GraphError) else ""
+    return told or f"{type(error).__name__}: {error}"
+
+
+def _faults(events: list[Event]) -> int:
+    return sum(not event.is_element for event in events)
+
+
+def _must_be_noted(error: BaseException) -> None:
+    notes = [note for note in getattr(error, "__notes__", []) if note.startswith("raised in stage ")]
+    must(len(notes) == 1, f"{error!r}: {len(notes)} notes say where it comes from: {notes}")
+    if isinstance(error, Fault):
+        must("<_raise_" in notes[0], f"{error!r}: the note does not name the stage that raised: {notes[0]}")
+        frames = [frame.name for frame in extract_tb(error.__traceback__)]
+        told = ", in _raise_" in str(error.__cause__)  # what was raised in another process has its traceback as text
+        must(
+            frames[-1].startswith("_raise_") or told,
+            f"{error!r}: the traceback does not lead to where it was raised: {frames}",
+        )

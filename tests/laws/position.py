@@ -1,0 +1,253 @@
+"""Laws about where an iterator is: resume, independence, and the order that follows from a seed."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from random import Random
+from typing import Any, TypeVar
+
+import torch
+
+from datapipes.description import structure
+from datapipes.iter import Mapper, Prefetcher, Zipper
+from loader2 import DataLoader2
+from reading_services import InProcessReadingService
+from tests.specimens.specimen import Specimen, shown
+
+SEED = 7
+END = "the end"
+SHORT = 5
+"""Up to how many elements a stream is looked at after each of them: what a law costs grows with their square."""
+DRAWN = 2
+"""How much to try of what is costly: the same in each run, and something else for each specimen."""
+thorough = False
+"""Whether to try all of it, whatever it costs; ``python -m tests.laws`` does."""
+
+State = dict[str, Any]
+T = TypeVar("T")
+
+
+class Broken(AssertionError):
+    """A law that does not hold; the message says where."""
+
+
+def must(holds: bool, otherwise: str) -> None:
+    """Raise unless something holds."""
+    if not holds:
+        raise Broken(otherwise)
+
+
+def must_equal(found: object, expected: object, what: str) -> None:
+    """Raise, with both sides, unless they are equal."""
+    must(found == expected, f"{what}: {found!s:.400} instead of {expected!s:.400}")
+
+
+def taken(iterator: Iterator[Any], most: int | None = None) -> list[str]:
+    """The next elements as texts: all that are left, or some."""
+    return [shown(element) for element in islice(iterator, most)]
+
+
+def positions(specimen: Specimen, length: int) -> list[int]:
+    """After how many of ``length`` elements to look: wherever something begins or ends, and in between."""
+    if specimen.stops is not None:
+        return [k for k in specimen.stops if k <= length]
+    if thorough or length <= SHORT:
+        return sorted(affordable(specimen, list(range(length + 1))))
+    telling = [0, 1, length // 2, length - 1, length]
+    others = [k for k in range(length) if k not in telling]
+    return sorted(affordable(specimen, telling) + drawn(specimen, others)[:1])
+
+
+def drawn(specimen: Specimen, choices: list[T]) -> list[T]:
+    """Some of what might be tried on a specimen."""
+    return Random(f"{specimen}/{len(choices)}").sample(choices, min(len(choices), DRAWN))
+
+
+def affordable(specimen: Specimen, choices: list[T]) -> list[T]:
+    """All of what might be tried on a specimen; some of it where each try starts processes."""
+    return drawn(specimen, choices) if specimen.starts_processes and not thorough else choices
+
+
+@dataclass
+class Stop:
+    """A state, a copy of it made at once, and what must follow: epochs, the first of them perhaps half over."""
+
+    where: str
+    state: State
+    as_taken: State
+    follows: list[list[str]]
+
+
+def resume(specimen: Specimen) -> None:
+    """At every position, what is restored goes on as if nothing had happened, and so does what was saved."""
+    epochs = _uninterrupted(specimen)
+    for stops_of in (_stops_of_loader, _chained):
+        for stop in stops_of(specimen, epochs):
+            must_equal(stop.state, stop.as_taken, f"{stop.where}: the state changed after it was taken")
+            loader = _restored(specimen, stop.state)
+            for number, expected in enumerate(stop.follows):
+                must_equal(taken(iter(loader)), expected, f"{stop.where}: epoch {number} after loading")
+            loader.shutdown()
+    if structure.is_native(specimen.pipe()):
+        _resume_without_a_loader(specimen)
+
+
+def _uninterrupted(specimen: Specimen) -> list[list[str]]:
+    loader = specimen.loader(seed=SEED)
+    epochs = [taken(iter(loader)) for _ in range(3)]
+    loader.shutdown()
+    return epochs
+
+
+def _stops_of_loader(specimen: Specimen, epochs: list[list[str]]) -> list[Stop]:
+    """States taken from one loader at every position, from before its first epoch into its second."""
+    stops: list[Stop] = []
+    loader = specimen.loader(seed=SEED)
+
+    def stop(where: str, *follows: list[str]) -> None:
+        state = loader.state_dict()
+        _must_be_plain(state, "state")
+        stops.append(Stop(where, state, copy.deepcopy(state), list(follows)))
+
+    stop("before the first epoch", *epochs[:2])
+    for number, elements in enumerate(epochs[:2]):
+        iterator = iter(loader)
+        done = 0
+        for k in positions(specimen, len(elements)):
+            must_equal(taken(iterator, k - done), elements[done:k], f"epoch {number} up to {k}, states being taken")
+            done = k
+            if number == 0 or k in (0, 1, len(elements) // 2):
+                stop(f"epoch {number}, after {k} elements", elements[k:], epochs[number + 1])
+        must_equal(taken(iterator), elements[done:], f"the end of epoch {number}, states being taken")
+        stop(f"epoch {number}, after its end", epochs[number + 1])
+    loader.shutdown()
+    return stops
+
+
+def _chained(specimen: Specimen, epochs: list[list[str]]) -> list[Stop]:
+    """Go from loader to loader, one step each, through an epoch and into the next; a state at the end of the way."""
+    if specimen.stops is not None:
+        return []
+    loader = specimen.loader(seed=SEED)
+    state = loader.state_dict()
+    steps: list[str] = []
+    for _ in range(len(epochs[0]) + 2):
+        loader.shutdown()
+        loader = _restored(specimen, state)
+        steps += taken(iter(loader), 1) or [END]
+        state = loader.state_dict()
+    loader.shutdown()
+    expected = [*epochs[0], END, *(epochs[1] or [END])][: len(epochs[0]) + 2]
+    must_equal(steps, expected, "every step by a loader that was restored from the one before")
+    follows = [epochs[1][1:], epochs[2]] if epochs[1] else [epochs[2]]
+    return [Stop("after a chain of loaders", state, copy.deepcopy(state), follows)]
+
+
+def _restored(specimen: Specimen, state: State) -> DataLoader2[Any]:
+    """A loader over a graph that was built anew, which stands where a state from another process says."""
+    loader = specimen.loader()
+    loader.load_state_dict(pickle.loads(pickle.dumps(state)))
+    return loader
+
+
+def _resume_without_a_loader(specimen: Specimen) -> None:
+    """The iterator of a pipe can be saved and restored as well."""
+    whole = taken(_opened(specimen.pipe(), SEED))
+    iterator = _opened(specimen.pipe(), SEED)
+    states = [(0, iterator.state_dict())]
+    for k in positions(specimen, len(whole) + 1):
+        must_equal(taken(iterator, k - states[-1][0]), whole[states[-1][0] : k], f"iter(pipe) up to {k}, being saved")
+        states.append((k, iterator.state_dict()))
+    for k, state in states:
+        again = iter(specimen.pipe())
+        again.load_state_dict(pickle.loads(pickle.dumps(state)))
+        must_equal(taken(again), whole[k:], f"iter(pipe), resumed after {k} elements")
+
+
+def _must_be_plain(value: object, where: str) -> None:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            _must_be_plain(key, f"{where}.keys()")
+            _must_be_plain(inner, f"{where}[{key!r}]")
+    elif isinstance(value, list | tuple):
+        for i, inner in enumerate(value):
+            _must_be_plain(inner, f"{where}[{i}]")
+    plain = (dict, list, tuple, str, bytes, int, float, bool, type(None))
+    must(type(value) in plain, f"{where} is no plain data: {type(value).__name__}")
+
+
+def _opened(pipe: Any, seed: int) -> Any:
+    """A pipe's own iterator, whose seed comes from torch's default generator."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return iter(pipe)
+
+
+def independence(specimen: Specimen) -> None:
+    """Two openings of one graph, read in turn, give what each gives alone; also where one graph has both."""
+    pipe = specimen.pipe()
+    openings: list[Callable[[int], Iterator[Any]]] = [lambda seed: iter(specimen.loader(pipe, seed))]
+    if structure.is_native(pipe):
+        openings.append(partial(_opened, pipe))
+    for opening in openings:
+        alone = {seed: taken(opening(seed)) for seed in (SEED, SEED + 1)}
+        for first, second in ((SEED, SEED), (SEED, SEED + 1)):
+            for ahead in affordable(specimen, [0, 1, len(alone[first]) // 2, len(alone[first])]):
+                a, b = opening(first), opening(second)
+                from_a, from_b = taken(a, ahead), []
+                for _ in range(max(map(len, alone.values()))):
+                    from_a += taken(a, 1)
+                    from_b += taken(b, 1)
+                must_equal(from_a, alone[first], f"the first of two openings, {ahead} elements ahead")
+                must_equal(from_b, alone[second], f"the second of two openings, {ahead} elements behind")
+    if structure.is_stream(pipe) and not specimen.random:
+        loader = DataLoader2(Zipper(pipe, pipe))
+        rows = [f"tuple({one}, {one})" for one in alone[SEED]]
+        must_equal(taken(iter(loader)), rows, "two openings in one graph, zip(pipe, pipe)")
+
+
+def same_seed(specimen: Specimen) -> None:
+    """The order follows from the seed and the epoch, and from nothing that is put on top of the graph."""
+    epochs = _uninterrupted(specimen)
+    must_equal(_uninterrupted(specimen), epochs, "three epochs with the same seed")
+    others = _first_epoch(specimen.loader(seed=SEED + 1))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED)
+        unseeded = [_first_epoch(specimen.loader()) for _ in range(2)]
+    if specimen.random:
+        must(epochs[0] != epochs[1] != epochs[2] != epochs[0], f"epochs are alike: {epochs!s:.200}")
+    if specimen.random == "by seed":
+        must(epochs[0] != others, f"two seeds give one order: {others!s:.200}")
+        must(unseeded[0] != unseeded[1], f"two loaders without a seed give one order: {unseeded[0]!s:.200}")
+    if not specimen.random:
+        must(all(epoch == epochs[0] for epoch in [*epochs, others, *unseeded]), "epochs differ, and nothing is random")
+    service = specimen.service
+    on_top = {
+        "a prefetch by the service": DataLoader2(
+            specimen.pipe(), reading_service=InProcessReadingService(prefetch_cnt=2) if service is None else service()
+        ),
+        "a map by an adapter": DataLoader2(
+            specimen.pipe(), lambda pipe: Mapper(pipe, _itself), None if service is None else service()
+        ),
+        "a prefetch by an adapter": DataLoader2(
+            specimen.pipe(), lambda pipe: Prefetcher(pipe, 2), None if service is None else service()
+        ),
+    }
+    for what, loader in on_top.items():
+        loader.seed(SEED)
+        must_equal(_first_epoch(loader), epochs[0], f"with {what} on top")
+
+
+def _first_epoch(loader: DataLoader2[Any]) -> list[str]:
+    elements = taken(iter(loader))
+    loader.shutdown()
+    return elements
+
+
+def _itself(element: Any) -> Any:
+    return element

@@ -1,0 +1,76 @@
+"""All specimens, by operator, and which operators of the catalogues have none."""
+
+from __future__ import annotations
+
+import datapipes.iter
+import datapipes.map
+from tests.specimens.archives import ARCHIVES
+from tests.specimens.caches import CACHES
+from tests.specimens.combinations import COMBINATIONS
+from tests.specimens.elements import ELEMENTWISE
+from tests.specimens.files import FILES
+from tests.specimens.frames import FRAMES
+from tests.specimens.groups import GROUPED
+from tests.specimens.memory_caches import CACHED
+from tests.specimens.orders import COMBINED, SHUFFLED
+from tests.specimens.records import RECORDS
+from tests.specimens.remote import REMOTE
+from tests.specimens.services import SERVICES
+from tests.specimens.specimen import Specimen
+from tests.specimens.texts import TEXTS
+from tests.specimens.transforms import TRANSFORMS
+from tests.specimens.users import MAPSTYLE, USERS
+
+SPECIMENS: list[Specimen] = [
+    *ELEMENTWISE,
+    *TRANSFORMS,
+    *SHUFFLED,
+    *COMBINED,
+    *COMBINATIONS,
+    *FILES,
+    *ARCHIVES,
+    *RECORDS,
+    *REMOTE,
+    *MAPSTYLE,
+    *USERS,
+    *GROUPED,
+    *TEXTS,
+    *CACHED,
+    *CACHES,
+    *FRAMES,
+    *SERVICES,
+]
+
+WRAPPERS = {
+    "iter.HuggingFaceHubReader",
+    "iter.IterableWrapper",
+    "iter.SampleMultiplexer",
+    "iter.Sampler",
+    "map.SequenceWrapper",
+}
+"""Operators without a method of their own, which the catalogues do not list."""
+
+BEYOND_THE_CATALOGUE = {
+    "service.ipu",
+    "service.prefetch",
+    "service.processes",
+    "service.threads",
+    "users.generator",
+    "users.iterator",
+    "users.stateful",
+    "users.torch",
+}
+"""What is no operator, and has to keep the laws all the same."""
+
+
+def operators() -> list[str]:
+    """Every operator that must have specimens: the catalogues, the wrappers, and what is beyond."""
+    catalogue = {f"iter.{name}" for name in datapipes.iter.CATALOGUE} | {
+        f"map.{name}" for name in datapipes.map.CATALOGUE
+    }
+    return sorted(catalogue | WRAPPERS | BEYOND_THE_CATALOGUE)
+
+
+def specimens_of(operator: str) -> list[Specimen]:
+    """The specimens of one operator."""
+    return [specimen for specimen in SPECIMENS if specimen.operator == operator]
