@@ -78,6 +78,11 @@ def nobody_sleeps(source: Source) -> Iterator[str]:
         match node:
             case ast.Attribute(value=ast.Name(id=name), attr="sleep") if name in clocks:
                 yield source.at(node.lineno, advice)
+            case ast.Call(func=ast.Attribute(value=ast.Call(func=made), attr="wait"), args=[_]):
+                # Nobody can set such an event.
+                is_event = ast.unparse(made) in ("Event", "threading.Event")
+                if is_event and "#" not in source.text.splitlines()[node.lineno - 1]:
+                    yield source.at(node.lineno, f"{advice}; or say in a comment here why time itself has to pass")
 
 
 def nothing_is_swallowed(source: Source) -> Iterator[str]:
@@ -255,6 +260,8 @@ CATCH = "try:\n    run()\nexcept {}:\n    {}\n"
         (nobody_sleeps, "import time\ntime.sleep(1)", "import asyncio\nasyncio.sleep(1)"),
         (nobody_sleeps, "import time as t\nt.sleep(1)", "import time as t\nt.monotonic()"),
         (nobody_sleeps, "from time import monotonic, sleep", "from time import monotonic"),
+        (nobody_sleeps, "Event().wait(1)", "Event().wait(1)  # a step that takes long"),
+        (nobody_sleeps, "threading.Event().wait(pause)", "done = threading.Event()\ndone.wait(1)"),
         (nothing_is_swallowed, CATCH.format("", "pass"), CATCH.format("", "raise")),
         (nothing_is_swallowed, CATCH.format("(OSError, Exception)", "pass"), CATCH.format("OSError", "pass")),
         (nothing_is_swallowed, CATCH.format("Exception as e", "pass"), CATCH.format("Exception as e", "send(e)")),

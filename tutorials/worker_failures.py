@@ -85,7 +85,7 @@ def a_worker_that_dies() -> None:
 
 def stuck(number: int) -> int:
     if number == 3:
-        threading.Event().wait(60)
+        threading.Event().wait(60)  # stuck
     return number
 
 

@@ -94,7 +94,7 @@ def crashes() -> None:
 
 def waits(x: int) -> int:
     if x == 500:
-        threading.Event().wait(60)
+        threading.Event().wait(60)  # stuck
     return x
 
 
@@ -289,10 +289,11 @@ def main() -> None:
     tools.method, *alone = sys.argv[1:]
     faulthandler.enable()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs start deaf to it
+    if alone != ["Ctrl-C at the start"]:  # which is about workers that are still importing
+        multiprocessing.set_forkserver_preload([__name__])  # its server imports once, for the workers of all cases
     if alone:
         run(*alone)
         return
-    multiprocessing.set_forkserver_preload([__name__])  # its server imports once, for the workers of all cases
     for line in sys.stdin:
         problem = ""
         try:

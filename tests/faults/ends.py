@@ -214,7 +214,7 @@ def unguarded() -> None:
 
 def _waits(x: int) -> int:
     if x == 500:
-        threading.Event().wait(60)
+        threading.Event().wait(60)  # stuck
     return x
 
 

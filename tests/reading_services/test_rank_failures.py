@@ -199,7 +199,7 @@ def test_a_rank_that_stalls_is_named(graph: Callable[..., Pipe], stalls: int) ->
     def run(rank: int) -> Any:
         def fn(x: int) -> int:
             if x == 2000 + stalls:
-                threading.Event().wait(3)
+                threading.Event().wait(3)  # longer than the timeout
             return x
 
         dl = loader(graph(fn), timeout=1)

@@ -121,7 +121,8 @@ class Clock:
         pause = min(LONGEST_PAUSE, self.transfer.backoff * 2.0**self.failed) * _chance.uniform(0.5, 1.0)
         self.failed += 1
         with self:
-            Event().wait(max(0.0, min(max(pause, _asked_for(error)), self.left)))
+            seconds = max(0.0, min(max(pause, _asked_for(error)), self.left))
+            Event().wait(seconds)  # nothing tells when a server is ready again
 
     def tried(self, make: Callable[[], T]) -> T:
         """What ``make`` gives, tried again after what may pass."""

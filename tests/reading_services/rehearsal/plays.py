@@ -91,7 +91,7 @@ def wait_until(reached: Callable[[], object], seconds: float) -> None:
     end = monotonic() + seconds
     while not reached():
         assert monotonic() < end, f"not within {seconds} s; there are {still_there()}"
-        Event().wait(0.05)
+        Event().wait(0.05)  # nothing tells of the files and processes of other programs
 
 
 def forever(folder: Path) -> None:
@@ -101,7 +101,7 @@ def forever(folder: Path) -> None:
             host.start("tail", "--follow", "/dev/null", said=folder / f"host-{host.name}")
         wait_until(lambda: len(still_there()) == 2, 60)
         (folder / "begun").touch()
-        Event().wait(600)
+        Event().wait(600)  # it is to be killed before
 
 
 PLAYS = {play.__name__: play for play in (covers, cut, forever)}

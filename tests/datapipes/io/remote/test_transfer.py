@@ -100,7 +100,7 @@ def test_a_pause_that_the_server_asks_for(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_deadline() -> None:
     clock = Clock(Transfer(deadline=0.05), "x")
     with pytest.raises(TransferTimeout, match=r"^x: not read within deadline=0\.05 seconds") as caught:
-        clock.tried(lambda: Event().wait(0.2))
+        clock.tried(lambda: Event().wait(0.2))  # longer than the deadline
     assert isinstance(caught.value, TimeoutError)
     assert clock.left < 0
     assert running_clock() is None

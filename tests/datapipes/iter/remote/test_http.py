@@ -140,7 +140,7 @@ def test_the_time_of_the_user_does_not_count(server: Server) -> None:
     server.pages["/f"] = File(DATA)
     [(_, stream)] = IterableWrapper([server.url("/f")]).read_from_http(transfer=Transfer(deadline=2))
     head = stream.read(10)
-    threading.Event().wait(2.1)
+    threading.Event().wait(2.1)  # longer than the deadline
     assert head + stream.read() == DATA
 
 
