@@ -13,7 +13,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from multiprocessing import active_children, forkserver, resource_tracker
 from pathlib import Path
 from time import monotonic
@@ -23,6 +23,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+from tests.preloaded import Preloaded
 from tests.specimens import server
 
 GRACE = 1.0
@@ -39,6 +40,13 @@ settings.load_profile("house")
 # processors from the tests beside it.
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"
+
+
+@pytest.fixture(scope="session")
+def preloaded() -> Iterator[Preloaded]:
+    """What forks programs that have torch imported already."""
+    with closing(Preloaded(Path(__file__).resolve().parents[1])) as interpreter:
+        yield interpreter
 
 
 def pytest_collection_finish() -> None:

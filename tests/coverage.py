@@ -39,6 +39,7 @@ from tests.many_ranks import on_ranks
 WORLDS = range(1, 6)
 WORKERS = range(4)
 POLICIES: tuple[Uneven, ...] = get_args(Uneven)
+LONGEST = 1003
 SHUFFLED = 100  # elements from which on two epochs are not in the same order by chance
 HANGS = 20.0  # seconds after which a rank or a worker that says nothing is an error
 PATIENCE = 600  # seconds for the whole table; then the stacks are printed, and it ends
@@ -46,7 +47,7 @@ PATIENCE = 600  # seconds for the whole table; then the stacks are printed, and 
 
 def lengths_for(world: int) -> list[int]:
     """The lengths at which ranks and workers go wrong, if they do."""
-    return sorted({0, 1, world - 1, world, 1000, 1003})
+    return sorted({0, 1, world - 1, world, 1000, LONGEST})
 
 
 @dataclass
@@ -58,11 +59,11 @@ class Given:
     raised: list[str] = field(default_factory=list)
 
 
-def workers_of(policy: Uneven, workers: int) -> ReadingServiceInterface:
-    """Processes where elements are dropped, as by default, and threads otherwise: they start faster."""
+def workers_of(policy: Uneven, workers: int, length: int) -> ReadingServiceInterface:
+    """Processes where elements are dropped from the longest stream, and threads otherwise: they start faster."""
     if not workers:
         return InProcessReadingService()
-    if policy == "drop":
+    if policy == "drop" and length == LONGEST:
         return MultiProcessingReadingService(workers, "fork", timeout=HANGS)
     return ThreadingReadingService(workers, timeout=HANGS)
 
@@ -70,7 +71,7 @@ def workers_of(policy: Uneven, workers: int) -> ReadingServiceInterface:
 def given_by(rank: int, policy: Uneven, workers: int, length: int) -> Given:
     """On a rank: what it gives."""
     ranks = DistributedReadingService(HANGS, uneven=policy)
-    services = SequentialReadingService(ranks, workers_of(policy, workers))
+    services = SequentialReadingService(ranks, workers_of(policy, workers, length))
     graph = IterableWrapper(range(length)).shuffle().sharding_filter().map(abs)
     given = Given()
     with DataLoader2(graph, reading_service=services) as loader:

@@ -1,23 +1,21 @@
 """What the documents say, runs.
 
 Every block of Python in README.md and in the tutorials' pages, and every tutorial that is a script, is a program of its
-own, for a reader copies one and not all those above it: it runs to its end in a fresh interpreter, in an empty
-directory, with warnings as errors, within a time limit. A block that cannot run (it needs a network, say) tells why in
-a comment right above it, which the reader of the page does not see: <!-- not run: the reason -->.
+own, for a reader copies one and not all those above it: it runs to its end in an interpreter that has imported nothing
+but torch, in an empty directory, with warnings as errors, within a time limit. A block that cannot run (it needs a
+network, say) tells why in a comment right above it, which the reader of the page does not see:
+<!-- not run: the reason -->.
 """
 
-import os
 import re
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
+
+from tests.preloaded import Preloaded
 
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS = 50  # less than the limit of one test, so that the program's own stacks can still be told
@@ -60,36 +58,20 @@ def scripts() -> list[Path]:
 BLOCKS = [block for page in pages() for block in blocks(page.relative_to(ROOT).as_posix(), page.read_text("utf-8"))]
 
 
-def run_to_the_end(program: Path, room: Path) -> None:
+def run_to_the_end(preloaded: Preloaded, program: Path, room: Path) -> None:
     """Run a program of its own in an empty directory below `room`; fail with all that it said if it does."""
-    empty, said = room / "empty", room / "said.txt"
+    empty = room / "empty"
     empty.mkdir()
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONFAULTHANDLER": "1", "MPLBACKEND": "agg"}
-    command = [sys.executable, "-W", "error", str(program)]
-    # Its words go to a file and not to a pipe, which would stay open as long as any process that it may leave behind.
-    with said.open("wb") as out:
-        process = subprocess.Popen(
-            command, cwd=empty, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
-        )
-    code = None
-    try:
-        code = process.wait(SECONDS)
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGABRT)  # the fault handler then writes down the stacks of all threads
-        process.wait(5)
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    if code != 0:
-        end = f"did not end within {SECONDS} s" if code is None else f"ended with {code}"
-        pytest.fail(f"{program.name} {end}, and said:\n{said.read_text('utf-8', 'replace')[-8000:]}", pytrace=False)
+    ended = preloaded.ran(program, cwd=empty, seconds=SECONDS, strict=True, env={"MPLBACKEND": "agg"})
+    if ended.code != 0:
+        end = f"did not end within {SECONDS} s" if ended.code is None else f"ended with {ended.code}"
+        pytest.fail(f"{program.name} {end}, and said:\n{(ended.out + ended.err)[-8000:]}", pytrace=False)
 
 
-def run_block(block: Block, room: Path) -> None:
+def run_block(preloaded: Preloaded, block: Block, room: Path) -> None:
     program = room / f"{Path(block.page).stem}_line_{block.line}.py"
     program.write_text(block.program(), encoding="utf-8")
-    run_to_the_end(program, room)
+    run_to_the_end(preloaded, program, room)
 
 
 def test_there_is_something_to_run() -> None:
@@ -99,13 +81,13 @@ def test_there_is_something_to_run() -> None:
 
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.runs], ids=str)
-def test_a_block_runs(block: Block, tmp_path: Path) -> None:
-    run_block(block, tmp_path)
+def test_a_block_runs(block: Block, tmp_path: Path, preloaded: Preloaded) -> None:
+    run_block(preloaded, block, tmp_path)
 
 
 @pytest.mark.parametrize("script", scripts(), ids=lambda script: script.name)
-def test_a_tutorial_runs(script: Path, tmp_path: Path) -> None:
-    run_to_the_end(script, tmp_path)
+def test_a_tutorial_runs(script: Path, tmp_path: Path, preloaded: Preloaded) -> None:
+    run_to_the_end(preloaded, script, tmp_path)
 
 
 PAGE = """
@@ -137,19 +119,23 @@ def test_blocks_are_found_with_their_lines() -> None:
     ]
 
 
-def test_a_block_that_fails_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_block_that_fails_is_told_with_its_line(tmp_path: Path, preloaded: Preloaded) -> None:
     second = list(blocks("page.md", PAGE))[1]
     with pytest.raises(pytest.fail.Exception, match=r'(?s)page_line_8\.py ended with 1.*line 8.*"second"'):
-        run_block(second, tmp_path)
+        run_block(preloaded, second, tmp_path)
 
 
-def test_a_warning_is_a_failure(tmp_path: Path) -> None:
+def test_a_warning_is_a_failure(tmp_path: Path, preloaded: Preloaded) -> None:
     with pytest.raises(pytest.fail.Exception, match="UserWarning: mind"):
-        run_block(Block("page.md", 1, "import warnings\nwarnings.warn('mind', stacklevel=1)", True), tmp_path)
+        run_block(
+            preloaded, Block("page.md", 1, "import warnings\nwarnings.warn('mind', stacklevel=1)", True), tmp_path
+        )
 
 
-def test_a_block_that_does_not_end_is_told_with_its_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_that_does_not_end_is_told_with_its_stack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preloaded: Preloaded
+) -> None:
     monkeypatch.setattr(f"{__name__}.SECONDS", 1)
     code = "import threading\ndef wait_for_nobody():\n    threading.Event().wait()\nwait_for_nobody()"
     with pytest.raises(pytest.fail.Exception, match=r"(?s)did not end within 1 s.*line 3 in wait_for_nobody"):
-        run_block(Block("page.md", 1, code, True), tmp_path)
+        run_block(preloaded, Block("page.md", 1, code, True), tmp_path)

@@ -17,7 +17,7 @@ from datapipes.graph import parents, walk
 from datapipes.iter import IterableWrapper, IterDataPipe, Mapper
 from datapipes.map import MapDataPipe, SequenceWrapper
 
-DEPTH = 2000  # several times what Python's own way of pickling stands
+DEPTH = 700  # more than twice what Python's own way of pickling stands
 
 Copy = Callable[[Any], Any]
 

@@ -16,6 +16,7 @@ from datapipes.errors import WorkersLeft
 from datapipes.iter import IterableWrapper
 from loader2 import DataLoader2
 from reading_services import ThreadingReadingService
+from tests.preloaded import Preloaded
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -159,16 +160,11 @@ KINDS = [
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_fork_disturbs_nothing(kind: str, tmp_path: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", PROGRAM, kind, str(tmp_path / "meeting")],
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-        cwd=ROOT,
-    )
-    assert (ran.returncode, ran.stderr) == (0, "")
+def test_a_fork_disturbs_nothing(kind: str, tmp_path: Path, preloaded: Preloaded) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    ended = preloaded.ran(program, kind, str(tmp_path / "meeting"), cwd=ROOT, seconds=50)
+    assert (ended.code, ended.err) == (0, "")
 
 
 SERVER = """

@@ -35,7 +35,7 @@ def joined(processes: list[Any]) -> list[int | None]:
 def test_processes_that_build_the_cache_separately_make_each_file_once(tmp_path: Path, build: Any) -> None:
     spawn = multiprocessing.get_context("spawn")
     names = list(range(40))
-    kinds: list[Any] = [spawn, spawn, FORK, FORK, FORK]
+    kinds: list[Any] = [spawn, FORK, FORK, FORK, FORK]
     processes = [kind.Process(target=read_all, args=(build, tmp_path, names)) for kind in kinds]
     for process in processes:
         process.start()
