@@ -34,11 +34,12 @@ define step
 	@$(2) || { printf '\nmake test: stopped at "%s". To repeat it alone: %s\n' '$(1)' '$(2)' >&2; exit 1; }
 endef
 
+# Three at a time, for two processors: tests also wait, for processes, disks and deadlines.
 test: $(VENV)/.complete ## everything that must hold: format, lint, types, tests, laws
 	$(call step,format,$(BIN) -m ruff format --check .)
 	$(call step,lint,$(BIN) -m ruff check .)
 	$(call step,types,$(BIN) -m mypy --strict)
-	$(call step,tests,$(BIN) -m pytest -n 2)
+	$(call step,tests,$(BIN) -m pytest -n 3)
 	@printf '\nmake test: all is well.\n'
 
 laws: $(VENV)/.complete ## every operator against every law, at every position, as a table; `make test` draws positions of long streams
