@@ -120,5 +120,5 @@ def test_threads_are_resumed_at_every_element(kind: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_processes_are_resumed_at_some(kind: str, tmp_path: Path) -> None:
-    for workers, some in ((1, slice(3, None, 6)), (2, slice(1, None, 5)), (3, slice(5, None, 9))):
+    for workers, some in ((1, slice(3, None, 14)), (2, slice(1, None, 11)), (3, slice(5, None, 17))):
         check(processes, kind, workers, tmp_path, some)
