@@ -6,6 +6,7 @@ at and the process with its command, and a process is then killed so that it can
 """
 
 import gc
+import multiprocessing
 import os
 import select
 import signal
@@ -40,6 +41,7 @@ settings.load_profile("house")
 # processors from the tests beside it.
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"
+multiprocessing.set_forkserver_preload(["reading_services"])  # which its forks would import one by one
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 
+from reading_services.workers.process.members import leave_inherited_server
+
 T = TypeVar("T")
 
 
@@ -80,6 +82,7 @@ def _received(link: Connection, rank: int) -> Any:
 
 def _be_a_rank(rank: int, world: int, folder: str, run: Callable[[int], Any], home: Connection) -> None:
     torch.set_num_threads(1)
+    leave_inherited_server()  # of whoever ran tests before this one
     try:
         meeting = Path(folder) / "meeting"
         dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world)

@@ -42,13 +42,14 @@ class Preloaded:
     """The interpreter that is forked."""
 
     def __init__(self, root: Path) -> None:
+        self._root = str(root)
         self._orders, theirs = socket.socketpair()
         self._orders.settimeout(STARTING)
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", __name__, str(theirs.fileno())],
                 cwd=root,
-                env={**os.environ, "PYTHONPATH": str(root)},
+                env={**os.environ, "PYTHONPATH": self._root},
                 pass_fds=[theirs.fileno()],
             )
 
@@ -62,7 +63,8 @@ class Preloaded:
         env: Mapping[str, str] | None = None,
     ) -> Ended:
         """Run a program to its end, ``strict`` with warnings as errors; then nothing of its session is left."""
-        order = {"argv": [str(program), *arguments], "cwd": str(cwd), "strict": strict, "env": dict(env or {})}
+        env = {**(os.environ if env is None else env), "PYTHONPATH": self._root}
+        order = {"argv": [str(program), *arguments], "cwd": str(cwd), "strict": strict, "env": env}
         with TemporaryFile() as out, TemporaryFile() as err:  # a pipe would stay open as long as any child of it does
             socket.send_fds(self._orders, [json.dumps(order).encode() + b"\n"], [out.fileno(), err.fileno()])
             pid = self._told()
@@ -124,6 +126,7 @@ def become(argv: list[str], cwd: str, strict: bool, env: dict[str, str], output:
         os.dup2(descriptor, standard)
         os.close(descriptor)
     os.chdir(cwd)
+    os.environ.clear()
     os.environ.update(env)
     faulthandler.enable()
     sys.argv, sys.path[0] = argv, str(Path(argv[0]).parent)

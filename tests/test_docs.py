@@ -7,6 +7,7 @@ network, say) tells why in a comment right above it, which the reader of the pag
 <!-- not run: the reason -->.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -62,7 +63,7 @@ def run_to_the_end(preloaded: Preloaded, program: Path, room: Path) -> None:
     """Run a program of its own in an empty directory below `room`; fail with all that it said if it does."""
     empty = room / "empty"
     empty.mkdir()
-    ended = preloaded.ran(program, cwd=empty, seconds=SECONDS, strict=True, env={"MPLBACKEND": "agg"})
+    ended = preloaded.ran(program, cwd=empty, seconds=SECONDS, strict=True, env={**os.environ, "MPLBACKEND": "agg"})
     if ended.code != 0:
         end = f"did not end within {SECONDS} s" if ended.code is None else f"ended with {ended.code}"
         pytest.fail(f"{program.name} {end}, and said:\n{(ended.out + ended.err)[-8000:]}", pytrace=False)

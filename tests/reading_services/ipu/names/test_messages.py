@@ -3,8 +3,6 @@
 import logging
 import os
 import pickle
-import subprocess
-import sys
 from collections.abc import Iterator
 from enum import IntEnum
 from pathlib import Path
@@ -13,8 +11,7 @@ import pytest
 
 import reading_services.ipu as poptorch
 from reading_services.ipu.names.messages import logger, setLogLevel
-
-ROOT = Path(__file__).resolve().parents[4]
+from tests.preloaded import Preloaded
 
 
 @pytest.fixture(autouse=True)
@@ -62,15 +59,16 @@ def test_the_form_of_a_line(capsys: pytest.CaptureFixture[str], caplog: pytest.L
 
 
 @pytest.mark.parametrize(("value", "said"), [(None, ["warning"]), ("INFO", ["info", "warning"])])
-def test_the_level_of_the_environment(value: str | None, said: list[str]) -> None:
-    program = "from reading_services.ipu.names.messages import logger; logger.info('one'); logger.warning('two')"
+def test_the_level_of_the_environment(value: str | None, said: list[str], tmp_path: Path, preloaded: Preloaded) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from reading_services.ipu.names.messages import logger; logger.info('one'); logger.warning('two')"
+    )
     env = {name: text for name, text in os.environ.items() if name != "POPTORCH_LOG_LEVEL"}
     if value is not None:
         env["POPTORCH_LOG_LEVEL"] = value
-    ran = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, env=env, capture_output=True, text=True, timeout=50, check=True
-    )
-    assert [line.split("] [")[2].partition("]")[0] for line in ran.stderr.splitlines()] == said
+    ended = preloaded.ran(program, cwd=tmp_path, seconds=50, env=env)
+    assert [line.split("] [")[2].partition("]")[0] for line in ended.err.splitlines()] == said
 
 
 def test_errors() -> None:
@@ -113,6 +111,7 @@ def test_there_is_no_hardware() -> None:
     assert (poptorch.ipuHardwareIsAvailable(), poptorch.ipuHardwareVersion()) == (False, 0)
 
 
-def test_the_ipu_side_is_imported_when_it_is_asked_for() -> None:
-    program = "import sys, reading_services, loader2; sys.exit('reading_services.ipu' in sys.modules)"
-    subprocess.run([sys.executable, "-c", program], cwd=ROOT, timeout=50, check=True)
+def test_the_ipu_side_is_imported_when_it_is_asked_for(tmp_path: Path, preloaded: Preloaded) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("import sys, reading_services, loader2; sys.exit('reading_services.ipu' in sys.modules)")
+    assert preloaded.ran(program, cwd=tmp_path, seconds=50).code == 0
