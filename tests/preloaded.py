@@ -68,15 +68,15 @@ class Preloaded:
         with TemporaryFile() as out, TemporaryFile() as err:  # a pipe would stay open as long as any child of it does
             socket.send_fds(self._orders, [json.dumps(order).encode() + b"\n"], [out.fileno(), err.fileno()])
             pid = self._told()
-            code = self._told() if (in_time := self._tells_within(seconds)) else None
-            if not in_time:
-                os.kill(pid, signal.SIGABRT)  # its fault handler writes down the stacks of all threads
-                if self._tells_within(LEAVING):
-                    self._told()
+            if not (in_time := self._tells_within(seconds)):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGABRT)  # its fault handler writes down the stacks of all threads
+                self._tells_within(LEAVING)
             with suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)
+            code = self._told()
             said = [os.pread(file.fileno(), 1 << 20, 0).decode(errors="replace") for file in (out, err)]
-        return Ended(code, *said)
+        return Ended(code if in_time else None, *said)
 
     def _tells_within(self, seconds: float) -> bool:
         return bool(select.select([self._orders], [], [], seconds)[0])
