@@ -13,8 +13,8 @@ from datapipes.description import structure
 from datapipes.description.structure import parents, pipes_in, with_parents
 from datapipes.iter import Batcher, Filter, IterableWrapper, IterDataPipe, Zipper
 from loader2 import DataLoader2
-from tests.specimen import Specimen
-from tests.specimens import SPECIMENS
+from tests.specimens.catalogue import SPECIMENS
+from tests.specimens.specimen import Specimen
 
 
 @pytest.mark.parametrize("specimen", SPECIMENS, ids=str)
