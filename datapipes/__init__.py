@@ -7,7 +7,7 @@
   pickles
 - ``elements/``: elements of a stream as bytes that can be loaded without running code
 - ``errors/``: every error of the three packages, one tree
-- ``fluent/``: the chain methods of pipes: real methods, typed, with an example each, written out by topic
+- ``fluent/``: the chain methods of pipes: a line for each operator, which has the signature and the docstring
 - ``graph/``: work on graphs of pipes: torchdata's functions, and the pure ones that this library uses itself
 - ``io/``: bytes from archives and from elsewhere: what operators on files are made of
 - ``iter/``: the pipes over streams: import them from here

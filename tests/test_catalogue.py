@@ -1,19 +1,19 @@
-"""The catalogue is sorted and complete, and an operator is called alike as a method and by its name."""
+"""The catalogues are sorted and complete, and an operator is called alike as a method and by its name."""
 
 from __future__ import annotations
 
 import pkgutil
+import typing
 from importlib import import_module
 from inspect import Parameter, signature
-from operator import itemgetter
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 import datapipes.iter
 import datapipes.map
-from datapipes.fluent import IterMethods, MapMethods
+from datapipes.fluent import IterMethods, MapMethods, operators_of
 from datapipes.iter import IterDataPipe
 from datapipes.map import MapDataPipe
 
@@ -23,8 +23,8 @@ KINDS: list[tuple[ModuleType, type, type]] = [
 ]
 OPERATORS = [
     pytest.param(base, name, operator, id=f"{module.__name__}.{name}")
-    for module, base, _ in KINDS
-    for name, operator in module.CATALOGUE.items()
+    for module, base, fluent in KINDS
+    for name, operator in operators_of(fluent).items()
 ]
 # What an operator reads is its first parameter and an attribute of the same name, which users' code relies on.
 FIRST = {
@@ -55,26 +55,14 @@ FIRST = {
 }
 
 
-def methods(fluent: type) -> set[str]:
-    """The methods of a kind of pipe, wherever they are written out."""
-    return {name for base in fluent.__mro__ for name, x in vars(base).items() if callable(x) and name[:2] != "__"}
-
-
 @pytest.mark.parametrize(("module", "base", "fluent"), KINDS)
-def test_the_catalogue_is_sorted(module: Any, base: type, fluent: type) -> None:
-    assert list(module.CATALOGUE) == sorted(module.CATALOGUE)
-
-
-@pytest.mark.parametrize(("module", "base", "fluent"), KINDS)
-def test_the_methods_are_those_of_the_catalogue(module: Any, base: type, fluent: type) -> None:
-    assert methods(fluent) == set(module.CATALOGUE)
+def test_no_method_is_looked_up_among_the_names_of_users(module: Any, base: Any, fluent: type) -> None:
     assert issubclass(base, fluent)
-    for name in module.CATALOGUE:
-        assert name not in base.functions, "a method of its own must not be looked up in users' names"  # type: ignore[attr-defined]  # both kinds have it
+    assert not {*operators_of(fluent)} & {*base.functions}
 
 
 def test_every_operator_is_in_the_catalogue() -> None:
-    known = {None, *datapipes.map.CATALOGUE, *datapipes.iter.CATALOGUE}
+    known = {None, *operators_of(IterMethods), *operators_of(MapMethods)}
     files = [
         file.name for module, *_ in KINDS for file in pkgutil.walk_packages(module.__path__, f"{module.__name__}.")
     ]
@@ -84,46 +72,32 @@ def test_every_operator_is_in_the_catalogue() -> None:
 
 
 @pytest.mark.parametrize(("module", "base", "fluent"), KINDS)
-def test_what_has_a_method_is_in_the_catalogue_and_exported(module: Any, base: type, fluent: type) -> None:
-    exported = {name: getattr(module, name) for name in module.__all__}
-    assert {name for name in vars(module) if name[:1].isupper()} == {*exported, *made_elsewhere(module)}
-    for operator in module.CATALOGUE.values():
-        assert operator.__name__ in {*exported, *made_elsewhere(module)}
-    catalogues = [other.CATALOGUE for other, *_ in KINDS]
-    for operator in exported.values():
-        name = getattr(operator, "_fluent", None)
-        assert name is None or operator in [catalogue.get(name) for catalogue in catalogues]
+def test_exports_are_sorted_and_complete(module: Any, base: type, fluent: type) -> None:
+    assert list(module.__all__) == sorted(name for name in vars(module) if name[:1].isupper())
 
 
-def made_elsewhere(module: ModuleType) -> set[str]:
-    """What makes the other kind of pipe is in the catalogue, and exported beside its kin."""
-    return {"IterToMapConverter"} if module is datapipes.iter else {"MapToIterConverter"}
+def test_what_has_a_method_is_exported_by_the_kind_that_it_makes() -> None:
+    made = {"to_map_datapipe": datapipes.map, "to_iter_datapipe": datapipes.iter}
+    for module, _, fluent in KINDS:
+        for name, operator in operators_of(fluent).items():
+            assert vars(made.get(name, module))[operator.__name__] is operator
+        named = {getattr(exported, "_fluent", None) for exported in vars(module).values()}
+        assert named <= {None, *operators_of(fluent), *made}
 
 
-@pytest.mark.parametrize(("module", "base", "fluent"), KINDS)
-def test_exports_are_sorted(module: Any, base: type, fluent: type) -> None:
-    first, *others = module.__all__
-    assert first == "CATALOGUE"
-    assert others == sorted(others)
-
-
-def by_position_and_name(parameters: list[Parameter]) -> list[tuple[str, Any, Any]]:
-    """What matters of parameters to a caller: the order of those that are given by name does not."""
-    listed = [(p.name, p.kind, p.default) for p in parameters]
-    named = sorted((one for one in listed if one[1] is Parameter.KEYWORD_ONLY), key=itemgetter(0))
-    return [one for one in listed if one[1] is not Parameter.KEYWORD_ONLY] + named
-
-
-def after_the_source(operator: Any) -> list[tuple[str, Any, Any]]:
-    first, *others = signature(operator).parameters.values()
-    parameters = [first, *others] if first.kind is Parameter.VAR_POSITIONAL else others
-    return by_position_and_name(parameters)
-
-
-@pytest.mark.parametrize(("base", "name", "operator"), OPERATORS)
-def test_a_method_takes_what_its_operator_takes(base: type, name: str, operator: Any) -> None:
-    _, *parameters = signature(getattr(base, name)).parameters.values()
-    assert by_position_and_name(parameters) == after_the_source(operator)
+def test_overloads_take_what_their_operator_takes() -> None:
+    overloaded = set()
+    for _, _, fluent in KINDS:
+        for name in operators_of(fluent):
+            _, *parameters = signature(getattr(fluent, name)).parameters.values()
+            defaults = {p.name: p.default for p in parameters}
+            stub: Any = SimpleNamespace(__module__=fluent.__module__, __qualname__=f"{fluent.__qualname__}.{name}")
+            for overload in typing.get_overloads(stub):
+                _, *written = signature(overload).parameters.values()
+                named = [p for p in written if p.kind is not Parameter.POSITIONAL_ONLY]
+                assert all(p.default in (Parameter.empty, ..., defaults[p.name]) for p in named), overload
+                overloaded.add(name)
+    assert overloaded == {"batch", "collate", "concat", "mux", "mux_longest", "shuffle", "zip"}
 
 
 @pytest.mark.parametrize(("base", "name", "operator"), OPERATORS)
@@ -133,8 +107,8 @@ def test_the_source_has_the_name_that_users_know(base: type, name: str, operator
 
 
 @pytest.mark.parametrize(("base", "name", "operator"), OPERATORS)
-def test_a_method_is_documented_with_an_example(base: type, name: str, operator: Any) -> None:
-    for described in (getattr(base, name), operator):
-        text = described.__doc__ or ""
-        assert ">>>" in text, f"{described} has no example"
-        assert "." in text.splitlines()[0], f"{described} does not say in a sentence what it does"
+def test_an_operator_is_documented_with_an_example_and_its_method_too(base: type, name: str, operator: Any) -> None:
+    text = operator.__doc__ or ""
+    assert ">>>" in text, f"{operator} has no example"
+    assert "." in text.splitlines()[0], f"{operator} does not say in a sentence what it does"
+    assert getattr(base, name).__doc__ == text

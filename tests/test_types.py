@@ -16,7 +16,22 @@ import torch
 from torch.utils.data import Dataset
 
 from datapipes import iterate
-from datapipes.iter import IterableWrapper, IterDataPipe
+from datapipes.elements.streams import StreamWrapper
+from datapipes.iter import (
+    CSVParser,
+    FlatMapper,
+    Header,
+    HttpReader,
+    IterableWrapper,
+    IterDataPipe,
+    Mapper,
+    MapToIterConverter,
+    MemoryCell,
+    Prefetcher,
+    Rows2Columnar,
+    ShardingFilter,
+    TarArchiveLoader,
+)
 from datapipes.map import MapDataPipe, SequenceWrapper
 from datapipes.position.iterator import PipeIterator
 from loader2 import DataLoader2
@@ -40,7 +55,7 @@ def test_whatever_has_a_length_and_elements_can_be_wrapped() -> None:
     of_array = SequenceWrapper(numpy.zeros(3))
     assert_type(SequenceWrapper([1, 2]), SequenceWrapper[int])
     assert_type(SequenceWrapper({"a": 1.0}), SequenceWrapper[float])
-    assert_type(of_tensor.to_iter_datapipe(), IterDataPipe[torch.Tensor])
+    assert_type(of_tensor.to_iter_datapipe(), MapToIterConverter[torch.Tensor])
     assert (len(of_tensor), len(of_dataset), len(of_array)) == (3, 4, 3)
     for row in DataLoader2(of_tensor):
         assert_type(row, torch.Tensor)
@@ -89,7 +104,7 @@ def test_batches_and_what_is_made_of_them_keep_the_type_of_their_elements() -> N
     assert_type(texts.batch(2).collate(joined), IterDataPipe[str])
     assert_type(texts.batch(2).collate(collate_fn=joined), IterDataPipe[str])
     assert_type(texts.batch(2).collate(), IterDataPipe[Any])
-    assert_type(texts.shuffle(buffer_size=2).batch(2).map(joined), IterDataPipe[str])
+    assert_type(texts.shuffle(buffer_size=2).batch(2).map(joined), Mapper[str])
     by_key = SequenceWrapper(["a", "b", "c"])
     assert_type(by_key.batch(2), MapDataPipe[list[str]])
     assert_type(by_key.batch(2, wrapper_class=joined), MapDataPipe[str])
@@ -127,6 +142,53 @@ def test_a_slip_is_an_error_of_a_type_checker() -> None:
         numbers.shuffle(100)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]  # on purpose
     with pytest.raises(TypeError, match="batch_size is a whole number"):
         numbers.batch("4")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]  # on purpose
+
+
+def test_a_method_has_the_parameters_of_its_operator_and_gives_its_class() -> None:
+    paths = IterableWrapper(["a.tar"])
+    members = paths.open_files("rb").load_from_tar("r:*", max_bytes=1000)
+    assert_type(members, TarArchiveLoader)
+    assert_type(members.mode, str)
+    assert_type(iter(members), Iterator[tuple[str, StreamWrapper]])
+    assert_type(members.read_from_stream(chunk=1).rows2columnar(["x"]), Rows2Columnar)
+    assert_type(paths.open_files().parse_csv(skip_lines=1, delimiter=";"), CSVParser)
+    assert_type(paths.list_files("*.txt").read_from_http(timeout=(1, 2), verify=False), HttpReader)
+
+
+def length_of(text: str) -> int:
+    return len(text)
+
+
+def test_a_method_hands_on_the_type_of_the_elements() -> None:
+    numbers, texts = IterableWrapper([1, 2, 3]), IterableWrapper(["a", "b"])
+    assert_type(numbers.header(2), Header[int])
+    assert_type(texts.map(length_of).filter(bool).prefetch(), Prefetcher[int])
+    assert_type(texts.threadpool_map(length_of, max_workers=1).memory_cell(), MemoryCell[int])
+    assert_type(iter(texts.enumerate()), Iterator[tuple[int, str]])
+    assert_type(texts.flatmap(str.splitlines), FlatMapper[str])
+    assert_type(texts.fork(2), list[IterDataPipe[str]])
+    assert_type(texts.demux(2, length_of, buffer_size=3)[0].sharding_filter(), ShardingFilter[str])
+    assert_type(SequenceWrapper([1]).in_memory_cache()[0], int)
+    assert_type(iter(SequenceWrapper(["a"]).shuffle().cycle(1)), Iterator[str])
+    assert list(texts.map(length_of)) == [1, 1]
+
+
+def test_a_slip_in_what_a_method_is_given_is_an_error_of_a_type_checker() -> None:
+    numbers, paths = IterableWrapper([1, 2, 3]), IterableWrapper(["a.tar"])
+    with pytest.raises(TypeError, match="did you mean 'limit'"):
+        numbers.header(limt=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]  # on purpose
+    with pytest.raises(TypeError, match="limit is a whole number"):
+        numbers.header("3")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # on purpose
+    with pytest.raises(TypeError, match="skip_lines is a whole number"):
+        paths.open_files().parse_csv(skip_lines="1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # on purpose
+    with pytest.raises(TypeError, match="num_instances"):
+        numbers.fork()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]  # on purpose
+    with pytest.raises(TypeError, match=r"load_from_tar\(\) needs tuples"):
+        list(paths.load_from_tar())  # type: ignore[misc]  # on purpose; pyright lets it pass
+    with pytest.raises(AttributeError, match="did you mean 'header'"):
+        numbers.repeat(2).heder(3)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # on purpose
+    with pytest.raises(AttributeError, match="has no attribute 'mod'"):
+        paths.open_files().mod  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # noqa: B018  # on purpose
 
 
 def test_another_type_checker_sees_the_same(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import field
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from datapipes.description.pipe import IterDataPipe, MapDataPipe, operator
 from datapipes.description.printing import chain, stage
@@ -13,11 +13,9 @@ from datapipes.description.structure import is_stream
 from datapipes.errors import BadArgumentType
 from datapipes.operators.checks import length_of, needs_callable
 
-V_co = TypeVar("V_co", covariant=True)
-
 
 @operator
-class IterToMapConverter(MapDataPipe[V_co]):
+class IterToMapConverter(MapDataPipe[Any]):
     """The elements of a stream by key. The first look-up reads the whole stream and keeps it.
 
     Until then the length is the source's, which is too much if keys occur twice.
@@ -32,7 +30,7 @@ class IterToMapConverter(MapDataPipe[V_co]):
 
     datapipe: IterDataPipe[Any]
     key_value_fn: Callable[[Any], Any] | None = None
-    _map: dict[Any, V_co] | None = field(default=None, init=False)
+    _map: dict[Any, Any] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         if not is_stream(self.datapipe):
@@ -43,9 +41,9 @@ class IterToMapConverter(MapDataPipe[V_co]):
         if self.key_value_fn is not None:
             needs_callable("to_map_datapipe", self.key_value_fn)
 
-    def _loaded(self) -> dict[Any, V_co]:
+    def _loaded(self) -> dict[Any, Any]:
         if self._map is None:
-            loaded: dict[Any, V_co] = {}
+            loaded: dict[Any, Any] = {}
             for key, value in self._pairs():
                 if key in loaded:
                     warnings.warn(
@@ -73,7 +71,7 @@ class IterToMapConverter(MapDataPipe[V_co]):
                 )
             yield pair
 
-    def __getitem__(self, key: Any) -> V_co:
+    def __getitem__(self, key: Any) -> Any:
         loaded = self._loaded()
         try:
             return loaded[key]

@@ -1,43 +1,33 @@
 """What a chain method says when it is called with arguments that it does not take: how it is called.
 
-Python's own words count the pipe among the arguments, and name the class in which the method is written out.
+Python's own words count the pipe among the arguments, and name the operator's constructor.
 """
 
 from __future__ import annotations
 
 import difflib
-import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter
-from typing import Any, TypeVar
+from typing import Any
 
 from datapipes.errors import BadArgumentType
-
-C = TypeVar("C", bound=type)
 
 _EVERYWHERE = {"on_error", "max_errors", "transfer"}  # nobody means one of these by a mere value
 
 
-def in_users_words(cls: C) -> C:
-    """Class decorator: have every method explain itself; one that is called rightly costs a call more."""
-    for base in cls.__mro__[1:]:
-        for name, method in vars(base).items():
-            if inspect.isfunction(method) and not name.startswith("__"):
-                setattr(cls, name, _explaining(method))
-    return cls
+def explaining(operator: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The method that makes an operator of its pipe, or says how it is called if the call does not fit."""
 
-
-def _explaining(method: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(method)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         try:
-            return method(self, *args, **kwargs)
+            return operator(self, *args, **kwargs)
         except TypeError as error:
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:  # it comes from inside
                 raise
-            raise _explained(method, args, kwargs) or error from None
+            raise _explained(call, args, kwargs) or error from None
 
+    call.__name__ = name
     return call
 
 

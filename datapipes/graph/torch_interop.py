@@ -28,9 +28,9 @@ _OF_A_LOADER = ("_IterDataPipeSerializationWrapper", "_MapDataPipeSerializationW
 def lend_methods() -> None:
     """Register the chain methods that torch has not for its pipes, as torchdata did with its own."""
     for pipes, methods in ((TorchIterDataPipe, IterMethods), (TorchMapDataPipe, MapMethods)):
-        for name, method in vars(methods).items():
-            if callable(method) and not name.startswith("_") and name not in pipes.functions:
-                pipes.register_function(name, method)
+        for name in dir(methods):
+            if not name.startswith("_") and name not in pipes.functions:
+                pipes.register_function(name, getattr(methods, name))
 
 
 def lend_traversal() -> None:

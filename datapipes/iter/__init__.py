@@ -1,7 +1,7 @@
-"""The pipes over streams: import them from here.
+"""The catalogue of operators over streams: import them from here.
 
-Each operator is a chain method as well (``datapipes.fluent``). ``CATALOGUE`` lists them by that method's name, sorted;
-the tests run their laws over it.
+Nearly all are chain methods as well. ``datapipes.fluent`` has the table of these, which the tests run their laws over,
+and says how to add an operator.
 
 - ``archives/``: operators that read archives and compressed files
 - ``caching/``: operators that remember elements: in memory, and on disk
@@ -16,7 +16,6 @@ the tests run their laws over it.
 - ``sources/``: operators that begin a stream
 """
 
-from datapipes.converting.from_iter import IterToMapConverter
 from datapipes.converting.from_map import MapToIterConverter
 from datapipes.description.pipe import IterDataPipe
 from datapipes.io.remote.transfer import Transfer
@@ -87,99 +86,7 @@ from datapipes.iter.sources.huggingface import HuggingFaceHubReader
 from datapipes.iter.sources.sampler import Sampler
 from datapipes.iter.sources.wrapper import IterableWrapper
 
-CATALOGUE = {
-    "add_index": IndexAdder,
-    "async_map_batches": BatchAsyncMapper,
-    "batch": Batcher,
-    "bucketbatch": BucketBatcher,
-    "check_hash": HashChecker,
-    "collate": Collator,
-    "concat": Concater,
-    "cycle": Cycler,
-    "dataframe": DataFrameMaker,
-    "decompress": Decompressor,
-    "demux": Demultiplexer,
-    "drop": Dropper,
-    "end_caching": EndOnDiskCacheHolder,
-    "enumerate": Enumerator,
-    "extract": Extractor,
-    "filter": Filter,
-    "flatmap": FlatMapper,
-    "flatten": Flattener,
-    "fork": Forker,
-    "fullsync": FullSync,
-    "groupby": Grouper,
-    "header": Header,
-    "in_batch_shuffle": InBatchShuffler,
-    "in_memory_cache": InMemoryCacheHolder,
-    "lines_to_paragraphs": ParagraphAggregator,
-    "list_files": FileLister,
-    "list_files_by_ais": AISFileLister,
-    "list_files_by_fsspec": FSSpecFileLister,
-    "list_files_by_iopath": IoPathFileLister,
-    "list_files_by_s3": S3FileLister,
-    "list_row_groups": RowGroupLister,
-    "load_files_by_ais": AISFileLoader,
-    "load_files_by_s3": S3FileLoader,
-    "load_from_bz2": Bz2FileLoader,
-    "load_from_rar": RarArchiveLoader,
-    "load_from_tar": TarArchiveLoader,
-    "load_from_tfrecord": TFRecordLoader,
-    "load_from_xz": XzFileLoader,
-    "load_from_zip": ZipArchiveLoader,
-    "load_parquet_as_df": ParquetDataFrameLoader,
-    "map": Mapper,
-    "map_batches": BatchMapper,
-    "max_token_bucketize": MaxTokenBucketizer,
-    "memory_cell": MemoryCell,
-    "mux": Multiplexer,
-    "mux_longest": MultiplexerLongest,
-    "on_disk_cache": OnDiskCacheHolder,
-    "open_files": FileOpener,
-    "open_files_by_fsspec": FSSpecFileOpener,
-    "open_files_by_iopath": IoPathFileOpener,
-    "parse_csv": CSVParser,
-    "parse_csv_as_dict": CSVDictParser,
-    "parse_json_files": JsonParser,
-    "parse_jsonl": JsonLinesParser,
-    "pin_memory": PinMemory,
-    "prefetch": Prefetcher,
-    "random_split": RandomSplitter,
-    "read_arrow": ArrowReader,
-    "read_csv_columns": CSVColumnReader,
-    "read_from_gdrive": GDriveReader,
-    "read_from_http": HttpReader,
-    "read_from_remote": OnlineReader,
-    "read_from_stream": StreamReader,
-    "read_parquet": ParquetReader,
-    "readlines": LineReader,
-    "repeat": Repeater,
-    "round_robin_demux": RoundRobinDemultiplexer,
-    "routed_decode": RoutedDecoder,
-    "rows2columnar": Rows2Columnar,
-    "save_by_fsspec": FSSpecSaver,
-    "save_by_iopath": IoPathSaver,
-    "save_to_disk": Saver,
-    "set_length": LengthSetter,
-    "shard_expand": ShardExpander,
-    "sharding_filter": ShardingFilter,
-    "sharding_round_robin_dispatch": ShardingRoundRobinDispatcher,
-    "shuffle": Shuffler,
-    "shuffled_flatmap": ShuffledFlatMapper,
-    "slice": Slicer,
-    "threadpool_map": ThreadPoolMapper,
-    "to_map_datapipe": IterToMapConverter,
-    "unbatch": UnBatcher,
-    "unzip": UnZipper,
-    "webdataset": WebDataset,
-    "zip": Zipper,
-    "zip_longest": ZipperLongest,
-    "zip_with_iter": IterKeyZipper,
-    "zip_with_map": MapKeyZipper,
-}
-
 __all__ = [
-    "CATALOGUE",
     "AISFileLister",
     "AISFileLoader",
     "ArrowReader",

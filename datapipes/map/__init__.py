@@ -9,7 +9,6 @@
 """
 
 from datapipes.converting.from_iter import IterToMapConverter
-from datapipes.converting.from_map import MapToIterConverter
 from datapipes.description.pipe import MapDataPipe
 from datapipes.map.batch import Batcher
 from datapipes.map.cache import InMemoryCacheHolder
@@ -18,19 +17,7 @@ from datapipes.map.mapping import Mapper
 from datapipes.map.shuffle import Shuffler
 from datapipes.map.wrapper import SequenceWrapper
 
-CATALOGUE = {
-    "batch": Batcher,
-    "concat": Concater,
-    "in_memory_cache": InMemoryCacheHolder,
-    "map": Mapper,
-    "shuffle": Shuffler,
-    "to_iter_datapipe": MapToIterConverter,
-    "unzip": UnZipper,
-    "zip": Zipper,
-}
-
 __all__ = [
-    "CATALOGUE",
     "Batcher",
     "Concater",
     "InMemoryCacheHolder",

@@ -7,11 +7,15 @@ from typing import Any, ClassVar, TypeVar
 
 from datapipes.description.pipe import MapDataPipe, operator
 from datapipes.description.printing import stage
-from datapipes.fluent.mapstyle import identity
 from datapipes.messages.where import where
 from datapipes.operators.checks import length_of, needs_callable
 
 R_co = TypeVar("R_co", covariant=True)
+
+
+def identity(element: Any) -> Any:
+    """The element as it is."""
+    return element
 
 
 @operator

@@ -1,9 +1,8 @@
-"""All specimens, by operator, and which operators of the catalogues have none."""
+"""All specimens, by operator, and which operators have none."""
 
 from __future__ import annotations
 
-import datapipes.iter
-import datapipes.map
+from datapipes.fluent import IterMethods, MapMethods, operators_of
 from tests.specimens.archives import ARCHIVES
 from tests.specimens.caches import CACHES
 from tests.specimens.combinations import COMBINATIONS
@@ -48,7 +47,7 @@ WRAPPERS = {
     "iter.Sampler",
     "map.SequenceWrapper",
 }
-"""Operators without a method of their own, which the catalogues do not list."""
+"""Operators without a method of their own."""
 
 BEYOND_THE_CATALOGUE = {
     "service.ipu",
@@ -64,11 +63,11 @@ BEYOND_THE_CATALOGUE = {
 
 
 def operators() -> list[str]:
-    """Every operator that must have specimens: the catalogues, the wrappers, and what is beyond."""
-    catalogue = {f"iter.{name}" for name in datapipes.iter.CATALOGUE} | {
-        f"map.{name}" for name in datapipes.map.CATALOGUE
+    """Every operator that must have specimens: those with a method, the wrappers, and what is beyond."""
+    methods = {f"iter.{name}" for name in operators_of(IterMethods)} | {
+        f"map.{name}" for name in operators_of(MapMethods)
     }
-    return sorted(catalogue | WRAPPERS | BEYOND_THE_CATALOGUE)
+    return sorted(methods | WRAPPERS | BEYOND_THE_CATALOGUE)
 
 
 def specimens_of(operator: str) -> list[Specimen]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.operators.flattening import Flattening
 
-T_co = TypeVar("T_co", covariant=True)
-
 
 @operator
-class UnBatcher(Flattening[T_co]):
+class UnBatcher(Flattening[Any]):
     """The elements of batches, ``unbatch_level`` levels of lists down; -1 for all of them.
 
     >>> from datapipes.iter import IterableWrapper
@@ -24,7 +22,7 @@ class UnBatcher(Flattening[T_co]):
     datapipe: IterDataPipe[Any]
     unbatch_level: int = 1
 
-    def _inner(self, element: Any) -> list[T_co]:
+    def _inner(self, element: Any) -> list[Any]:
         level = self.unbatch_level
         if level < -1:
             raise ValueError(f"unbatch_level must be -1 or more, got {level}")

@@ -175,7 +175,7 @@ class FSSpecSaver(IterDataPipe[str]):
 
     def __init__(
         self,
-        source_datapipe: IterDataPipe[tuple[Any, str | bytes]],
+        source_datapipe: IterDataPipe[tuple[Any, Any]],
         mode: str = "w",
         filepath_fn: Callable[[Any], str] | None = None,
         *,

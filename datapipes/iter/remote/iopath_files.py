@@ -191,7 +191,7 @@ class IoPathSaver(Tolerant, WithHandlers, IterDataPipe[str]):
 
     _fluent: ClassVar[str | None] = "save_by_iopath"
 
-    source_datapipe: IterDataPipe[tuple[Any, str | bytes]]
+    source_datapipe: IterDataPipe[tuple[Any, Any]]
     mode: str = "w"
     filepath_fn: Callable[[Any], str] | None = None
     _: KW_ONLY

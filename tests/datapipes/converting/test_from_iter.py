@@ -12,7 +12,7 @@ from datapipes.map import IterToMapConverter, SequenceWrapper
 from tests.datapipes.iter.mishaps import failing_at, stopping_at
 
 
-def converted(elements: list[Any], fn: Any = None) -> IterToMapConverter[Any]:
+def converted(elements: list[Any], fn: Any = None) -> IterToMapConverter:
     dp = IterableWrapper(elements).to_map_datapipe(fn)
     assert isinstance(dp, IterToMapConverter)
     return dp

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import pickle
+import pydoc
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -10,8 +14,9 @@ from typing import Any
 import numpy
 import pytest
 
+import datapipes
 from datapipes.errors import BadArgument, BadArgumentType
-from datapipes.iter import IterableWrapper
+from datapipes.iter import IterableWrapper, IterDataPipe, Shuffler
 from datapipes.map import SequenceWrapper
 from reading_services import InProcessReadingService, MultiProcessingReadingService, ThreadingReadingService
 
@@ -72,10 +77,44 @@ def test_an_error_from_within_stays_what_it_is() -> None:
     assert traceback.extract_tb(caught.tb)[-1].name == "needs_callable"
 
 
-def test_methods_look_as_they_are_written() -> None:
-    assert str(inspect.signature(numbers.shuffle)).startswith("(*, buffer_size: 'int' = 10000, unbatch_level")
-    assert numbers.shuffle.__doc__.startswith("The elements in a random order")
+def test_methods_look_as_their_operators_are_written() -> None:
+    assert str(inspect.signature(numbers.shuffle)) == (
+        "(*, buffer_size: 'int' = 10000, unbatch_level: 'int' = 0) -> 'Shuffler'"
+    )
+    assert str(inspect.signature(IterableWrapper.repeat)) == "(self, /, times: 'int') -> 'Repeater'"
+    assert str(inspect.signature(numbers.zip_longest)) == (
+        "(*datapipes: 'IterDataPipe[Any]', fill_value: 'Any' = None) -> 'ZipperLongest'"
+    )
+    assert str(inspect.signature(numbers.unzip)).endswith("-> 'list[IterDataPipe[Any]]'")
     assert numbers.shuffle.__name__ == "shuffle"
+    assert inspect.getsource(numbers.shuffle) == inspect.getsource(Shuffler)
+    assert inspect.getdoc(numbers.shuffle) == inspect.getdoc(Shuffler)
+    help_text = pydoc.plain(pydoc.render_doc(IterDataPipe))
+    assert "shuffle(self, /, *, buffer_size: 'int' = 10000" in help_text
+    assert "A buffer as large as the stream shuffles all of it." in help_text
+    assert {"shuffle", "zip_longest", "unzip"} <= {*dir(numbers)}
+
+
+def test_methods_are_pickled_by_name() -> None:
+    assert pickle.loads(pickle.dumps(IterableWrapper.repeat)) is IterableWrapper.repeat
+    assert list(pickle.loads(pickle.dumps(numbers.header))(2)) == [0, 1]
+
+
+def test_an_operator_is_imported_when_its_method_is_asked_for() -> None:
+    program = """
+import importlib, sys
+from types import ModuleType
+package = ModuleType("datapipes")
+package.__path__ = [sys.argv[1]]
+sys.modules["datapipes"] = package
+pipe = importlib.import_module("datapipes.description.pipe")
+assert "datapipes.iter" not in sys.modules
+print(pipe.IterDataPipe.header.__doc__)
+assert "datapipes.iter" in sys.modules
+"""
+    command = [sys.executable, "-W", "error", "-c", program, *datapipes.__path__]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    assert ran.stdout.startswith("The first ``limit`` elements"), ran.stderr
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def test_lines_are_joined_by_line_ends() -> None:
     assert repr(dp).endswith(".lines_to_paragraphs()")
     assert repr(pickle.loads(pickle.dumps(dp))) == repr(dp)
     with pytest.raises(TypeError, match="A callable function is expected"):
-        IterableWrapper("a").lines_to_paragraphs("\n")  # type: ignore[arg-type]  # what is refused
+        IterableWrapper("a").lines_to_paragraphs("\n")  # type: ignore[arg-type, misc]  # what is refused
 
 
 def test_a_joiner_that_raises_costs_its_paragraph() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
+from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
@@ -179,7 +180,7 @@ def odd(x: int) -> int:
     return x
 
 
-TOLERANT = {
+TOLERANT: dict[str, Callable[[], IterDataPipe[Any]]] = {
     "in the workers": lambda: numbers(40).sharding_filter().map(odd, on_error="skip"),
     "dispatched": lambda: numbers(40).map(odd, on_error="skip").sharding_round_robin_dispatch(),
     "at home as well": lambda: AtHome(numbers(40).sharding_filter().map(odd, on_error="skip")).map(first),

@@ -244,7 +244,7 @@ def _used(element: tuple[str, Any]) -> tuple[str, Any]:
         (("a.tar", io.StringIO()), "open as text"),
     ],
 )
-def test_an_element_of_another_kind_is_an_error(element: object, what: str) -> None:
+def test_an_element_of_another_kind_is_an_error(element: Any, what: str) -> None:
     with pytest.raises(BadArgumentType, match=what):
         list(IterableWrapper([element], deepcopy=False).load_from_tar())
 

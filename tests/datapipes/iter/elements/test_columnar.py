@@ -59,7 +59,7 @@ def test_add_index() -> None:
 
 
 def test_add_index_wants_dicts_and_leaves_a_gap_for_what_is_none() -> None:
-    assert outcomes(IterableWrapper([{}, (1, 2), {}]).add_index()) == [
+    assert outcomes(IterableWrapper([{}, (1, 2), {}]).add_index()) == [  # type: ignore[misc]  # one is no dict
         {"index": 0},
         "NotImplementedError: We only support adding index to row or batch in dict type, got tuple: (1, 2)",
         {"index": 2},

@@ -113,7 +113,7 @@ def test_data_and_modes_that_do_not_fit(tmp_path: Path) -> None:
     with pytest.raises(BadArgumentType, match=r"mode 'wb' writes bytes, .* has str: use mode 'w'"):
         saved(tmp_path / "a", ["text"], "wb")
     with pytest.raises(BadArgumentType, match=r"save_to_disk\(\) needs pairs of a name and its data, got 'name'"):
-        list(IterableWrapper(["name"]).save_to_disk())
+        list(IterableWrapper(["name"]).save_to_disk())  # type: ignore[misc]  # what is refused
     with pytest.raises(BadArgumentType, match="expected a path as str"):
         list(IterableWrapper([(3, "")]).save_to_disk())
     for mode in ("r", "x", "", "w+", "wa"):

@@ -83,7 +83,7 @@ def test_handlers() -> None:
     pipe: Any = files(("a.txt", b"x"), ("a.json", b"1")).routed_decode()
     pipe.add_handler(shout)
     assert list(pipe) == [("a.txt", "X"), ("a.json", 1)]
-    assert len(IterableWrapper([1, 2]).routed_decode()) == 2
+    assert len(IterableWrapper([("a", b""), ("b", b"")]).routed_decode()) == 2
     with pytest.raises(BadArgumentType, match="callable"):
         pipe.add_handler("txt")
 

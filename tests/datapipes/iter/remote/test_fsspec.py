@@ -94,7 +94,7 @@ def test_opening(memory: Any) -> None:
     with pytest.raises(BadArgument, match="Invalid mode 'w'"):
         FSSpecFileOpener(["x"], "w")
     with pytest.raises(TypeError, match="needs URLs as str"):
-        list(IterableWrapper([3]).open_files_by_fsspec())
+        list(IterableWrapper([3]).open_files_by_fsspec())  # type: ignore[misc]  # what is refused
 
 
 def test_options_for_opening(memory: Any, tmp_path: Path) -> None:

@@ -228,4 +228,4 @@ def test_arguments_are_checked() -> None:
     with pytest.raises(BadArgument, match="retries must be a count"):
         Transfer(retries=-1)
     with pytest.raises(TypeError, match="needs URLs as str, got int"):
-        list(IterableWrapper([3]).read_from_http())
+        list(IterableWrapper([3]).read_from_http())  # type: ignore[misc]  # what is refused
