@@ -1,7 +1,7 @@
 """The catalogue of operators over streams: import them from here.
 
-Nearly all are chain methods as well. ``datapipes.fluent`` has the table of these, which the tests run their laws over,
-and says how to add an operator.
+The imports list the files of operators, room by room; each room's head lists what else is in it. Nearly all operators
+are chain methods as well: ``datapipes.fluent`` has the table of these, and says how to add one.
 
 - ``archives/``: operators that read archives and compressed files
 - ``caching/``: operators that remember elements: in memory, and on disk

@@ -1,12 +1,4 @@
-"""The pipes over collections with keys: import them from here.
-
-- ``batch``: batch
-- ``cache``: in_memory_cache
-- ``combining``: concat, zip, unzip
-- ``mapping``: map
-- ``shuffle``: shuffle, which gives a stream
-- ``wrapper``: SequenceWrapper, a sequence or mapping as a pipe
-"""
+"""The pipes over collections with keys: import them from here."""
 
 from datapipes.converting.from_iter import IterToMapConverter
 from datapipes.description.pipe import MapDataPipe

@@ -1,4 +1,1 @@
-"""The operator on data frames of pandas.
-
-- ``making``: dataframe, frames of rows
-"""
+"""The operator on data frames of pandas."""
