@@ -71,6 +71,7 @@ def nothing_left(what: str, collect: bool = False) -> Iterator[None]:
     """Whatever is started or opened within has ended afterwards, without the help of the garbage collector."""
     if collect:
         gc.collect()  # what others left for the collector is not ours
+        gc.freeze()  # and what they keep need not be searched, now and the next time
     said: list[str] = []
     threads, hooks = set(threading.enumerate()), (sys.unraisablehook, threading.excepthook)
     before = _open_files()
