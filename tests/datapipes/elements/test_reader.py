@@ -222,7 +222,7 @@ CHAINS = {
 CHILD = """
 import pickle, resource, sys
 from collections import namedtuple
-from datapipes.elements import UnsafeState, allow, unpack
+from datapipes.elements import UnsafeState, allow, decode
 
 allow(namedtuple("Pair", "left right", module=sys.argv[1]))
 allow(type("Plain", (), {"__module__": sys.argv[1]}))
@@ -230,7 +230,7 @@ size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (size + 2**28, size + 2**28))
 for name, data in pickle.load(sys.stdin.buffer).items():
     try:
-        value = unpack(data, what=name)
+        value = decode(data, what=name)
     except UnsafeState as error:
         print(name, "refused" if not isinstance(error.__cause__, MemoryError) else "took all memory")
     else:
