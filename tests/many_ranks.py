@@ -87,6 +87,7 @@ def _be_a_rank(rank: int, world: int, folder: str, run: Callable[[int], Any], ho
         meeting = Path(folder) / "meeting"
         dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world)
         try:
+            dist.barrier()  # gloo takes a rank that has ended before the others were connected for one that crashed
             home.send((False, run(rank)))
         finally:
             dist.destroy_process_group()

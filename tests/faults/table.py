@@ -2,7 +2,7 @@
 
 The cases (``tests.faults.cases``) are run by programs, bounded in time: one program runs one case after the other, and
 those that end their program or limit it have one of their own. After each case nothing of it may be left: no process,
-known by a mark in its environment, and nothing in the folder of shared memory.
+known by a mark in its environment, and nothing in the folder of shared memory, of which each program has its own.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from tests.faults.cases import ALONE, CASES
 
 METHODS = ("fork", "spawn", "forkserver")
 _MARK = "LOADER2_FAULT"
-_LEAVING = 3.0  # seconds in which what a program left behind may still go by itself
+_LEAVING = 20.0  # seconds in which what a program left behind may still go by itself: it may be importing torch
 _TRACEBACK = 20  # lines
 _SERVERS = ("resource_tracker", "forkserver import")
 """What multiprocessing keeps until the program ends, by words of their commands."""
-_AROUND = {
-    "64 file descriptors": ["prlimit", "--nofile=64"],
-    "a tiny /dev/shm": [
-        *("unshare", "--mount", *(["--map-root-user"] if os.geteuid() else []), "sh", "-c"),
-        *('mount -t tmpfs -o size=64k none /dev/shm && exec "$@"', "sh"),
-    ],
-}
-"""What a case is run by, if it is not run by itself."""
+_OWN_MEMORY = [
+    *("unshare", "--mount", *(["--map-root-user"] if os.geteuid() else []), "sh", "-c"),
+    'mount -t tmpfs -o size="$1" none /dev/shm && shift && echo && exec "$@"',
+    "sh",
+]
+"""Runs a program, behind an empty line, with a folder of shared memory of the size that comes first."""
+_SIZES = {"a tiny /dev/shm": "64k"}
+_LIMITS = {"64 file descriptors": ["prlimit", "--nofile=64"]}
 _SIGNALS = {"Ctrl-C": 1, "Ctrl-C at the start": 1, "Ctrl-C twice, and workers that are stuck": 2}
 """How often: each time that the program has written a line, which says that it stands where it should."""
 
@@ -65,25 +65,25 @@ class Program:
     def tried(self, name: str) -> Outcome:
         """Run a case, in a program of its own if it needs one."""
         started = monotonic()
-        memory = set(_shared_memory())
         if name in ALONE:
-            running = _Running([*_AROUND.get(name, []), sys.executable, "-m", "tests.faults.cases", self._method, name])
+            program = [*_LIMITS.get(name, []), sys.executable, "-m", "tests.faults.cases", self._method, name]
+            running = _Running(program, _SIZES.get(name, "50%"))
             problem = running.watched(name)
-            return Outcome(problem, monotonic() - started, running.end(memory))
+            return Outcome(problem, monotonic() - started, running.end())
         if self._running is None:
-            self._running = _Running([sys.executable, "-m", "tests.faults.cases", self._method])
+            self._running = _Running([sys.executable, "-m", "tests.faults.cases", self._method], "50%")
         running = self._running
         problem = running.asked(name)
         seconds = monotonic() - started
         if not problem:
-            return Outcome(problem, seconds, running.left(memory, _SERVERS))
+            return Outcome(problem, seconds, running.left(_SERVERS))
         self._running = None
-        return Outcome(problem, seconds, running.end(memory))
+        return Outcome(problem, seconds, running.end())
 
     def close(self) -> None:
         """End the program that runs case after case."""
         if self._running is not None:
-            left = self._running.end(set(_shared_memory()))
+            left = self._running.end()
             self._running = None
             assert not left, f"left behind when all was over: {left}"
 
@@ -91,11 +91,11 @@ class Program:
 class _Running:
     """A program that runs, by a command."""
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, command: list[str], memory: str) -> None:
         self._mark = uuid.uuid4().hex
         self._errors = os.memfd_create("errors")
         self._process = subprocess.Popen(
-            command,
+            [*_OWN_MEMORY, memory, *command],
             env={**os.environ, _MARK: self._mark},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -105,6 +105,10 @@ class _Running:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._orders, self._lines = self._process.stdin, self._process.stdout
+        assert self._line(_LEAVING), f"there is no memory of its own: {self._said()}"
+        # It shows what is there also when the last process that could see it has ended.
+        self._memory = os.open(f"/proc/{self._process.pid}/root/dev/shm", os.O_RDONLY | os.O_DIRECTORY)
+        self._before: set[str] = set()
 
     def asked(self, name: str) -> str:
         """What is wrong with one of several cases."""
@@ -156,7 +160,7 @@ class _Running:
         """The end of what it wrote as errors."""
         return os.pread(self._errors, 1 << 20, 0).decode(errors="replace").strip()[-3000:]
 
-    def left(self, memory: set[str], but: tuple[str, ...] = ()) -> tuple[str, ...]:
+    def left(self, but: tuple[str, ...] = ()) -> tuple[str, ...]:
         """What is there of a case that is over, beside what was there before; the processes are ended."""
         until = monotonic() + _LEAVING
         found = []
@@ -166,12 +170,10 @@ class _Running:
                 found.append(f"process {pid} {command:.80}")
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        files = set(_shared_memory()) - memory
-        while (files := _forgotten(files)) and monotonic() < until:
-            files &= set(_shared_memory())  # somebody else's semaphore has a name for an instant before it is mapped
-        return *found, *(f"/dev/shm/{name}" for name in sorted(files))
+        before, self._before = self._before, set(os.listdir(self._memory))
+        return *found, *(f"/dev/shm/{name}" for name in sorted(self._before - before))
 
-    def end(self, memory: set[str]) -> tuple[str, ...]:
+    def end(self) -> tuple[str, ...]:
         """End it, if it has not ended; what it left behind."""
         self._orders.close()  # it runs no further case
         try:
@@ -180,24 +182,11 @@ class _Running:
             self._process.kill()
             self._process.wait()
         try:
-            return self.left(memory)
+            return self.left()
         finally:
             self._lines.close()
             os.close(self._errors)
-
-
-def _shared_memory() -> list[str]:
-    """What torch and multiprocessing keep in the folder of shared memory."""
-    return [name for name in os.listdir("/dev/shm") if name.startswith(("torch_", "psm_", "sem.", "pym-"))]
-
-
-def _forgotten(names: set[str]) -> set[str]:
-    """Those of these files that no living process has mapped: others on this machine have theirs in the same folder."""
-    for maps in Path("/proc").glob("[0-9]*/maps") if names else ():
-        with suppress(OSError):  # it has ended, or is somebody else's
-            # By the last part of the path: from a container, a mapping shows where the file is in there.
-            names = names - {line.rpartition("/")[2] for line in maps.read_text(errors="replace").splitlines()}
-    return names
+            os.close(self._memory)
 
 
 def _processes(mark: str) -> Iterator[tuple[int, str]]:

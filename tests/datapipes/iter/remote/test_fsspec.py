@@ -25,12 +25,14 @@ DATA = Random(3).randbytes(700_000)
 
 @pytest.fixture
 def memory() -> Iterator[Any]:
-    """An empty file system in memory."""
+    """A file system in memory that has nothing but a folder."""
     filesystem = fsspec.filesystem("memory")
+    others = dict(filesystem.store)  # there is one for the whole process
     filesystem.store.clear()
     filesystem.pipe({"/d/a.txt": b"a\n", "/d/b.csv": b"b\n", "/d/inner/c.txt": b"c\n"})
     yield filesystem
     filesystem.store.clear()
+    filesystem.store.update(others)
 
 
 @pytest.fixture
