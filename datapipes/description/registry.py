@@ -1,4 +1,4 @@
-"""Fluent names: who may be called as a method of a pipe.
+"""Registry of fluent names: the functions and classes that are methods of pipes.
 
 The built-in operators are real methods (``datapipes.fluent``). The table ``functions`` of IterDataPipe and that of
 MapDataPipe hold what users add: ``functional_datapipe`` puts a class there, and a pipe looks a name up in it when it

@@ -1,4 +1,4 @@
-"""Read encoded elements: the few steps of pickle that encoding uses, and none beyond.
+"""Restricted unpickler of encoded elements: the few steps that encoding uses, and none beyond.
 
 What this file keeps true, whatever the bytes are:
 

@@ -1,4 +1,4 @@
-"""What torch's own code is told of this library: its pipes have our chain methods, its functions walk our graphs.
+"""Interoperability with torch's own code: its pipes have our chain methods, its functions walk our graphs.
 
 Other people's classes derive from ``torch.utils.data.IterDataPipe`` and call ``torch.utils.data.graph``. torchdata's
 pipes were of torch's classes, and so such code worked with them. Ours are not, and are no virtual subclasses either: to

@@ -29,7 +29,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Parts(Iterable[T_co]):
-    """What one element becomes, where more is known of it than how to iterate it."""
+    """An iterable that one element becomes, which can skip elements and locate errors."""
 
     def skip(self, given: int) -> int:
         """Before the first was made: pass over this many without making them, or over fewer; how many those were."""
@@ -118,11 +118,11 @@ class Inner(Cell):
         self._behind, self.rest = given, None
 
     def given(self) -> int:
-        """How many elements of the one at hand are behind it, those included that could not be made."""
+        """The number of elements of the one at hand that are behind it, those included that could not be made."""
         return self._taken() + self.lost
 
     def _taken(self) -> int:
-        """How many elements the one at hand has given."""
+        """The number of elements that the one at hand has given."""
         if self._counted is not None:
             return self._counted.taken
         return 0 if self.rest is None else len(self._becomes) - length_hint(self.rest)

@@ -23,7 +23,7 @@ _LARGE = 256 * 1024
 
 
 class Expected(NamedTuple):
-    """What the one stream of an archive's member must come to."""
+    """Expected size and CRC of the one stream of an archive's member."""
 
     size: int
     crc: int
