@@ -1,4 +1,4 @@
-"""What a member of an archive may be called, and what is given for one: a path below the archive's, and a stream.
+"""Members of archives as paths and streams; each path is checked to be below the archive's.
 
 Nothing here writes, but the paths that are yielded may end as names of files elsewhere. So a name that leads outside
 the archive is an error: an absolute one, one that climbs out by ``..`` (or would, where backslashes part names), an
@@ -155,7 +155,7 @@ class Members(Iterator[tuple[str, StreamWrapper]]):
         """Called after the last member; nothing by default."""
 
     def key(self, entry: Any) -> tuple[int | str, ...]:
-        """What tells an entry from the others, beside its path."""
+        """Key that tells an entry from the others, beside its path."""
         raise NotImplementedError(f"{type(self).__name__} has no key")
 
     def content(self, path: str, *key: Any) -> Any:

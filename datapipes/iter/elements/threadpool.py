@@ -108,7 +108,7 @@ class ThreadPoolMapper(IterDataPipe[R_co]):
         return ThreadPoolExecutor(self.max_workers, **self.threadpool_kwargs)
 
     def call(self) -> Callable[[Any], Any]:
-        """What is called with an element."""
+        """The function that is called with an element."""
         return on_columns(self.fn, self.input_col, self.output_col)
 
     def _indexed(self) -> Indexed | None:
@@ -139,7 +139,7 @@ class _Task:
 
 
 class _Tasks(Cell):
-    """What is ahead, in order, and the threads at work on it."""
+    """Queue of tasks ahead, in order, and the threads at work on them."""
 
     carries = True
     is_quiet = False
@@ -169,7 +169,7 @@ class _Tasks(Cell):
         return self
 
     def ahead(self) -> int:
-        """How many elements were taken and not handed on."""
+        """The number of elements that were taken and not handed on."""
         return len(self._tasks)
 
     def start(self) -> None:

@@ -49,7 +49,7 @@ class HuggingFaceHubReader(IterDataPipe[Any]):
 
 
 class _Rows(Cell):
-    """Where a data set is: by its own account if it is streamed, else the number of rows given."""
+    """Position in a data set: by its own account if it is streamed, else the number of rows given."""
 
     def __init__(self) -> None:
         self._dataset: Any = None

@@ -94,7 +94,7 @@ class IterableWrapper(IterDataPipe[T_co]):
 
 
 class _Index(Cell):
-    """How many elements were taken."""
+    """Position in an iterable: the number of elements that were taken."""
 
     def __init__(self, is_sequence: bool) -> None:
         self._is_sequence = is_sequence
