@@ -1,4 +1,4 @@
-"""What becomes of an element that a stage cannot make: ``on_error`` and ``max_errors``.
+"""Error policies of a stage for elements that it cannot make: ``on_error`` and ``max_errors``.
 
 By default an exception goes to whoever iterates. A stage that is told otherwise leaves the element out, tries again, or
 asks a function. None of that happens unseen: the first error of each opening is a warning, all are counted, the counts
@@ -38,7 +38,7 @@ class _Skip(Enum):
 
 
 SKIP: Final = _Skip.SKIP
-"""What an ``on_error`` function returns to leave the element out."""
+"""Sentinel that an ``on_error`` function returns to leave the element out."""
 
 _RETRY = re.compile(r"retry\(\s*(\d+)\s*\)")
 _SHARE_FROM = 100
@@ -66,7 +66,7 @@ def check_policy(pipe: Any) -> None:
 
 @operator
 class Tolerant:
-    """What operators have in common that can be told what becomes of an element that they cannot make."""
+    """Base of operators with an error policy: ``on_error`` and ``max_errors``."""
 
     _: KW_ONLY
     on_error: OnError = "raise"
@@ -112,11 +112,11 @@ class Faults:
 
     @property
     def retries(self) -> bool:
-        """Whether what ``absorb`` returns is the element itself, made at another try."""
+        """Whether ``absorb`` retries, so that it returns the element itself."""
         return _retries(self._policy) > 0
 
     def absorb(self, error: Exception, element: Any, again: Callable[[], Any] | None = None) -> Any:
-        """What takes the place of an element that could not be made, or ``SKIP``; or the error is raised.
+        """Replacement for an element that could not be made, or ``SKIP``; or the error is raised.
 
         ``again`` makes it once more.
         """

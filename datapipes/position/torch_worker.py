@@ -37,7 +37,7 @@ from datapipes.position.session import Session
 from datapipes.position.user_classes import is_sharding
 
 _FETCHING = {_IterableDatasetFetcher.__init__.__code__, _IterableDatasetFetcher.fetch.__code__}
-"""Where a loader of torch's asks a stream for its elements."""
+"""Code of torch's loader that asks a stream for its elements."""
 
 _begun: dict[int, tuple[int, int]] = {}
 """The seed of each pipe that was iterated in this worker, and its latest epoch."""
@@ -121,7 +121,7 @@ def _graph_in(dataset: Any, pipe: structure.Pipe) -> structure.Pipe | None:
 
 
 def _in_torch(stage: structure.Pipe) -> list[structure.Pipe]:
-    """What stands above a stage of torch's; what is above one of ours is for the session to read."""
+    """Parents of a stage of torch's; those of one of ours are for the session to read."""
     return [] if isinstance(stage, IterDataPipe) or not structure.is_stream(stage) else structure.parents(stage)
 
 

@@ -1,4 +1,4 @@
-"""Where a user's class is: how much of it has to be called again, or what it says it remembers.
+"""Position of a user's class: a replay by count, or its own ``state_dict``.
 
 A class that has ``state_dict`` and ``load_state_dict`` is asked, and what it says is complete at each ``yield``. Any
 other class is replayed: its position is the number of elements it has given, and, if it is an iterator that outlives
@@ -22,7 +22,7 @@ from datapipes.position.kept import Kept, KeptValues, at_opening, changes, kept_
 
 
 class Replayed(Cell):
-    """The position of a plain class: how many elements it has given, and after how many of them it raised."""
+    """Position of a plain class, for replay: the number of elements given, and those after which it raised."""
 
     def __init__(self) -> None:
         self._behind = 0
@@ -95,7 +95,7 @@ class Replayed(Cell):
         self._is_over = True
 
     def _called(self, step: Callable[[], Any]) -> Iterator[Any]:
-        """Only ``__next__`` is called: ``__iter__`` of a class that is its own iterator may begin anew."""
+        """Iterate by ``__next__`` alone: ``__iter__`` of a class that is its own iterator may begin anew."""
         if self._is_behind:
             self._replay(step)
             self._is_behind = False
