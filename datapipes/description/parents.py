@@ -181,7 +181,7 @@ def with_parents(pipe: Pipe, swap: Callable[[Pipe], Pipe]) -> Pipe:
 
 
 def fill(target: Pipe, pipe: Pipe, swap: Callable[[Pipe], Pipe]) -> None:
-    """Give ``target`` what a pipe of its class holds, each parent replaced by what ``swap`` makes of it."""
+    """Copy the attributes of a pipe to ``target``, of its class, each parent replaced by what ``swap`` makes of it."""
     target.__dict__.update(pipe.__dict__)
     names = _declared(type(pipe))
     if names is None:
@@ -198,7 +198,7 @@ def fill(target: Pipe, pipe: Pipe, swap: Callable[[Pipe], Pipe]) -> None:
 
 
 def set_attribute(pipe: Pipe, name: str, value: object) -> None:
-    """Set what ``attributes`` shows, whatever the class does when somebody sets it."""
+    """Set an attribute that ``attributes`` shows, past the class's own ``__setattr__``."""
     if name in _slots_of_class(type(pipe)):
         object.__setattr__(pipe, name, value)
     else:
@@ -220,7 +220,7 @@ def _swapped(value: Any, swap: Callable[[Pipe], Pipe]) -> Any:
 
 
 def _refilled(collection: Any, items: Any) -> Any:
-    """The same kind of collection, with what its class remembers beside its items, around others."""
+    """Copy a collection with other items, and all that its class remembers beside them."""
     new = copy.copy(collection)
     new.clear()
     (new.update if isinstance(new, dict) else new.extend)(items)

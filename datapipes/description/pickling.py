@@ -52,5 +52,5 @@ def sources_first(pipe: structure.Pipe, reduced: tuple[Any, ...], usual: Callabl
 
 
 def _after(above: object, make: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Make a pipe; what is above it has been made by now."""
+    """Make a pipe after the stages above it, which have been unpickled by now."""
     return make(*arguments)

@@ -42,7 +42,7 @@ def register(base: Any, name: str, owner: Factory, replace: bool = False) -> Non
 
 
 def unknown(pipe: object, name: str, base: Any, other: Any) -> AttributeError:
-    """The error for a method that nobody owns, with the nearest name that somebody does.
+    """The error for an unknown method, with the nearest known name.
 
     ``base`` is the kind of the pipe, and ``other`` the other kind, which may have what was asked for.
     """

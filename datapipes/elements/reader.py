@@ -103,7 +103,7 @@ class EncodedReader:
         self._push(value)
 
     def _fetch(self, index: int) -> None:
-        """Push what was remembered."""
+        """Push a value from the memo."""
         self._forget(len(self._stack))
         value = self._memo[index]
         self._push(value, inf if value is _REBUILD else 0)

@@ -72,7 +72,7 @@ class StreamWrapper:
 
     @property
     def child_counter(self) -> int:
-        """How many of the streams that were taken out of this one are open."""
+        """The number of open streams among those that were taken out of this one."""
         return len(self._open_children)
 
     def close(self) -> None:

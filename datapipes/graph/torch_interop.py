@@ -21,7 +21,7 @@ from datapipes.fluent import IterMethods, MapMethods
 from datapipes.graph.editing import DataPipeGraph, traverse_dps
 
 _OF_A_LOADER = ("_IterDataPipeSerializationWrapper", "_MapDataPipeSerializationWrapper")
-"""What torch's DataLoader wraps a pipe of torch's in. Stages of ours above one are sharded and seeded without it: as
+"""Wrappers of torch's DataLoader around torch's pipes. Stages of ours above one are sharded and seeded without it: as
 ``datapipes.position.torch_worker`` says, for one opening, and so that a resumed epoch has the same seeds."""
 
 

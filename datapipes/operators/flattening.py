@@ -25,7 +25,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Flattening(IterDataPipe[T_co]):
-    """A stage that says in ``_inner`` what one element becomes."""
+    """Base of flattening stages: ``_inner`` gives the elements that one element becomes."""
 
     _cell: ClassVar[type[Inner]] = Inner
 

@@ -46,7 +46,7 @@ _SHARE_FROM = 100
 
 
 def check_policy(pipe: Any) -> None:
-    """Refuse an ``on_error`` or a ``max_errors`` that means nothing; the message shows the call."""
+    """Validate ``on_error`` and ``max_errors``; the message shows the call."""
     policy, most = pipe.on_error, pipe.max_errors
     if not (callable(policy) or policy in ("raise", "skip") or _retries(policy)):
         raise BadArgument(
@@ -100,7 +100,7 @@ class Faults:
         self._reported: Counter[str] = Counter()
 
     def report_to(self, errors: Counter[str]) -> None:
-        """Add what is counted, and what will be, to the errors of the run."""
+        """Add present and future counts to the errors of the run."""
         self._reported = errors
         if self.tolerated:
             errors[self._stage] += self.tolerated

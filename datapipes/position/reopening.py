@@ -171,7 +171,7 @@ def _steps(origin: Any) -> list[tuple[str, tuple[str | int, ...]]]:
 
 
 def _go_to(stream: StreamWrapper, at: int) -> None:
-    """Have a stream that was just opened go on where it was."""
+    """Move a stream that was just opened to its saved position."""
     if not at:
         return
     if can_seek(stream):

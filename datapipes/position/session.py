@@ -1,4 +1,4 @@
-"""One opening of a graph: its iterators, its cells, and how to start again.
+"""Session, one opening of a graph: its iterators, its cells, and how to start again.
 
 A session takes a private copy of the graph, asks each stage to start, sources first, and gets back plain iterators; the
 last one is the stream. All that the stages remember is in ``cells``, by place: saving reads them, restoring starts with
@@ -47,7 +47,7 @@ class _Run:
 
 
 class Session:
-    """One position in a graph."""
+    """A session: one opening of a graph, and the position in it."""
 
     def __init__(self, pipe: structure.Pipe, run: Run, saved: Table | None = None, native_end: bool = False) -> None:
         self.description = pipe

@@ -71,7 +71,7 @@ def session_here(pipe: IterDataPipe[Any]) -> Session:
 
 
 def warn_of_copies(pipe: structure.Pipe, whole: structure.Pipe, workers: int, world: int = 1) -> None:
-    """Say that all of these workers give all of a pipe, as far as the whole graph that it is part of shows."""
+    """Warn that all of these workers give all of a pipe, as far as the whole graph that it is part of shows."""
     if workers * world == 1 or any(map(_takes_its_part, structure.walk(whole))):
         return
     givers = [f"{workers} workers"] * (workers > 1) + [f"{world} ranks"] * (world > 1)

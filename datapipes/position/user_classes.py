@@ -47,7 +47,7 @@ def is_sharding(pipe: structure.Pipe) -> bool:
 
 
 def saves_itself(pipe: structure.Pipe) -> bool:
-    """Whether a user's class says what it remembers."""
+    """Whether a user's class has ``state_dict`` and ``load_state_dict``."""
     return has_method(pipe, "state_dict") and has_method(pipe, "load_state_dict")
 
 
@@ -158,7 +158,7 @@ def _set_seed(stage: structure.Pipe, run: Run, seed: int) -> None:
 
 
 class _Opened(IterDataPipe[Any]):
-    """A parent that the session has opened: iterating it goes on from where it is."""
+    """A parent that the session has opened: iterating it goes on from its position."""
 
     def __init__(self, pipe: structure.Pipe, elements: Iterator[Any], run: Run) -> None:
         self.opened_pipe = pipe

@@ -3,7 +3,7 @@
 No collective is used, so nothing here can come between those of the user's. What is said is plain data.
 
 - ``blocks``: read-ahead of one rank in blocks, and its positions
-- ``in_step``: one rank's stream, kept in step with those of the others
+- ``in_step``: one rank's stream, synchronized with those of the other ranks
 - ``meeting``: rendezvous of ranks: a tree of sockets
 - ``news``: bad news of a rank (died, failed, silent, left), and their exceptions
 - ``topics``: protocol of reports and verdicts among ranks; pure functions

@@ -75,7 +75,7 @@ class Blocks:
             self._look(self.read - self.since)
 
     def go_on(self) -> None:
-        """Pass over what was handed on before the state was saved."""
+        """Skip the elements that were handed on before the state was saved."""
         since, self.since = self.since, 0
         if skip(self.source, since) < since:
             raise StateError("the source ended before the position that was saved")

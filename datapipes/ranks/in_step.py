@@ -1,4 +1,4 @@
-"""One rank's stream, kept in step with those of the others.
+"""One rank's stream, synchronized with those of the other ranks.
 
 An element is handed on once it is known that all ranks have one at its place. A rank says how far it has read while it
 hands on the block before, so agreeing costs neither a wait nor a Python call for an element. What is handed on is a
@@ -309,5 +309,5 @@ def _is_more(given: int, verdict: RankReport) -> bool:
 
 
 def _is_over(verdict: RankReport, given: int) -> bool:
-    """Whether there is no more; a rank may have had more than all will have, if another one failed meanwhile."""
+    """Whether the stream has ended; a rank may have had more than all will have, if another one failed meanwhile."""
     return verdict["total"] is not None and bool(given >= verdict["total"])

@@ -142,7 +142,7 @@ def _line(link: socket.socket) -> str:
 
 
 def _watch(link: socket.socket, timeout: float) -> None:
-    """Have the system find out that the other host is gone, and end what cannot be sent."""
+    """Set TCP keepalive and timeouts: the system notices a host that is gone, and ends what cannot be sent."""
     silence = max(1, min(_SILENCE, int(timeout)))
     probes = max(1, silence // 5)
     link.settimeout(silence)

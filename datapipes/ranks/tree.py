@@ -191,7 +191,7 @@ class Tree:
     # -- the tree ------------------------------------------------------------------------------------------------------
 
     def _pass_on(self) -> None:
-        """Say what is new, once all below have said something."""
+        """Send a new report up, or a new verdict down, once all below have reported."""
         if self._topic is None or any(self._below.get(child, (None,))[0] != self._key for child in self._children):
             return
         merged = self._topic.merged([self._own, *(self._below[child][1] for child in self._children)])

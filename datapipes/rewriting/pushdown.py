@@ -38,7 +38,7 @@ from datapipes.rewriting.positions import Positions, ReadAt
 
 
 def pushed(shard: Pipe) -> Pipe:
-    """A filter with what goes below it below it, and with what it can read by position read so.
+    """Push down a sharding filter: stages that commute go below it, and what it can read by position is read so.
 
     >>> from datapipes.iter import IterableWrapper
     >>> graph = structure.unfold(IterableWrapper("ab").map(str.upper).sharding_filter())

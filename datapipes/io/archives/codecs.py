@@ -129,7 +129,7 @@ class _Lzma1:
 
 
 class _Stored:
-    """No compression at all; it ends where the data does."""
+    """Stored data, without compression; it ends where the data does."""
 
     eof = False
     needs_input = True

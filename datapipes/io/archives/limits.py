@@ -66,7 +66,7 @@ class Meter:
 
 
 class Metered(io.RawIOBase):
-    """A stream that knows on whose account it is decompressed, if it is."""
+    """A stream with the meter of its decompression, if it is decompressed."""
 
     meter: Meter | None = None
 

@@ -148,7 +148,7 @@ class _Data(Metered):
         return self._stream
 
     def _at_once(self) -> bytes:
-        """All of it, after which the stream is at its end; nothing if anything is amiss, which reading on will tell."""
+        """Read all in one go, up to the end; empty if anything is amiss, which reading on will tell."""
         info = self._info
         data = made = self._shared.read_at(self._start, info.compress_size, self._path)
         if info.compress_type == zipfile.ZIP_DEFLATED:

@@ -29,7 +29,7 @@ _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
 
 class Resumable(io.RawIOBase):
-    """A readable file that goes on where it broke, as often as a clock allows, or raises.
+    """A readable file that resumes where it broke, as often as a clock allows, or raises.
 
     A subclass says how to receive some bytes, what broke, and how to go on behind ``_at`` bytes.
     """

@@ -40,7 +40,7 @@ class _Reads(io.RawIOBase):
 
 
 class _Socket:
-    """A socket whose incoming side is bounded."""
+    """A socket whose reads are bounded by the clock."""
 
     def __init__(self, sock: Any) -> None:
         self._sock = sock

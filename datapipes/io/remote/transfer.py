@@ -174,7 +174,7 @@ _FOREIGN = ("aiohttp", "botocore", "http", "urllib3")
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the next attempt may go better. Types of optional packages are told by their names.
+    """Whether a retry may succeed. Types of optional packages are told by their names.
 
     >>> may_pass(ConnectionResetError()), may_pass(FileNotFoundError())
     (True, False)
@@ -193,7 +193,7 @@ def may_pass(error: BaseException) -> bool:
 
 
 def for_good(error: Exception) -> Exception:
-    """The same error, as one after which nothing is tried again.
+    """Mark an error as one that is not retried.
 
     >>> may_pass(for_good(ConnectionResetError()))
     False
@@ -217,7 +217,7 @@ def status_of(error: BaseException | None) -> int | None:
 
 
 def _asked_for(error: BaseException) -> float:
-    """The pause that a server asks for, if it is a bearable one."""
+    """The pause that a server asks for by ``Retry-After``, up to the longest that is borne."""
     headers = getattr(getattr(error, "response", None), "headers", None) or {}
     asked = str(headers.get("Retry-After", ""))
     return min(float(asked), LONGEST_PAUSE) if asked.isdecimal() else 0.0

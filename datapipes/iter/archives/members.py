@@ -26,7 +26,7 @@ _REMEDY = "on_error='skip' passes over it"
 
 @operator
 class ArchiveStage(Flattening[tuple[str, StreamWrapper]]):
-    """A stage that takes ``(path, stream)`` apart; a stream closes with the last of those that came out of it."""
+    """A stage that unpacks archives, ``(path, stream)``; each closes with the last stream that came out of it."""
 
     datapipe: IterDataPipe[tuple[str, Any]]
     _out_of_streams: ClassVar[Literal["", "one of each", "several of each"]] = "several of each"

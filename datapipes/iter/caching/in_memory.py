@@ -199,7 +199,7 @@ class _Kept:
         return known if same else None
 
     def remember(self, settings: list[Any], noted: _Noted) -> None:
-        """Keep what was noted, unless somebody was first, or there is nothing."""
+        """Cache the noted elements, unless somebody was first, or there are none."""
         if noted.elements and self.of(settings) is None:
             self._remembered = _Remembered(settings, noted.missing, list(noted.elements))
 
@@ -252,12 +252,12 @@ class _Reading(Cell):
         return before
 
     def lose(self) -> None:
-        """An element could not be made: the pass is not whole. One that is made again uses up its number."""
+        """Note a lost element: the pass is not whole. One that is made again uses up its number."""
         self.whole, self.noted = False, None
         self.taken += self.taken < self._given
 
     def end(self) -> None:
-        """The source has ended."""
+        """Check, at the end of the source, that all given elements were made again."""
         if self.taken < self._given:
             raise StateError(f"{self.label}: {self._given} elements were given, and made again there are {self.taken}")
 
@@ -267,7 +267,7 @@ class _Reading(Cell):
         return self._counted.elements
 
     def leave_source(self) -> None:
-        """The rest comes from the cache."""
+        """Close the source's session: the rest comes from the cache."""
         if self.session is not None:
             self.session.close()
         self.session = self.loaded = None

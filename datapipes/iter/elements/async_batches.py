@@ -191,7 +191,7 @@ class _Loop(Cell):
         return self.run(made(element))
 
     def finish(self) -> None:
-        """The source has ended."""
+        """Stop the loop and judge the errors, at the end of the source."""
         self.close()
         if self.faults is not None:
             self.faults.finish()

@@ -45,7 +45,7 @@ def beside(path: str, suffix: str) -> str:
 
 
 def lock_of(path: str) -> str:
-    """The file that is locked for a path."""
+    """The lock file of a path."""
     return beside(path, ".loader2-lock")
 
 

@@ -147,7 +147,7 @@ class _StreamBatches(_Batches):
 
 
 class _Ending:
-    """A stream some of which was read already, and the last bytes that were read of it."""
+    """A stream with its head read already, which remembers its last bytes."""
 
     closed = False
 

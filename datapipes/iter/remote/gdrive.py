@@ -50,7 +50,7 @@ def gdrive_opener(transfer: Transfer, options: dict[str, Any]) -> Opener:
 
 
 class _Asked:
-    """Asks for a file, and confirms that it is wanted where that is asked back."""
+    """Requests a file, and answers the page that asks for confirmation."""
 
     def __init__(self, visit: Visit, url: str) -> None:
         self._visit = visit

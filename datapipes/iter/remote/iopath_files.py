@@ -268,7 +268,7 @@ def _save(manager: Any, path: str, mode: str, data: Any, transfer: Transfer) -> 
 
 
 def _force(file: Any) -> None:
-    """Have what was written forced to the disk, where there is one."""
+    """Force written data to the disk (fsync), where there is one."""
     file.flush()
     try:
         descriptor = file.fileno()

@@ -105,7 +105,7 @@ def _in_one_part(rows: Any) -> Iterator[Any]:
 
 
 def _must_be_like(saved: Any, own: Any, field: str = "own") -> None:
-    """A saved position has the fields that a data set's has, and numbers where that has them."""
+    """Check that a saved position has the fields of a data set's, and numbers where that has them."""
     if type(own) is dict:
         if type(saved) is not dict or set(saved) != set(own):
             raise StateError(f"{field}: expected the fields {sorted(own)}, found {saved!r:.80}")

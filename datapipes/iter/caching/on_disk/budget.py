@@ -143,7 +143,7 @@ def _size(file: bytes) -> int:
 
 
 def _last_used(path: bytes) -> int:
-    """When an element was used; what is gone, or was never completed, goes first."""
+    """Time of an element's last use; what is gone, or was never completed, goes first."""
     for mark in (os.fsencode(list_of(os.fsdecode(path))), path):
         with suppress(FileNotFoundError, NotADirectoryError):
             return os.stat(mark).st_atime_ns

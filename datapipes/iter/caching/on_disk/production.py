@@ -169,7 +169,7 @@ class Production:
         StreamWrapper.close_streams(data)
 
     def _committed(self, path: str, made: list[str]) -> list[str]:
-        """Say that all is there. Nothing is said of an element that became nothing: it is tried again."""
+        """Mark an element's files as complete. One without files is not marked: it is tried again."""
         mark = path if made == [path] else list_of(path)
         if mark == path:
             with suppress(FileNotFoundError):
