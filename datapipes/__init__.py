@@ -1,24 +1,23 @@
-"""What a stream is: a graph of pipes, and one position in it.
+"""Data pipelines: a graph of pipes that describes a stream, and one position in it.
 
-``datapipes.iter`` and ``datapipes.map`` hold the pipes, ``datapipes.graph`` what works on graphs of them.
+``datapipes.iter`` and ``datapipes.map`` hold the pipes, ``datapipes.graph`` the functions on graphs of them.
 
-- ``converting/``: pipes of one kind as pipes of the other: a collection as a stream, a stream as a collection
-- ``description/``: a graph as a value: what one stage is, which stages are its parents, how it prints, copies and
-  pickles
-- ``elements/``: elements of a stream as bytes that can be loaded without running code
-- ``errors/``: every error of the three packages, one tree
+- ``converting/``: conversion of pipes: a collection as a stream, a stream as a collection
+- ``description/``: pipes and graphs as values: their attributes, parents, repr, copies and pickles
+- ``elements/``: serialization of elements to bytes that can be loaded without running code
+- ``errors/``: the exception classes of the three packages, one tree
 - ``fluent/``: the chain methods of pipes: a line for each operator, which has the signature and the docstring
-- ``graph/``: work on graphs of pipes: torchdata's functions, and the pure ones that this library uses itself
-- ``io/``: bytes from archives and from elsewhere: what operators on files are made of
-- ``iter/``: the pipes over streams: import them from here
-- ``map/``: the pipes over collections with keys: import them from here
-- ``memory/``: memory of batches: where it comes from, who has it on loan, and pinning
+- ``graph/``: functions on graphs of pipes: torchdata's, and the pure ones that this library uses itself
+- ``io/``: reading archives and remote files, for the operators on files
+- ``iter/``: the operators over streams: import them from here
+- ``map/``: the operators over collections with keys: import them from here
+- ``memory/``: memory of batches: allocation, leases and pinning
 - ``messages/``: errors and warnings as users read them: short values, places in code and in files
-- ``operators/``: what operators are made of: checks, columns, flattening, running ahead, orders
-- ``parts/``: who has which part of a stream: shards, and the rank of this process
-- ``position/``: where an iteration is: sessions, positions of stages, seeds, users' classes, errors on the way
-- ``ranks/``: how the ranks of a process group keep in step: who they are, a tree of sockets, and what is said over it
-- ``rewriting/``: what a graph becomes for a run: shards read by position, batches gathered at once
+- ``operators/``: building blocks of operators: checks, columns, flattening, running ahead, permutations
+- ``parts/``: sharding of a stream, and the rank of this process
+- ``position/``: iteration state: sessions, positions of stages, seeds, users' classes, error policies
+- ``ranks/``: synchronization of the ranks of a process group, over a tree of sockets
+- ``rewriting/``: rewriting a graph for a run: shards read by position, batches gathered at once
 """
 
 from datapipes import errors, graph, iter, map

@@ -63,7 +63,7 @@ class MapToIterConverter(IterDataPipe[T_co]):
 
 
 def keys_of(method: str, datapipe: MapDataPipe[Any], indices: Iterable[Any] | None) -> Sequence[Any]:
-    """The keys that a stream over a map-style pipe goes through: those given, or all positions of a sized one."""
+    """The keys of a stream over a map-style pipe: those given, or all positions of a sized one."""
     if indices is not None:
         return indices if isinstance(indices, Sequence) else list(indices)
     try:

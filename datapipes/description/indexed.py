@@ -1,4 +1,4 @@
-"""Streams that can be read by position: how many elements they have, and a function from a position to its element.
+"""Random access to streams: their length, and a function from a position to its element.
 
 Such a stream needs no buffer saved and no other shard's elements made: whoever knows a position can have its element,
 in any order, in any process. A position counts the elements that the stream was to give: one that cannot be made keeps
@@ -37,7 +37,7 @@ class Indexed:
 
 
 def indexed(pipe: structure.Pipe) -> Indexed | None:
-    """How to read a stream by position; None where that cannot be done, or only from too far away."""
+    """Random access to a stream; None where that cannot be done, or only from too far away."""
     if not structure.is_native(pipe) or pipe.on_error != "raise":
         return None  # which elements a tolerant stage has is known only once they are made
     try:
@@ -48,13 +48,13 @@ def indexed(pipe: structure.Pipe) -> Indexed | None:
 
 
 def all_indexed(pipes: Sequence[structure.Pipe]) -> list[Indexed] | None:
-    """How to read several streams by position; None if one of them cannot be."""
+    """Random access to several streams; None if one of them has none."""
     found = [each for each in map(indexed, pipes) if each is not None]
     return found if len(found) == len(pipes) else None
 
 
 def through(pipe: structure.Pipe) -> Indexed | None:
-    """How to read a stage that makes one element of each by a step, or hands on what it takes.
+    """Random access to a stage that makes one element of each by a step, or hands on its input.
 
     One that commutes, and changes what it takes by other means than a step, says itself how it is read.
     """

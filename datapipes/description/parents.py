@@ -1,4 +1,4 @@
-"""What one stage holds: its attributes, and the pipes among them, which are its parents.
+"""Attributes of a stage, and its parents, the pipes among them.
 
 The parents of a pipe are the pipes in its attributes, or in lists, tuples, sets, dicts and deques that are its
 attributes. An operator declares which attributes those are (``pipe.operator``); of a class of a user's, all are looked
@@ -27,7 +27,7 @@ Pipe: TypeAlias = Any
 R = TypeVar("R")
 
 _LOOKED_AT = 1000
-"""How many values of a collection are looked at: one that begins with so many others is data, and holds no pipe."""
+"""Limit on values of a collection that are looked at: one that begins with so many others is data, without a pipe."""
 
 
 def of_class(ask: Callable[[type], R]) -> Callable[[type], R]:
@@ -67,7 +67,7 @@ def _is_collection_class(cls: type) -> bool:
 
 @of_class
 def _declared(cls: type) -> tuple[str, ...] | None:
-    """The attributes that hold a class's parents, if the class itself says so; what derives from it may hold others."""
+    """Attributes that a class itself declares to hold its parents; classes derived from it may hold others."""
     names: tuple[str, ...] | None = vars(cls).get("_parents")
     return names
 
@@ -109,7 +109,7 @@ def is_stream(pipe: Pipe) -> bool:
 
 
 def attributes(pipe: Pipe) -> dict[str, Any]:
-    """What a pipe holds, by name."""
+    """The attributes of a pipe by name, slots included."""
     held: dict[str, Any] = pipe.__dict__
     slots = _slots_of_class(type(pipe))
     return {**held, **{name: getattr(pipe, name) for name in slots if hasattr(pipe, name)}} if slots else held
@@ -130,7 +130,7 @@ def occurrences(pipe: Pipe) -> list[Pipe]:
 
 
 def _searched(pipe: Pipe) -> list[str]:
-    """The attributes that may hold parents where a class does not say which do."""
+    """Attributes that may hold parents, for a class that declares none."""
     data = _data(type(pipe))
     return [name for name in attributes(pipe) if name not in data]
 
@@ -181,7 +181,7 @@ def with_parents(pipe: Pipe, swap: Callable[[Pipe], Pipe]) -> Pipe:
 
 
 def fill(target: Pipe, pipe: Pipe, swap: Callable[[Pipe], Pipe]) -> None:
-    """Give ``target`` what a pipe of its class holds, each parent replaced by what ``swap`` makes of it."""
+    """Copy the attributes of a pipe to ``target``, of its class, each parent replaced by what ``swap`` makes of it."""
     target.__dict__.update(pipe.__dict__)
     names = _declared(type(pipe))
     if names is None:
@@ -198,7 +198,7 @@ def fill(target: Pipe, pipe: Pipe, swap: Callable[[Pipe], Pipe]) -> None:
 
 
 def set_attribute(pipe: Pipe, name: str, value: object) -> None:
-    """Set what ``attributes`` shows, whatever the class does when somebody sets it."""
+    """Set an attribute that ``attributes`` shows, past the class's own ``__setattr__``."""
     if name in _slots_of_class(type(pipe)):
         object.__setattr__(pipe, name, value)
     else:
@@ -220,7 +220,7 @@ def _swapped(value: Any, swap: Callable[[Pipe], Pipe]) -> Any:
 
 
 def _refilled(collection: Any, items: Any) -> Any:
-    """The same kind of collection, with what its class remembers beside its items, around others."""
+    """Copy a collection with other items, and all that its class remembers beside them."""
     new = copy.copy(collection)
     new.clear()
     (new.update if isinstance(new, dict) else new.extend)(items)

@@ -1,4 +1,4 @@
-"""How a pipe is pickled and copied: as Python does it, but sources first where a graph is deep.
+"""Pickling and copying of pipes: as Python does it, but sources first where a graph is deep.
 
 Python pickles what an object holds inside that object, so a chain of pipes would nest as deep as it is long. The pipe
 that pickling begins with therefore names all stages above it, sources first. When Python gets to a stage, everything
@@ -39,7 +39,7 @@ _here = _Pickling()
 
 
 def sources_first(pipe: structure.Pipe, reduced: tuple[Any, ...], usual: Callable[[structure.Pipe], bool]) -> Any:
-    """What to pickle for a pipe, given what Python would; ``usual``: whether a pipe is pickled with what it holds."""
+    """Reduce a pipe, given Python's own reduction; ``usual``: whether a pipe is pickled with its attributes."""
     if not usual(pipe) or any(id(pipe) in above.ids for above in _here.under_way):
         return reduced
     stages = structure.walk_by(lambda stage: structure.parents(stage) if usual(stage) else [], pipe)
@@ -52,5 +52,5 @@ def sources_first(pipe: structure.Pipe, reduced: tuple[Any, ...], usual: Callabl
 
 
 def _after(above: object, make: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Make a pipe; what is above it has been made by now."""
+    """Make a pipe after the stages above it, which have been unpickled by now."""
     return make(*arguments)

@@ -40,7 +40,7 @@ Hook = Callable[[Any], Any]
 
 
 class Named:
-    """What both kinds of pipe share: fluent names of users' own, hooks for pickling, a repr that is the call."""
+    """Base of both kinds of pipe: fluent names of users' own, hooks for pickling, a repr that is the call."""
 
     functions: ClassVar[dict[str, registry.Factory]]
     getstate_hook: ClassVar[Hook | None] = None
@@ -170,7 +170,7 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
 
     functions: ClassVar[dict[str, registry.Factory]] = {}
     on_error: OnError = "raise"
-    """What an operator that makes elements does about one that it cannot make (``datapipes.position.on_error``)."""
+    """Error policy of an operator for elements that it cannot make (``datapipes.position.on_error``)."""
     max_errors: int | float | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -201,7 +201,7 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
         raise NotImplementedError(f"{type(self).__name__} has no _open")
 
     def _reads(self) -> Iterable[Any]:
-        """What the session opens for this stage; nothing, if the stage opens what is above it by itself."""
+        """The parents that the session opens for this stage; none, if the stage opens what is above it by itself."""
         from datapipes.description.parents import occurrences
 
         return occurrences(self)
@@ -211,11 +211,11 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
         return None
 
     def _in_run(self, run: Run) -> IterDataPipe[Any]:
-        """What a session opens in place of this stage, once those above have been replaced; itself, as a rule."""
+        """The stage that a session opens in place of this one, those above being replaced; itself, as a rule."""
         return self
 
     def _positions(self) -> Rows | None:
-        """How the rows of a collection are read here, if that is all that happens above and in this stage."""
+        """The rows of a collection that this stream reads, if that is all that happens above and in this stage."""
         return None
 
     def _part(self, part: Part) -> IterDataPipe[Any] | None:
@@ -223,7 +223,7 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
         return None
 
     def _read_by_position(self) -> IterDataPipe[Any] | None:
-        """What is above this stage and is not opened, because this one reads it by position."""
+        """The stage above that this one reads by position, so that it is not opened."""
         return None
 
     def _is_free(self) -> bool:
@@ -231,17 +231,17 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
         return False
 
     def _given_as(self) -> tuple[Named, int] | None:
-        """For a stage that a call gave in a list of several: what that call made, and the number in the list."""
+        """The result of the call that gave this stage in a list of several, and its number in that list."""
         return None
 
     def _indexed(self) -> Indexed | None:
-        """How this stream is read by position; None where it cannot be. Ask ``indexed`` rather than this."""
+        """Random access to this stream; None where it cannot be read by position. Ask ``indexed`` rather than this."""
         from datapipes.description.indexed import through
 
         return through(self)
 
     def _reopening(self, source: StreamWrapper | None) -> Callable[..., StreamWrapper]:
-        """What opens a stream of this stage again, of a ``_stream_key``; ``source`` is the one that it came out of."""
+        """Make a function that reopens a stream by its ``_stream_key``; ``source`` is the one that it came out of."""
         raise NotImplementedError(f"{type(self).__name__} has no _reopening")
 
     def _made_of(self, fn: Callable[[Any], T_co], at: Callable[[int], Any], i: int) -> T_co:

@@ -1,4 +1,4 @@
-"""How a pipe prints: as the call that makes it.
+"""Repr of a pipe: the call that makes it.
 
 ``chain`` prints a whole graph, ``stage`` one stage of it; errors use the latter. Long data and long graphs are
 shortened, so that printing costs little whatever is printed, and no element is made and no function called for it.
@@ -51,7 +51,7 @@ def argument(value: object) -> str:
 
 
 def on_any_machine(graph: structure.Pipe) -> str:
-    """The stages as they print, but for what may differ from machine to machine: data, texts, folders, addresses.
+    """The stages as they print, without values that may differ among machines: data, texts, folders, addresses.
 
     >>> from datapipes.iter import IterableWrapper
     >>> on_any_machine(IterableWrapper([1, 2]).batch(2))
@@ -63,7 +63,7 @@ def on_any_machine(graph: structure.Pipe) -> str:
 
 @dataclass(slots=True)
 class _Room:
-    """What may still be printed of a graph: how many stages, and how deep one inside the other."""
+    """Limits on printing a graph: the stages left, and the levels of nesting left."""
 
     stages: int
     levels: int
@@ -93,7 +93,7 @@ def _fluent(pipe: object) -> str | None:
 
 
 def _child(pipe: structure.Pipe) -> tuple[object, int] | None:
-    """The call that gave this stage in a list of several, and the stage's number in that list, if it was so."""
+    """The call that gave this stage in a list of several, if one did, and the stage's number in that list."""
     hub = structure.hub_of(pipe)
     if hub is not None:
         return hub, vars(pipe)["instance_id"]

@@ -1,4 +1,4 @@
-"""Fluent names: who may be called as a method of a pipe.
+"""Registry of fluent names: the functions and classes that are methods of pipes.
 
 The built-in operators are real methods (``datapipes.fluent``). The table ``functions`` of IterDataPipe and that of
 MapDataPipe hold what users add: ``functional_datapipe`` puts a class there, and a pipe looks a name up in it when it
@@ -42,7 +42,7 @@ def register(base: Any, name: str, owner: Factory, replace: bool = False) -> Non
 
 
 def unknown(pipe: object, name: str, base: Any, other: Any) -> AttributeError:
-    """The error for a method that nobody owns, with the nearest name that somebody does.
+    """The error for an unknown method, with the nearest known name.
 
     ``base`` is the kind of the pipe, and ``other`` the other kind, which may have what was asked for.
     """

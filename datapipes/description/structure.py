@@ -59,7 +59,7 @@ NO_CELL = -1
 """The place of stages that keep no position, which sessions add to a graph and no state knows of."""
 
 MOST_POSITIONS = 200_000
-"""How many stages one opening may have; a diamond of plain pipes doubles them at every level."""
+"""The most stages that one opening may have; a diamond of plain pipes doubles them at every level."""
 
 
 def walk(*ends: Pipe) -> list[Pipe]:
@@ -73,7 +73,7 @@ def walk(*ends: Pipe) -> list[Pipe]:
 
 
 def walk_by(inputs: Callable[[Pipe], list[Pipe]], *ends: Pipe) -> list[Pipe]:
-    """The same, where something else than its parents stands above a stage."""
+    """Walk a graph by a function that gives the stages above each, instead of by parents."""
     done: list[Pipe] = []
     seen: set[int] = set()
     for end in ends:
@@ -209,7 +209,7 @@ def _needs_finite(stages: list[Pipe], reads: dict[int, list[Pipe]]) -> None:
 
 
 def _positions(stages: list[Pipe], reads: dict[int, list[Pipe]]) -> int:
-    """How many stages there will be, by counting how often each is read."""
+    """The number of stages after unfolding, by counting the readers of each."""
     order = {id(stage): i for i, stage in enumerate(stages)}
     times = dict.fromkeys(order, 0)
     by_reader: dict[int, Counter[object]] = {}
@@ -231,7 +231,7 @@ def _positions(stages: list[Pipe], reads: dict[int, list[Pipe]]) -> int:
 
 
 def _reader(consumer: Pipe, pipe: Pipe) -> object:
-    """As whom a stage reads a hub, which serves each of its children once; None if what it reads is no hub."""
+    """The identity under which a stage reads a hub, which serves each child once; None if it reads no hub."""
     held = consumer.__dict__
     if "instance_id" in held and held.get("main_datapipe") is pipe:
         return "child", held["instance_id"]
@@ -253,7 +253,7 @@ def has_hubs(stages: Iterable[Pipe]) -> bool:
 
 
 def hub_of(pipe: Pipe) -> Pipe | None:
-    """What a child of fork, demux or unzip, ours or torch's, shares with its siblings; None for any other stage."""
+    """The hub that a child of fork, demux or unzip, ours or torch's, shares with its siblings; else None."""
     return vars(pipe).get("main_datapipe") if "instance_id" in vars(pipe) else None
 
 

@@ -1,4 +1,4 @@
-"""Users' own ``__iter__`` and ``set_seed``: what happens when somebody calls one on a pipe that no session has opened.
+"""Wrappers of users' own ``__iter__`` and ``set_seed``, for calls on a pipe that no session has opened.
 
 Iterating a pipe of a user's class opens a session, as iterating any other pipe does, so that the class works on a copy,
 ``reset`` is called, and the iterator can say where it is. Inside the session the same method is called once more, on

@@ -1,4 +1,4 @@
-"""Elements of a stream as bytes that can be loaded without running code.
+"""Serialization of elements to bytes that can be loaded without running code.
 
 This is how buffered elements (a shuffle buffer, a half-read batch, a fork's queue) go into a state. The bytes are a
 pickle of a narrow dialect, written by the pickler in C and read by ``reader``. Plain values are as in any
@@ -11,16 +11,16 @@ what and where it is. ``decode`` gives a value or raises ``UnsafeState``, whatev
 behind on purpose: what a tensor was computed from (that it requires a gradient is kept), the memory layout of arrays,
 and which arrays were views of the same memory.
 
-- ``account``: what reading may spend, so that a few bytes cannot ask for much
+- ``account``: limits on the work of reading, so that a few bytes cannot ask for much
 - ``arrays``: arrays and tensors as a dtype, a shape and bytes
 - ``chunk``: DataChunk, the list that a batch is
-- ``classes``: which classes of users may be in a state
-- ``flatbuffer``: the little of Arrow's descriptions that pyarrow does not tell
+- ``classes``: allow-list of users' classes that may be in a state
+- ``flatbuffer``: a minimal reader of flatbuffers, for Arrow's descriptions
 - ``frames``: data frames of pandas as columns of plain values
 - ``kinds``: the built-in kinds of element, taken apart and made again
-- ``reader``: the few steps of pickle that encoded elements use, read
-- ``saved_streams``: open files as where they came from, or as what is in them
-- ``sizes``: how many bytes of memory an element takes
+- ``reader``: a restricted unpickler: the few steps that encoded elements use
+- ``saved_streams``: open files as their origin and position, or as their content
+- ``sizes``: memory size of an element in bytes
 - ``streams``: StreamWrapper, an open file that closes itself
 - ``tables``: Arrow's batches and tables as bytes
 """
@@ -104,7 +104,7 @@ def decode(data: object, *, what: str, places: StreamOpener | None = None) -> ob
 
 
 def rebuild(*parts: object) -> object:
-    """What encoded elements call by name; ``decode`` puts its own tables in its place, nothing else is to load them.
+    """The name that encoded elements call; ``decode`` puts its own tables in its place, nothing else is to load them.
 
     >>> rebuild("range", 0, 3, 1)
     Traceback (most recent call last):
@@ -131,7 +131,7 @@ class _Packer(pickle.Pickler):
         super().__init__(file, protocol=5, buffer_callback=write_in_place)
 
     def reducer_override(self, obj: Any) -> Any:
-        """How to make this element again, asked by the pickler for all but plain values."""
+        """Reduce an element to the call that makes it again; the pickler asks for all but plain values."""
         if obj is rebuild:
             return NotImplemented
         self.met[0] = obj
@@ -154,7 +154,7 @@ def _reason(error: Exception) -> str:
 
 
 def _inside(value: Any) -> Iterator[tuple[str, Any]]:
-    """What a value directly holds, and how one gets at it."""
+    """The direct items of a value, each with the text of the access to it."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield ".keys()", key
@@ -171,7 +171,7 @@ def _inside(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _path_to(culprit: Any, elements: object) -> str:
-    """Where in the elements this very object is, if that is soon found."""
+    """Path to this very object in the elements, if that is soon found."""
     pending, seen = deque([("", elements)]), set[int]()
     while pending and len(seen) < MOST_SEARCHED:
         path, value = pending.popleft()

@@ -1,4 +1,4 @@
-"""What reading encoded elements may spend, so that a few bytes cannot ask for much.
+"""Limits on the work of reading encoded elements, so that a few bytes cannot ask for much.
 
 A pickle may use one object many times, and whatever is done per use is then multiplied: copying it, hashing it (a
 tuple of twice the same tuple of twice the same ... is hashed in its full size), comparing keys that have the same hash.
@@ -23,7 +23,7 @@ _MOST_BITS: Final = 8_192  # of an int that is as good as light
 
 
 class Account:
-    """What is left to spend on reading so many bytes.
+    """Budget of copying and hashing, in proportion to the number of bytes that are read.
 
     >>> Account(100).pay_for_copies(("Decimal", "3.14"))
     """
@@ -60,7 +60,7 @@ class Account:
 
 
 def _weight(value: Any, limit: float, hashing: bool = False) -> float:
-    """How many parts a value is made of, a shared one counted each time it is met; given up beyond the limit."""
+    """Number of parts of a value, a shared one counted each time it is met; given up beyond the limit."""
     weight, pending = 1.0, [(value, 0)]
     while pending and weight <= limit:
         part, depth = pending.pop()
@@ -80,7 +80,7 @@ def _weight(value: Any, limit: float, hashing: bool = False) -> float:
 
 
 def _hashed_with(key: Any) -> Collection[Any]:
-    """What is hashed and compared with a key. A ``__hash__`` that was written by hand is its author's affair."""
+    """Parts that are hashed and compared with a key. A ``__hash__`` that was written by hand is its author's affair."""
     cls: Any = type(key)
     if isinstance(key, tuple | frozenset):
         return key
@@ -90,7 +90,7 @@ def _hashed_with(key: Any) -> Collection[Any]:
 
 
 def _length(part: Any) -> int:
-    """How many bytes or items a maker may copy of one part."""
+    """Number of bytes or items that a maker may copy of one part."""
     if type(part) is int:
         return part.bit_length() >> 3
     return len(part) if type(part) in (str, bytes, bytearray, list) else 0

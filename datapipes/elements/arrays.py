@@ -193,7 +193,7 @@ def _make_dtype(parts: Any) -> Any:
 
 
 def _check_sound(array: Any) -> None:
-    """Refuse what numpy takes for granted that it cannot be."""
+    """Validate the values of bools and texts, which numpy takes for granted."""
     for name in array.dtype.names or ():
         _check_sound(array[name])
     if array.dtype.kind == "b":

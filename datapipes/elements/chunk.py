@@ -1,4 +1,4 @@
-"""A batch: a list that is told apart from a user's own lists.
+"""DataChunk, the list type of batches, distinct from a user's own lists.
 
 ``DataChunk`` keeps nothing beside its elements and has no ``__init__`` in Python, so making one costs what making a
 list costs. It equals, prints, indexes and pickles as the list of its elements. What its raw elements are does not

@@ -1,4 +1,4 @@
-"""Which classes of users may be in a saved state, and what of their objects is saved.
+"""Allow-list of users' classes that may be in a saved state, and how their objects are saved.
 
 What this file keeps true: only a class that the program itself allowed is ever made from saved bytes, and making it
 calls nothing of it: no ``__init__``, no ``__new__``, no ``__setstate__``, no property. An enum's member is found by its
@@ -104,7 +104,7 @@ def _built_in_base(cls: type) -> type:
 
 
 def parts_of(obj: Any) -> tuple[tuple[Any, ...], Any]:
-    """What ``make`` takes to make an object of an allowed class again, and then what ``fill`` takes, or None."""
+    """Arguments for ``make`` and then for ``fill``, or None, that rebuild an object of an allowed class."""
     cls: Any = type(obj)
     if not is_allowed(cls):
         advice = f"allow it with loader2.state.allow({cls.__name__}), or keep plain values in the elements"
@@ -170,7 +170,7 @@ def fill(obj: Any, state: Any) -> None:
 
 
 def _attributes(cls: type, state: Any) -> tuple[dict[str, Any], list[tuple[Any, Any]]]:
-    """A state as what goes into the object's dict and what into its slots, checked."""
+    """Split a state into the attributes for an object's dict and for its slots, checked."""
     in_dict, in_slots = state if type(state) is tuple and len(state) == 2 else (state, None)
     in_dict, in_slots = ({} if part is None else part for part in (in_dict, in_slots))
     for part in (in_dict, in_slots):

@@ -1,4 +1,4 @@
-"""The little of a flatbuffer that pyarrow does not tell: where the fields of a table are.
+"""Minimal reader of flatbuffers: positions of a table's fields, which pyarrow does not tell.
 
 Arrow describes its messages, and the index of a file, in flatbuffers. What this file keeps true: nothing is read beyond
 the bytes that are there; what does not fit is ``ValueError``.
@@ -24,7 +24,7 @@ class FlatTable:
             raise ValueError(f"a description is damaged: {error}") from error
 
     def place(self, index: int) -> int:
-        """Where the field of an index is; 0 if the table has none."""
+        """Position of the field with an index; 0 if the table has none."""
         known = self._at - self.number("<i", self._at)
         if 6 + 2 * index > self.number("<H", known):
             return 0
@@ -32,7 +32,7 @@ class FlatTable:
         return self._at + offset if offset else 0
 
     def target(self, index: int) -> int:
-        """Where what a field refers to is; 0 if the table has no such field."""
+        """Position that a field refers to; 0 if the table has no such field."""
         at = self.place(index)
         return at + self.number("<I", at) if at else 0
 

@@ -1,4 +1,4 @@
-"""Every kind of built-in element, taken apart into plain parts and made again from them.
+"""Table of built-in kinds of element, each taken apart into plain parts and made again from them.
 
 A row of ``KINDS`` says for one kind of which types its parts are, how an element is taken apart, and how it is made
 again. What this file keeps true: parts that come from anywhere are looked at before they are used, each must be of
@@ -38,7 +38,7 @@ FACTORIES: Final[dict[str, type]] = {
 
 
 class Kind(NamedTuple):
-    """How elements of one kind are taken apart and made again; a part without types may be of any."""
+    """Functions that take elements of one kind apart and make them again; a part without types may be of any."""
 
     types: tuple[tuple[type, ...], ...]
     parts: Callable[[Any], ArrayParts]

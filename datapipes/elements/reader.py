@@ -1,4 +1,4 @@
-"""Read encoded elements: the few steps of pickle that encoding uses, and none beyond.
+"""Restricted unpickler of encoded elements: the few steps that encoding uses, and none beyond.
 
 What this file keeps true, whatever the bytes are:
 
@@ -103,7 +103,7 @@ class EncodedReader:
         self._push(value)
 
     def _fetch(self, index: int) -> None:
-        """Push what was remembered."""
+        """Push a value from the memo."""
         self._forget(len(self._stack))
         value = self._memo[index]
         self._push(value, inf if value is _REBUILD else 0)

@@ -1,4 +1,4 @@
-"""Open files in a state: one in memory by its content, any other by where it came from and how far it was read.
+"""Open files in a saved state: one in memory by its content, any other by its origin and position.
 
 What this file keeps true: nothing is opened by what bytes say. They name a stage of the graph and what that stage was
 given; whoever reads them brings the stages along (``StreamOpener``), and without these a stream is refused. A stream is
@@ -20,7 +20,7 @@ _REMEDY: Final = "read it in a map() before this stage, or have the stage wait f
 
 
 class StreamOpener(Protocol):
-    """What opens the streams of a graph again."""
+    """Protocol for reopening the streams of a graph."""
 
     def knows(self, origin: Origin) -> bool:
         """Whether one of the graph's stages opened this."""
@@ -74,7 +74,7 @@ def make_text_file(content: str, at: int) -> io.StringIO:
 
 
 def _position(stream: StreamWrapper) -> int | None:
-    """How far a stream was read; None for an archive that was opened whole, which is at no place of its own."""
+    """Read position of a stream; None for an archive that was opened whole, which has none of its own."""
     file = unwrapped(stream)
     if isinstance(file, tarfile.TarFile | zipfile.ZipFile):
         if "members" in vars(file):

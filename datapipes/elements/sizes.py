@@ -1,4 +1,4 @@
-"""How many bytes of memory an element takes.
+"""Memory size of an element in bytes.
 
 Tensors and arrays count by their data, a view by what it shows of it; bytes and text by their length; containers and
 objects by themselves and what they hold, each object once. What keeps its data where Python cannot see it counts right
@@ -37,7 +37,7 @@ def size_of(element: object) -> int:
 
 
 def _own_size(value: Any, pending: list[Any]) -> int:
-    """What a value takes by itself; what it holds is left for later."""
+    """Bytes of a value by itself; the values that it holds are added to ``pending``."""
     cls: Any = type(value)
     if cls in _LEAVES:
         return sys.getsizeof(value)

@@ -47,7 +47,7 @@ class StreamWrapper:
     closed: bool = True
     close_on_last_child: bool = False
     origin: Origin | None = None
-    """Where a stage of a graph has it from, so that a saved position can name it; see ``position.reopening``."""
+    """Origin of a stream in a stage of a graph, so that a saved position can name it; see ``position.reopening``."""
 
     def __init__(self, file_obj: Any, parent_stream: StreamWrapper | None = None, name: str | None = None) -> None:
         if parent_stream is not None and not isinstance(parent_stream, StreamWrapper):
@@ -72,7 +72,7 @@ class StreamWrapper:
 
     @property
     def child_counter(self) -> int:
-        """How many of the streams that were taken out of this one are open."""
+        """The number of open streams among those that were taken out of this one."""
         return len(self._open_children)
 
     def close(self) -> None:

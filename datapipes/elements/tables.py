@@ -18,7 +18,7 @@ _COMPRESSION: Final = 3
 
 
 def table_parts(table: Any) -> tuple[bytes]:
-    """A table, or a batch, as a stream of it alone."""
+    """Encode a table or batch as an Arrow stream of it alone."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
@@ -47,7 +47,7 @@ def _sound(table: Any) -> Any:
 
 
 def _read(raw: bytes) -> Any:
-    """A reader of a stream in which nothing is compressed: the sizes of what is are only claimed."""
+    """A reader of an uncompressed stream; compressed buffers are refused, as their sizes are only claimed."""
     import pyarrow as pa
 
     for message in pa.ipc.MessageReader.open_stream(raw):
@@ -57,7 +57,7 @@ def _read(raw: bytes) -> Any:
 
 
 def _is_compressed(message: Any) -> bool:
-    """What pyarrow does not tell: whether a message's description, a flatbuffer, says so."""
+    """Whether a message's description, a flatbuffer, says so; pyarrow does not tell."""
     described = FlatTable(message.metadata.to_pybytes()).inner(_HEADER)
     batch = described.inner(_DICTIONARY_DATA) if message.type == "dictionary" else described
     return batch.place(_COMPRESSION) != 0

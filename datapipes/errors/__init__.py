@@ -1,4 +1,4 @@
-"""Every error of the three packages, one tree.
+"""The exception classes of the three packages, one tree.
 
 Loader2Error
 ├── GraphError (RuntimeError)            a graph that cannot be built, rewritten or opened
@@ -79,7 +79,7 @@ class BadArgumentType(Loader2Error, TypeError):
 
 
 class LengthUnknown(Loader2Error, TypeError):
-    """How many elements a graph gives is not known beforehand; ``stage`` is the one that cannot tell, as it prints."""
+    """A graph whose length is not known beforehand; ``stage`` is the one that cannot tell, as it prints."""
 
     def __init__(self, message: str, stage: str = "") -> None:
         super().__init__(message)

@@ -8,7 +8,7 @@ To add an operator takes four places:
 4. its line in ``iter_methods`` (or ``map_methods``), ``name = chained(operators.Name)``, beside its kin. Overloads are
    written out there for an operator whose elements' type its constructor cannot say.
 
-- ``called``: what a method says when it is called with arguments that it does not take
+- ``called``: errors for arguments that a chain method does not take
 - ``chained``: a method made of its operator, whose signature and docstring it has
 - ``iter_methods``: the methods of an IterDataPipe, by topic
 - ``map_methods``: the methods of a MapDataPipe

@@ -1,4 +1,4 @@
-"""What a chain method says when it is called with arguments that it does not take: how it is called.
+"""Errors for arguments that a chain method does not take: they say how it is called.
 
 Python's own words count the pipe among the arguments, and name the operator's constructor.
 """

@@ -45,7 +45,7 @@ def operators_of(methods: type) -> dict[str, Callable[..., Any]]:
 
 
 class _Chained:
-    """A method until it is first asked for; then what its signature is read from, if anybody asks for that."""
+    """Descriptor: a method until it is first asked for; then what its signature is read from, if anybody asks."""
 
     __wrapped__: Callable[..., Any]  # the operator
 

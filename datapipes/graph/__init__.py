@@ -1,4 +1,4 @@
-"""Work on graphs of pipes: torchdata's functions, and the pure ones that this library uses itself.
+"""Functions on graphs of pipes: torchdata's, and the pure ones that this library uses itself.
 
 The functions that torchdata had (``replace_dp``, ``remove_dp``, ``apply_sharding``, ``set_graph_random_seed`` ...)
 change the graph that they are given, as their users expect, and return it. Nothing in this library calls one on a
@@ -8,7 +8,7 @@ user's graph: loaders work on copies. ``rewrite`` is the pure way: a new graph, 
 - ``drawing``: a graph as text, as Mermaid, or with graphviz
 - ``editing``: torchdata's functions that find and replace stages
 - ``settings``: torchdata's functions that shard, shuffle and seed a whole graph
-- ``torch_interop``: what torch's own pipes and its functions on graphs are told of this library
+- ``torch_interop``: registration of chain methods and graph traversal with torch's own pipes and functions
 - ``validation``: checks of the types that users' classes declare
 """
 

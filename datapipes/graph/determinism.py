@@ -17,7 +17,7 @@ C = TypeVar("C", bound="type[IterDataPipe[Any]]")
 
 
 class InForce:
-    """What holds in the whole program, from when it is made, or for the length of a ``with`` block."""
+    """A program-wide switch, in force from when it is made, or for the length of a ``with`` block."""
 
     in_force: ClassVar[bool] = False
 

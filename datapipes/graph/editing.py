@@ -54,7 +54,7 @@ def list_dps(graph: DataPipeGraph, exclude_dps: Pipe | Sequence[Pipe] | None = N
 
 
 def breadth_first(level: Iterable[Node], seen: set[int]) -> list[Pipe]:
-    """Every stage at or above some, level by level, but for those ``seen``, to which they are added."""
+    """Breadth-first walk of all stages at or above some, but for those ``seen``, to which they are added."""
     found: list[Pipe] = []
     while level:
         following: list[Node] = []

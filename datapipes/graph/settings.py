@@ -21,7 +21,7 @@ from datapipes.position import user_classes
 
 
 class Seeds(Protocol):
-    """What draws seeds: ``loader2.random.SeedGenerator``."""
+    """Protocol of generators of seeds: ``loader2.random.SeedGenerator``."""
 
     def generate_seed(self) -> int:
         """A seed that differs from worker to worker."""

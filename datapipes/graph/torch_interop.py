@@ -1,4 +1,4 @@
-"""What torch's own code is told of this library: its pipes have our chain methods, its functions walk our graphs.
+"""Interoperability with torch's own code: its pipes have our chain methods, its functions walk our graphs.
 
 Other people's classes derive from ``torch.utils.data.IterDataPipe`` and call ``torch.utils.data.graph``. torchdata's
 pipes were of torch's classes, and so such code worked with them. Ours are not, and are no virtual subclasses either: to
@@ -21,7 +21,7 @@ from datapipes.fluent import IterMethods, MapMethods
 from datapipes.graph.editing import DataPipeGraph, traverse_dps
 
 _OF_A_LOADER = ("_IterDataPipeSerializationWrapper", "_MapDataPipeSerializationWrapper")
-"""What torch's DataLoader wraps a pipe of torch's in. Stages of ours above one are sharded and seeded without it: as
+"""Wrappers of torch's DataLoader around torch's pipes. Stages of ours above one are sharded and seeded without it: as
 ``datapipes.position.torch_worker`` says, for one opening, and so that a resumed epoch has the same seeds."""
 
 

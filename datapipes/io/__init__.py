@@ -1,5 +1,5 @@
-"""Bytes from archives and from elsewhere: what operators on files are made of.
+"""Reading archives and remote files, for the operators on files.
 
-- ``archives/``: what is inside archives and compressed files, read with nothing believed: see the files beside this one
-- ``remote/``: reading from elsewhere: one policy of waiting and trying again, and the few ways in which bytes arrive
+- ``archives/``: readers of untrusted archives and compressed files
+- ``remote/``: remote files: one policy of timeouts and retries, and the few ways in which bytes arrive
 """

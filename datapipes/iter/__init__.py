@@ -3,17 +3,17 @@
 The imports list the files of operators, room by room; each room's head lists what else is in it. Nearly all operators
 are chain methods as well: ``datapipes.fluent`` has the table of these, and says how to add one.
 
-- ``archives/``: operators that read archives and compressed files
-- ``caching/``: operators that remember elements: in memory, and on disk
-- ``combining/``: operators that make one stream of several, or several of one
-- ``elements/``: operators on one element at a time, on several at once, and on how many there are
+- ``archives/``: operators that read archives and decompress files
+- ``caching/``: operators that cache elements: in memory, and on disk
+- ``combining/``: operators that join streams into one, or split one into several
+- ``elements/``: operators that map, filter, flatten, number and repeat elements
 - ``files/``: operators that list files, open, read, check and save them
-- ``formats/``: operators that read what is in files: text, records, tables, samples
+- ``formats/``: operators that parse file formats: text, records, tables, samples
 - ``frames/``: operators on data frames of pandas
-- ``grouping/``: operators that group elements, take groups apart, or change their order
-- ``placement/``: operators that say where and when a part of the graph runs
+- ``grouping/``: operators that batch, group, unbatch and shuffle elements
+- ``placement/``: operators that shard, prefetch, dispatch and synchronize: where and when a part of the graph runs
 - ``remote/``: operators that read and write files elsewhere: HTTP, Google Drive, s3, AIStore, fsspec, iopath
-- ``sources/``: operators that begin a stream
+- ``sources/``: source operators, which begin a stream
 """
 
 from datapipes.converting.from_map import MapToIterConverter

@@ -1,6 +1,6 @@
-"""Memory of batches: where it comes from, who has it on loan, and pinning.
+"""Memory of batches: allocation, leases and pinning.
 
-- ``batches``: where the memory of new batches comes from
-- ``leases``: memory that is lent, and comes back when nobody refers to it any more
-- ``pinning``: move what an element holds into pinned memory
+- ``batches``: allocation of new batches, from recycled or given memory
+- ``leases``: leases on memory, returned when nobody refers to it any more
+- ``pinning``: move the tensors of an element into pinned memory
 """

@@ -1,4 +1,4 @@
-"""Where the memory of new batches comes from.
+"""Allocation of new batches, from recycled or given memory.
 
 Small batches are torch's to allocate. Memory for large ones is kept for the next when nobody refers to a batch any
 more: the system clears each page that it gives, which takes several times as long as filling it. Somebody who is going
@@ -33,7 +33,7 @@ _allocate: ContextVar[Allocate | None] = ContextVar("allocate", default=None)
 
 
 class _Recycled:
-    """Memory of batches that are gone, for those to come."""
+    """Pool of memory of batches that are gone, for those to come."""
 
     def __init__(self) -> None:
         self._waiting: deque[mmap.mmap] = deque(maxlen=_KEPT)  # the one that has waited longest goes
@@ -62,14 +62,14 @@ def batches_from(allocate: Allocate | None) -> None:
 
 
 def empty(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor | None:
-    """A tensor in such memory, not yet filled; None if torch may as well allocate it itself."""
+    """An uninitialized tensor in given or recycled memory; None if torch may as well allocate it itself."""
     size = prod(shape) * dtype.itemsize
     buffer = None if size < _SMALL else (_allocate.get() or _recycled.allocate)(size)
     return None if buffer is None else torch.frombuffer(buffer, dtype=dtype).view(*shape)
 
 
 def collated(batch: Any) -> Any:
-    """``torch.utils.data.default_collate``, in such memory."""
+    """``torch.utils.data.default_collate`` into given or recycled memory."""
     return collate(batch, collate_fn_map=_COLLATE)
 
 

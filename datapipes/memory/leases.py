@@ -1,4 +1,4 @@
-"""Memory that is lent, and comes back by itself when nobody refers to it any more.
+"""Leases on memory, returned by themselves when nobody refers to it any more.
 
 What lies in such memory (an array, a tensor) refers to the lease as its owner, so the memory is never given to somebody
 else while it can be seen, and no message has to be sent for its return.
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class _Lease:
-    """What has the bytes, as an object whose end can be noticed."""
+    """Owner of the bytes, as an object whose end can be noticed."""
 
     returned: Callable[[], object]
 

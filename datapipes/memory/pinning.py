@@ -1,4 +1,4 @@
-"""Move what an element holds into pinned memory, from which copies to an accelerator can run in the background.
+"""Move an element into pinned memory, from which copies to an accelerator can run in the background.
 
 Whatever has a ``pin_memory`` method decides for itself; mappings and sequences are rebuilt around their pinned
 contents; all else is handed on as it is. The element itself is never changed. A namedtuple stays one, which torchdata

@@ -6,5 +6,5 @@
 - ``interrupts``: Ctrl-C, with a traceback that ends in the user's code
 - ``short``: values as short texts, for reprs and errors
 - ``warnings``: warnings that point to the user's own line
-- ``where``: where a function was written, ``name at file:line``
+- ``where``: source location of a function, ``name at file:line``
 """

@@ -36,7 +36,7 @@ def put_together(kind: type[E], builtin: Any, arguments: tuple[Any, ...], state:
 
 
 def twin_of(error: E) -> E:
-    """The same exception for somebody else, who raises it in another thread or at another time.
+    """Copy an exception for somebody else, who raises it in another thread or at another time.
 
     It is another object, because on its way to the user an exception collects frames, and whoever has it keeps them
     alive. It has those that were there before.

@@ -16,7 +16,7 @@ E = TypeVar("E", bound=Exception)
 
 
 def located(error: E, where: str) -> E:
-    """The same error, whose message names the place.
+    """Add the place in a file to the message of an error.
 
     >>> located(ValueError("not a number"), "a.csv, line 3")
     ValueError('a.csv, line 3: not a number')

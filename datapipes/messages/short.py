@@ -64,7 +64,7 @@ def shortened(value: object) -> str:
 
 
 class _Short(reprlib.Repr):
-    """reprlib's sorts a dict or set as a whole to show four of its items, and prints what is like a list in full."""
+    """Short reprs: reprlib's own sorts a whole dict or set to show four items, and prints what is like a list whole."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Warnings that point to the user's own line, whatever is between it and the stage that has something to say."""
+"""Warnings that point to the user's own line, whatever is between it and the stage that warns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a user's function was written: ``name at file:line``, for reprs and errors.
+"""Source location of a user's function: ``name at file:line``, for reprs and errors.
 
 Never fails and never calls the function: what cannot be found out is left out.
 """
@@ -30,7 +30,7 @@ def where(fn: object) -> str:
 
 
 def _unwrapped(fn: object) -> object:
-    """What the user wrote, under partials, caches and the wrappers of decorators."""
+    """The user's own function, under partials, caches and the wrappers of decorators."""
     while True:
         if isinstance(fn, functools.partial):
             fn = fn.func

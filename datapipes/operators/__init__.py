@@ -1,9 +1,9 @@
-"""What operators are made of: checks, columns, flattening, running ahead, orders.
+"""Building blocks of operators: checks, columns, flattening, running ahead, permutations.
 
 - ``ahead``: run an iterator ahead in a thread
 - ``checks``: checks of arguments, made when a graph is built
 - ``columns``: ``input_col`` and ``output_col``: a function on some columns of an element
 - ``flattening``: stages that turn one element into many
-- ``flattening_position``: the position of such a stage: the element at hand, and what is left of it
-- ``permutation``: a random order of any length, computed where it is asked for
+- ``flattening_position``: the position of such a stage: the element at hand, and its iterator
+- ``permutation``: a random permutation of any length, computed where it is asked for
 """

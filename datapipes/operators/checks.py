@@ -14,7 +14,7 @@ from datapipes.position.on_error import may_leave_out
 
 
 def needs_callable(method: str, fn: object) -> None:
-    """Refuse what cannot be called."""
+    """Refuse an argument that is not callable."""
     if not callable(fn):
         raise BadArgumentType(f"A callable function is expected by {method}(), got {type(fn).__name__}: {fn!r:.60}")
 

@@ -237,7 +237,7 @@ def _index(column: Any) -> int | None:
 
 
 def _outline(element: Any) -> str:
-    """What an element looks like, for a note: its keys if it has some, else its length."""
+    """Outline of an element for a note: its keys if it has some, else its length."""
     kind = type(element).__name__
     if isinstance(element, Mapping):
         return f"the {kind} with keys {list(element)}"

@@ -1,4 +1,4 @@
-"""Stages that turn one element into many: what one becomes, and what happens to errors on the way.
+"""Flattening stages, which turn one element into many, and their handling of errors.
 
 A subclass says in ``_inner`` what an element becomes; where it is in that is kept by
 ``datapipes.operators.flattening_position``. An error of ``_inner`` costs the whole element, and one of the iterable
@@ -25,12 +25,12 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Flattening(IterDataPipe[T_co]):
-    """A stage that says in ``_inner`` what one element becomes."""
+    """Base of flattening stages: ``_inner`` gives the elements that one element becomes."""
 
     _cell: ClassVar[type[Inner]] = Inner
 
     def _inner(self, element: Any) -> Iterable[T_co]:
-        """What one element becomes."""
+        """The elements that one element becomes."""
         raise NotImplementedError(f"{type(self).__name__} has no _inner")
 
     def _open(self, at: Opening) -> Iterator[T_co]:
@@ -67,7 +67,7 @@ class Flattening(IterDataPipe[T_co]):
             held.faults.finish()
 
     def _tolerant(self, element: Any, held: Inner, faults: Faults) -> Iterator[T_co]:
-        """What one element becomes, errors on the way absorbed."""
+        """The elements that one element becomes, errors on the way absorbed."""
         last, alike = None, 0  # an error that comes again and again with nothing in between
         while True:
             try:
@@ -95,7 +95,7 @@ class Flattening(IterDataPipe[T_co]):
         held.finish()
 
     def _absorbed(self, error: Exception, element: Any, held: Inner, faults: Faults) -> Any:
-        """What takes the place of one that could not be made; its number is used up, whatever becomes of it."""
+        """Replacement for an element that could not be made; its number is used up, whatever becomes of it."""
         before = held.given()
 
         def again() -> Any:

@@ -29,7 +29,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Parts(Iterable[T_co]):
-    """What one element becomes, where more is known of it than how to iterate it."""
+    """An iterable that one element becomes, which can skip elements and locate errors."""
 
     def skip(self, given: int) -> int:
         """Before the first was made: pass over this many without making them, or over fewer; how many those were."""
@@ -97,12 +97,12 @@ class Inner(Cell):
                 self._as_taken = self.encode([element])
 
     def hold(self, element: Any, above: Callable[[], Table] | None) -> None:
-        """Have an element at hand; ``above``: the positions before it was taken, if they are known."""
+        """Hold an element; ``above``: the positions before it was taken, if they are known."""
         self._element, self._pending, self._loaded, self._above = element, True, None, above
         self._look_at(element)
 
     def begin(self, element: Any, becomes: Iterable[Any]) -> None:
-        """Take hold of an element and of what it became."""
+        """Begin to iterate over what an element became."""
         if type(becomes) in (list, tuple):
             self._counted, self.rest, skipped = None, iter(becomes), 0
         else:
@@ -118,24 +118,24 @@ class Inner(Cell):
         self._behind, self.rest = given, None
 
     def given(self) -> int:
-        """How many elements of the one at hand are behind it, those included that could not be made."""
+        """The number of elements of the one at hand that are behind it, those included that could not be made."""
         return self._taken() + self.lost
 
     def _taken(self) -> int:
-        """How many elements the one at hand has given."""
+        """The number of elements that the one at hand has given."""
         if self._counted is not None:
             return self._counted.taken
         return 0 if self.rest is None else len(self._becomes) - length_hint(self.rest)
 
     def tally(self, errors: int = 0) -> None:
-        """Count what was given since the last time as seen."""
+        """Count the elements given since the last time as seen."""
         if self.faults is not None:
             taken = self._taken()
             self.faults.seen += taken - self._tallied + errors
             self._tallied = taken
 
     def _replay(self, rest: Iterator[Any], behind: int) -> int:
-        """Pass over what was given before, and over what could not be made then, which nobody is told of twice."""
+        """Skip the elements that were given before, and those that could not be made then, without their errors."""
         lost = 0
         for given in range(behind):
             try:
@@ -152,7 +152,7 @@ class Inner(Cell):
         return lost
 
     def locate(self, error: Exception) -> None:
-        """Have an error say where in the element at hand it came from."""
+        """Add to an error its place in the element at hand."""
         if isinstance(self._becomes, Parts):
             self._becomes.locate(error)
 
@@ -195,7 +195,7 @@ class Inner(Cell):
         self.go_to(saved)
 
     def go_to(self, saved: Any) -> None:
-        """Take up a position that ``where`` told."""
+        """Load a position that ``where`` gave."""
         if saved is None:
             return
         self._loaded = saved

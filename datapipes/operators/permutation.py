@@ -1,4 +1,4 @@
-"""A random order of 0, 1, 2 ... that is not laid out: any part of it is computed when it is asked for.
+"""A random permutation of 0, 1, 2 ... whose parts are computed when they are asked for.
 
 A short order is torch's ``randperm``. A long one is a Feistel network: a number is taken apart into a high and a low
 half, and by turns each half is moved by what a table of random numbers has for the other one. Every such round can be
@@ -23,7 +23,7 @@ from datapipes.position.seeds import derive
 
 _ROUNDS: Final = 8
 _CHUNK: Final = 8192
-"""How many numbers are computed at a time: too few for torch to wake threads, which takes long on a busy machine."""
+"""Numbers that are computed at a time: too few for torch to wake threads, which takes long on a busy machine."""
 _SHORT: Final = 1 << 15
 """Up to which length an order is laid out, for the same reason."""
 _DIGIT: Final = 16
@@ -89,7 +89,7 @@ class Permutation(Sequence[int]):
             yield numbers
 
     def _numbers(self, positions: torch.Tensor) -> torch.Tensor:
-        """What is at these positions."""
+        """The numbers at these positions."""
         if self._laid_out is not None:
             return self._laid_out.index_select(0, positions)  # plain indexing starts threads
         numbers = self._mixed(positions)

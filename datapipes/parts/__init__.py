@@ -1,5 +1,5 @@
-"""Who has which part of a stream: shards, and the rank of this process.
+"""Sharding of a stream, and the rank of this process.
 
-- ``group``: which rank this is, of how many
-- ``sharding``: which elements of a stream belong to a shard
+- ``group``: rank of this process, and the number of ranks
+- ``sharding``: numbers and lengths of shards, over groups of ranks and workers
 """

@@ -1,4 +1,4 @@
-"""Which rank this is, of how many. A process without a process group is the only rank there is.
+"""Rank of this process, and world size. A process without a process group is the only rank there is.
 
 A worker of torch's DataLoader belongs to the rank that has started it. One that was forked finds the group that it has
 inherited; to one that was started anew its graph tells it (``telling``), because pickling the graph is all that happens
@@ -110,7 +110,7 @@ def ranks() -> Ranks:
 
 
 def telling(reduced: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What pickle is given for a graph, so that a process that is being started with it knows its rank."""
+    """Reduction of a graph for pickle, so that a process that is being started with it knows its rank."""
     if get_spawning_popen() is None or (here := ranks()).world == 1:
         return reduced
     make, arguments, *rest = reduced

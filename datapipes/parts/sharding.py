@@ -1,4 +1,4 @@
-"""Which elements of a stream belong to a shard.
+"""Numbers and lengths of shards, over groups of ranks and workers.
 
 Shards are set per group: ranks (DISTRIBUTED), workers (MULTIPROCESSING), or one group for everything (DEFAULT). Groups
 combine into one number of shards and one index, the workers' index varying fastest, whatever order they were set in.
@@ -45,5 +45,5 @@ def combined(groups: ShardGroups, only: SHARDING_PRIORITIES | None = None) -> tu
 
 
 def shard_length(length: int, of: int, index: int) -> int:
-    """How many of ``length`` elements a shard gets."""
+    """The number of elements that a shard gets of ``length``."""
     return length // of + (index < length % of)

@@ -1,4 +1,4 @@
-"""Where an exception came from: the stage, the user's function and the element, as a note on the exception.
+"""Notes on exceptions: the stage, the user's function and the element that they came from.
 
 The exception keeps its type, its arguments and its traceback. The stage is read from the traceback: the innermost frame
 that belongs to one, which for a compiled loop is a line of it.

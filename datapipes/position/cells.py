@@ -1,4 +1,4 @@
-"""Cells: what one stage remembers of where it is.
+"""Cells: the position of one stage, saved as plain data and loaded again.
 
 A stage that has a position keeps all of it in its cell, complete whenever the stage is suspended (at a ``yield`` or
 between two ``next``), so that saving is reading the cells, and starting again with the cells filled in is restoring.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Table: TypeAlias = dict[int, Any]
 
 AT_START = "start"
-"""What is saved for a stage that is to begin at its start."""
+"""Saved position of a stage that is to begin at its start."""
 
 
 class Cell:
@@ -62,7 +62,7 @@ class Cell:
         return nullcontext()
 
     def done(self) -> int | None:
-        """How many elements the stage has taken so far, if it knows; errors name an element by it."""
+        """The number of elements that the stage has taken so far, if it knows; errors name an element by it."""
         return None
 
     def in_step(self) -> bool:
@@ -104,7 +104,7 @@ _only_trying: ContextVar[bool] = ContextVar("only_trying", default=False)
 
 
 def unsavable(cells: Sequence[tuple[int, Cell]]) -> str | None:
-    """Why these positions cannot be saved, as far as a look at a few of the elements that wait tells."""
+    """The reason why these positions cannot be saved, as far as a look at a few of the waiting elements tells."""
     token = _only_trying.set(True)
     try:
         table_of(cells)

@@ -1,4 +1,4 @@
-"""Iterators written in C that know how far they are, without a Python call for an element.
+"""Iterators written in C that count the elements taken, without a Python call for an element.
 
 ``Counted`` counts what passes: ``compress`` pulls an element and then a number from a range, and the range knows how
 many it has given. An element is counted when it has been handed on, so an exception in the source counts nothing.

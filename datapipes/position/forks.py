@@ -1,4 +1,4 @@
-"""Which process began something: in a fork of that process there is a copy of it, which must not be used."""
+"""Fork safety: a fork of the process that began something has a copy of it, which must not be used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from datapipes.errors import ForkedIteration
 
 
 class Inherited(Protocol):
-    """What a fork must not use as it is."""
+    """Protocol of objects that a fork must not use as they are."""
 
     def forked(self) -> None:
         """Called in each fork: wait for nothing that is not there, and leave alone what is the parent's."""

@@ -1,4 +1,4 @@
-"""What the user iterates: an iterator over a session that can say where it is.
+"""PipeIterator: an iterator over a session, with ``state_dict`` and ``load_state_dict``.
 
 ``PipeIterator`` inherits the ``next`` of ``itertools.chain``, so that handing on an element costs no Python call: the
 chain runs through *segments*, each a generator over the stream, and only comes back to Python when one ends: at the end
@@ -27,7 +27,7 @@ _FIELDS = ("version", "seed", "epoch", "stages", "cells")
 
 
 class PipeIterator(chain[T]):
-    """An iterator over a graph that can say where it is.
+    """An iterator over a graph whose position can be saved and loaded.
 
     >>> from datapipes.iter import IterableWrapper
     >>> dp = IterableWrapper(range(10)).batch(3)
@@ -53,7 +53,7 @@ class PipeIterator(chain[T]):
         return iterator
 
     def state_dict(self) -> dict[str, Any]:
-        """Where this iterator is, as plain data."""
+        """The position of this iterator, as plain data."""
         session = self.session
         cells = None if session.ended else session.table()
         return {
@@ -88,7 +88,7 @@ class PipeIterator(chain[T]):
 
     @property
     def errors(self) -> dict[str, int]:
-        """How many errors stages with an ``on_error`` have let pass since the start, by the stage as it prints.
+        """Counts of errors that stages with an ``on_error`` have let pass since the start, by the stage as it prints.
 
         >>> from datapipes.iter import IterableWrapper
         >>> it = iter(IterableWrapper(["1", "2"]).map(int, on_error="skip"))

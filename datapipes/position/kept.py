@@ -1,4 +1,4 @@
-"""What a plain class of a user's keeps on ``self`` from one epoch to the next.
+"""State that a user's plain class keeps on ``self`` from one epoch to the next.
 
 In a session such a class works on a copy of its own. When the session is closed, whatever way the epoch ended, the
 numbers and other values that the class has bound to its attributes, and where its generators of random numbers are, go
@@ -48,14 +48,14 @@ _BIT_GENERATORS: Final = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 
 
 class Kept:
-    """What one stage has kept; copies of a pipe share it."""
+    """The values that one stage has kept; copies of a pipe share them."""
 
     def __init__(self, values: KeptValues | None = None) -> None:
         self.values: KeptValues = {} if values is None else values
         self.beside: dict[str, Any] = {}  # what the pipe itself had when it was opened last
 
     def forget(self, rebound: Container[str]) -> None:
-        """Let go of where generators are, and of these attributes: their user has just set them."""
+        """Forget the state of generators, and these attributes: their user has just set them."""
         self.values = {name: each for name, each in self.values.items() if each[0] == VALUE and name not in rebound}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -77,14 +77,14 @@ def keeps(pipe: structure.Pipe) -> bool:
 
 
 def prepare(graph: structure.Pipe, anew: bool = False) -> None:
-    """Have each stage that keeps something a place for it; ``anew``: apart from that of the pipe it is a copy of."""
+    """Give each stage that keeps something a ``Kept``; ``anew``: apart from that of the pipe it is a copy of."""
     for stage in structure.walk(graph):
         if _keeps(type(stage)) and (anew or KEPT not in vars(stage)):
             stage.__dict__[KEPT] = Kept(dict(kept_by(stage)))
 
 
 def kept_by(stage: structure.Pipe) -> KeptValues:
-    """What a stage begins with."""
+    """The values that a stage begins with."""
     kept = vars(stage).get(KEPT)
     return kept.values if isinstance(kept, Kept) else {}
 
@@ -95,7 +95,7 @@ def keep(stage: structure.Pipe, values: KeptValues) -> None:
 
 
 def at_opening(stage: structure.Pipe) -> KeptValues:
-    """What a class begins an epoch with: what it has kept, but for what its user has assigned since then."""
+    """The values that a class begins an epoch with: those kept, unless its user has assigned others since then."""
     kept = vars(stage)[KEPT]
     now = {name: _mark(value) for name, value in structure.attributes(stage).items() if name not in HIDDEN}
     before, kept.beside = kept.beside, now
@@ -120,7 +120,7 @@ def begin(stage: structure.Pipe, values: KeptValues) -> None:
 
 
 def changes(stage: structure.Pipe, before: dict[str, Any]) -> KeptValues:
-    """What a copy has on ``self`` that it did not have before, and where its generators are."""
+    """Attributes that a copy has newly bound on ``self``, and the state of its generators."""
     if not keeps(stage):
         return {}  # one of ours says by itself what it keeps
     found = generators(stage)
@@ -132,13 +132,13 @@ def changes(stage: structure.Pipe, before: dict[str, Any]) -> KeptValues:
 
 
 def generators(stage: structure.Pipe) -> KeptValues:
-    """Where the generators of random numbers on ``self`` are."""
+    """State of the generators of random numbers on ``self``."""
     kinds = {name: (kind_of(value), value) for name, value in structure.attributes(stage).items() if draws(value)}
     return {name: (kind, _state_of(kind, value)) for name, (kind, value) in kinds.items() if kind is not None}
 
 
 def _mark(value: Any) -> Any:
-    """A value, by which it is known again; a generator's is where it is."""
+    """A mark by which a value is known again; for a generator, its state."""
     kind = kind_of(value) if draws(value) else None
     return value if kind is None else (kind, encode([_state_of(kind, value)], what=""))  # a repr would be abridged
 
@@ -155,7 +155,7 @@ def _is_savable(kind: str, value: object) -> bool:
 
 
 def packed(stage: structure.Pipe, values: KeptValues, tell: Callable[[str], None] = warn) -> bytes:
-    """What a stage has kept, as bytes; what cannot be saved is left out with a warning."""
+    """Encode the values that a stage has kept; those that cannot be saved are left out with a warning."""
     saved: KeptValues = {}
     for name, (kind, value) in values.items():
         what = f"what {printed(stage)} keeps in .{name}"
@@ -171,7 +171,7 @@ def packed(stage: structure.Pipe, values: KeptValues, tell: Callable[[str], None
 
 
 def unpacked(data: object, label: str) -> KeptValues:
-    """The values that ``packed`` made these bytes of."""
+    """Decode the values that ``packed`` made these bytes of."""
     values = decode(data, what=f"what {label} keeps")
     if not isinstance(values, dict) or not all(
         type(name) is str and type(entry) is tuple and len(entry) == 2 and type(entry[0]) is str
@@ -182,13 +182,13 @@ def unpacked(data: object, label: str) -> KeptValues:
 
 
 def table_of(graph: structure.Pipe) -> dict[int, Any]:
-    """What the stages of a graph keep between two epochs, by place, as a state holds it."""
+    """Table of the values that stages keep between two epochs, by place, as a state holds it."""
     stages = [stage for stage in structure.walk(graph) if keeps(stage) and kept_by(stage)]
     return {structure.place_of(stage): {"kept": packed(stage, kept_by(stage))} for stage in stages}
 
 
 def load(graph: structure.Pipe, saved: dict[int, Any]) -> None:
-    """Have the stages of a graph keep what a state says."""
+    """Load the values that the stages of a graph keep from a state."""
     prepare(graph)
     fill(keeping(graph), {place: entry["kept"] for place, entry in saved.items()})
 
@@ -199,7 +199,7 @@ def keeping(graph: structure.Pipe) -> dict[int, structure.Pipe]:
 
 
 def fill(stages: dict[int, structure.Pipe], saved: dict[int, Any]) -> None:
-    """Have stages keep what was packed, by place."""
+    """Load packed values into stages, by place."""
     for place, data in saved.items():
         if place not in stages:
             raise StateError(f"cells: stage {place} keeps nothing in this graph")
@@ -227,7 +227,7 @@ def draws(value: object) -> bool:
 
 
 def copied(generator: Any) -> Any:
-    """Another generator that stands where this one does."""
+    """Copy a generator, with its state."""
     if not isinstance(generator, Random):
         return copy.deepcopy(generator)
     new = type(generator).__new__(type(generator))  # copy.deepcopy() would call its constructor, without arguments

@@ -1,4 +1,4 @@
-"""What becomes of an element that a stage cannot make: ``on_error`` and ``max_errors``.
+"""Error policies of a stage for elements that it cannot make: ``on_error`` and ``max_errors``.
 
 By default an exception goes to whoever iterates. A stage that is told otherwise leaves the element out, tries again, or
 asks a function. None of that happens unseen: the first error of each opening is a warning, all are counted, the counts
@@ -38,7 +38,7 @@ class _Skip(Enum):
 
 
 SKIP: Final = _Skip.SKIP
-"""What an ``on_error`` function returns to leave the element out."""
+"""Sentinel that an ``on_error`` function returns to leave the element out."""
 
 _RETRY = re.compile(r"retry\(\s*(\d+)\s*\)")
 _SHARE_FROM = 100
@@ -46,7 +46,7 @@ _SHARE_FROM = 100
 
 
 def check_policy(pipe: Any) -> None:
-    """Refuse an ``on_error`` or a ``max_errors`` that means nothing; the message shows the call."""
+    """Validate ``on_error`` and ``max_errors``; the message shows the call."""
     policy, most = pipe.on_error, pipe.max_errors
     if not (callable(policy) or policy in ("raise", "skip") or _retries(policy)):
         raise BadArgument(
@@ -66,7 +66,7 @@ def check_policy(pipe: Any) -> None:
 
 @operator
 class Tolerant:
-    """What operators have in common that can be told what becomes of an element that they cannot make."""
+    """Base of operators with an error policy: ``on_error`` and ``max_errors``."""
 
     _: KW_ONLY
     on_error: OnError = "raise"
@@ -100,7 +100,7 @@ class Faults:
         self._reported: Counter[str] = Counter()
 
     def report_to(self, errors: Counter[str]) -> None:
-        """Add what is counted, and what will be, to the errors of the run."""
+        """Add present and future counts to the errors of the run."""
         self._reported = errors
         if self.tolerated:
             errors[self._stage] += self.tolerated
@@ -112,11 +112,11 @@ class Faults:
 
     @property
     def retries(self) -> bool:
-        """Whether what ``absorb`` returns is the element itself, made at another try."""
+        """Whether ``absorb`` retries, so that it returns the element itself."""
         return _retries(self._policy) > 0
 
     def absorb(self, error: Exception, element: Any, again: Callable[[], Any] | None = None) -> Any:
-        """What takes the place of an element that could not be made, or ``SKIP``; or the error is raised.
+        """Replacement for an element that could not be made, or ``SKIP``; or the error is raised.
 
         ``again`` makes it once more.
         """

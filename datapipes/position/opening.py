@@ -1,4 +1,4 @@
-"""What a stage is given when it starts: its sources, its cell, its seed, and the positions above it.
+"""Opening, the context of a stage when it starts: its sources, its cell, its seed, and the positions above it.
 
 One ``Opening`` belongs to one stage in one session. After an exception the session starts its stages again with the
 cells that they left behind, so ``_open`` finds either a new cell, one that a state was loaded into, or its own from
@@ -38,7 +38,7 @@ class Opening:
         return self._session.run
 
     def source(self, pipe: structure.Pipe) -> Iterator[Any]:
-        """The elements of a parent, from where they are."""
+        """The elements of a parent, from its position on."""
         return self._session.elements_of(pipe)
 
     def grouped(self, pipe: structure.Pipe, groups: Groups) -> Iterator[Any]:
@@ -46,7 +46,7 @@ class Opening:
         return self._session.elements_of(pipe, groups)
 
     def hub(self, pipe: structure.Pipe) -> Any:
-        """What a shared parent (the container behind fork's children) opened to."""
+        """The opened form of a shared parent (the container behind fork's children)."""
         return self._session.opened[id(pipe)]
 
     def is_apart(self) -> bool:
@@ -54,7 +54,7 @@ class Opening:
         return self.place in self._session.apart
 
     def joined(self, pipe: structure.Pipe) -> Any:
-        """What a shared parent opened to in an enclosing session, which reads it as well; None if none does."""
+        """The opened form of a shared parent in an enclosing session, which reads it as well; None if none does."""
         return self._session.joined.get(structure.place_of(pipe))
 
     def readers(self) -> list[structure.Pipe]:
@@ -126,11 +126,11 @@ class Above:
         return self._cells
 
     def now(self) -> Table:
-        """As they are."""
+        """The positions as they are now."""
         return table_of(self._all())
 
     def kept(self) -> Callable[[], Table] | None:
-        """As they are now, for later; None if something above holds what cannot be saved, or only at some expense."""
+        """The present positions, for later; None if something above cannot be saved, or only at some expense."""
         try:
             with without_streams():
                 table = self.now()
@@ -139,6 +139,6 @@ class Above:
         return lambda: table
 
     def at_start(self) -> Table:
-        """As they were when the session was opened."""
+        """The positions as they were when the session was opened."""
         loaded = self._loaded or {}
         return {place: loaded.get(place, AT_START) for place, _ in self._all()}

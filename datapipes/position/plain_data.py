@@ -1,4 +1,4 @@
-"""Plain data: what a saved state may hold, checked before any stage looks at it.
+"""Validation of a saved state as plain data, before any stage looks at it.
 
 A state comes from a file, so it may hold anything: other types, numbers without end, lists that hold themselves.
 """
@@ -14,7 +14,7 @@ _MOST_VALUES: Final = 2_000_000  # a position is a few of them, and a graph has 
 
 
 def check(holds: bool, field: str, expected: str, found: Any) -> None:
-    """Refuse what was found in a field of a state."""
+    """Check a field of a state; StateError names what was expected and what was found."""
     if not holds:
         raise StateError(f"{field}: expected {expected}, found {shown(found)}")
 

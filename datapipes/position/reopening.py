@@ -1,4 +1,4 @@
-"""Streams that a saved position holds, opened again: by the stages of the graph that opened them, and by nothing else.
+"""Reopening the streams of a saved position, by the stages of the graph that opened them and by nothing else.
 
 A stream's origin is a chain of steps, each the label of a stage and what that stage was given: ``("1 FileOpener",
 ("a.tar", 10240), None)`` is a file of ten KiB, and ``("2 TarArchiveLoader", ("a.tar/x.jpg", 512, 90), <the one
@@ -29,7 +29,7 @@ _READ_AT_ONCE: Final = 1 << 20
 
 
 def label(pipe: structure.Pipe) -> str | None:
-    """How origins name a stage; None outside of a session, where it has no place."""
+    """Name of a stage in origins; None outside of a session, where it has no place."""
     place = vars(pipe).get("_place", structure.NO_CELL)
     return None if place == structure.NO_CELL else f"{place} {type(pipe).__name__}"
 
@@ -49,7 +49,7 @@ class Reopening:
 
     @property
     def stages(self) -> dict[str, structure.Pipe]:
-        """Those of the graph, and of what is made elsewhere for it."""
+        """Stages of the graph that open streams, and of what is made elsewhere for it."""
         if self._found is None:
             graphs, self._found = [self._graph], {}
             for graph in graphs:
@@ -62,7 +62,7 @@ class Reopening:
 
 
 class Places:
-    """What one saved buffer opens again: an archive once for all of its members."""
+    """Streams that one saved buffer reopens: an archive once for all of its members."""
 
     def __init__(self, stages: dict[str, structure.Pipe]) -> None:
         self._stages = stages
@@ -130,7 +130,7 @@ class Places:
 
 
 class _Given:
-    """The elements that a stage is given, as far as they can be looked up."""
+    """Look-up of the elements that a stage is given, as far as that is possible."""
 
     def __init__(self, stage: structure.Pipe) -> None:
         source = only_source(stage)
@@ -171,7 +171,7 @@ def _steps(origin: Any) -> list[tuple[str, tuple[str | int, ...]]]:
 
 
 def _go_to(stream: StreamWrapper, at: int) -> None:
-    """Have a stream that was just opened go on where it was."""
+    """Move a stream that was just opened to its saved position."""
     if not at:
         return
     if can_seek(stream):

@@ -37,20 +37,20 @@ def draw_default_seed() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one pass over a graph depends on, beside the graph: its seed, its epoch, and the shard that is asked for."""
+    """Seed, epoch and shard of one pass over a graph: all that it depends on beside the graph."""
 
     seed: int
     epoch: int = 0
     shard: tuple[int, int] | None = None
     """(number of shards, index), where somebody outside the graph shards it: a worker of torch's DataLoader."""
     lap: tuple[int, ...] = ()
-    """Which repetition this is, one number for every enclosing ``cycle``."""
+    """Number of this repetition, one for every enclosing ``cycle``."""
     world: int = 1
-    """How many ranks the shards are spread over: shard i is that of worker i // world on rank i % world."""
+    """Number of ranks that the shards are spread over: shard i is that of worker i // world on rank i % world."""
     drawn: bool = False
     """Whether the seed was drawn for this epoch alone, and nobody has given one for this epoch and those after it."""
     errors: Counter[str] = field(default_factory=Counter, compare=False, repr=False)
-    """How many errors were tolerated, by stage: one count for all sessions of the run (``position.on_error``)."""
+    """Counts of tolerated errors, by stage: one count for all sessions of the run (``position.on_error``)."""
     hubs: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
     """The hubs that more than one session of the run reads, by place (``datapipes.iter.combining.hub_apart``)."""
     iterators: WeakSet[Any] | None = field(default=None, compare=False, repr=False)
@@ -97,7 +97,7 @@ class Run:
 
     @property
     def key(self) -> tuple[int, int]:
-        """What all that is random in this pass follows from: a seed that was drawn for it is enough by itself.
+        """Key of all that is random in this pass: a seed that was drawn for it is enough by itself.
 
         >>> Run(7, epoch=2).key, Run(7, epoch=2, drawn=True).key
         ((7, 2), (7, 0))

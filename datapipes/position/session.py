@@ -1,4 +1,4 @@
-"""One opening of a graph: its iterators, its cells, and how to start again.
+"""Session, one opening of a graph: its iterators, its cells, and how to start again.
 
 A session takes a private copy of the graph, asks each stage to start, sources first, and gets back plain iterators; the
 last one is the stream. All that the stages remember is in ``cells``, by place: saving reads them, restoring starts with
@@ -47,7 +47,7 @@ class _Run:
 
 
 class Session:
-    """One position in a graph."""
+    """A session: one opening of a graph, and the position in it."""
 
     def __init__(self, pipe: structure.Pipe, run: Run, saved: Table | None = None, native_end: bool = False) -> None:
         self.description = pipe
@@ -72,7 +72,7 @@ class Session:
     # -- opening -------------------------------------------------------------------------------------------------------
 
     def iterator(self) -> Iterator[Any]:
-        """The stream from where it is: opened at the first call, opened again after an exception."""
+        """Iterator over the stream from its position: opened at the first call, and again after an exception."""
         if self._refused is not None:
             raise ForkedIteration(*self._refused)
         if self.failed:
@@ -113,7 +113,7 @@ class Session:
                 raise GraphError(f"{stage!r} {why}")
 
     def _hubs_apart(self) -> frozenset[int]:
-        """The places of hubs that are not read in this session alone, nor in any other one alone.
+        """The places of hubs that are read in several sessions.
 
         A plain class of a user's reads each of its sources in a session of its own, but for other plain classes, whose
         code it runs; and a stage that goes over what is above it again does so in a session of its own.
@@ -216,14 +216,14 @@ class Session:
         return opened
 
     def _above(self, stage: structure.Pipe) -> list[structure.Pipe]:
-        """What is opened before a stage: its sources, and the hubs that are read by what is not opened here."""
+        """Stages to open before a stage: its sources, and the hubs that are read by what is not opened here."""
         sources = self._sources(stage)
         if not self.apart or len(sources) == sum(map(structure.is_stream, structure.parents(stage))):
             return sources
         return sources + [hub for hub in structure.walk(stage)[:-1] if structure.place_of(hub) in self.apart]
 
     def _sources(self, stage: structure.Pipe) -> list[structure.Pipe]:
-        """What is opened in this session for a stage, to be read by it."""
+        """Sources that this session opens for a stage, to be read by it."""
         place = structure.place_of(stage)
         if place in self.joined or place in self.apart:
             return []
@@ -249,7 +249,7 @@ class Session:
     # -- what stages ask -----------------------------------------------------------------------------------------------
 
     def shard_above(self, stage: structure.Pipe) -> object:
-        """Which shard a stage works on, or None if it is above all sharding."""
+        """The shard that a stage works on, or None if it is above all sharding."""
         return self._shards[id(stage)]
 
     def readers_of(self, hub: structure.Pipe) -> list[structure.Pipe]:
@@ -302,7 +302,7 @@ class Session:
             self.iterator()
 
     def errors(self) -> dict[str, int]:
-        """How many errors the stages have tolerated, by the stage as it prints; those without any are left out."""
+        """Counts of tolerated errors, by the stage as it prints; stages without any are left out."""
         return dict(self.run.errors)
 
     def close(self) -> None:
@@ -360,7 +360,7 @@ def _close(generator: GeneratorType[Any, Any, Any]) -> None:
 
 
 def in_run(end: structure.Pipe, opened: Sequence[structure.Pipe], run: Run) -> structure.Pipe:
-    """What a session opens in place of an unfolded graph: of the stages that it opens, some become others.
+    """Rewrite an unfolded graph for a run: of the stages that a session opens, some become others.
 
     >>> from datapipes.iter import IterableWrapper
     >>> graph = structure.unfold(IterableWrapper("ab").map(str.upper).sharding_filter().batch(2))
@@ -376,7 +376,7 @@ def in_run(end: structure.Pipe, opened: Sequence[structure.Pipe], run: Run) -> s
 
 
 def _read_by_position(opened: Sequence[structure.Pipe]) -> dict[int, structure.Pipe]:
-    """By whom a stage is read, by its place, if it is read by position and a session does not open it."""
+    """Readers of the stages that are read by position and that a session does not open, by place."""
     return {
         structure.place_of(stage): reader
         for reader in opened

@@ -1,4 +1,4 @@
-"""What identifies the sources of a graph, so that a position saved above others is not taken for one above these.
+"""Fingerprints of a graph's sources, so that a position saved above others is not taken for one above these.
 
 A position is a count as a rule, and a count means nothing above another list. So a state holds, for each stage that was
 given its elements, their number and digests of them, cheap enough for any checkpoint: a list of names or paths is read
@@ -38,12 +38,12 @@ class Sources:
         self._found: list[structure.Pipe] | None = None
 
     def begin(self) -> None:
-        """The sources are opened: what is appended to a list from here on is no part of it."""
+        """Note that the sources are opened: what is appended to a list from here on is no part of it."""
         given = ((structure.place_of(stage), _given_to(stage)) for stage in self._stages())
         self._sizes = {place: len(data) for place, data in given if type(data) is list}
 
     def now(self) -> dict[int, list[Any]]:
-        """By place: how many elements there are, and the digests of the blocks they are in; as plain data."""
+        """Numbers of elements and digests of their blocks, by place, as plain data."""
         return {structure.place_of(stage): self._identity(stage) for stage in self._stages()}
 
     def must_be(self, saved: object) -> None:
@@ -141,7 +141,7 @@ def _is_identity(saved: Any) -> bool:
 
 
 def _difference(before: Sequence[Any], now: Sequence[Any]) -> str:
-    """In what two identities differ; nothing if they are alike."""
+    """Difference of two identities as text; nothing if they are alike."""
     if before[0] != now[0]:
         there, here = ("no known number of" if length is None else length for length in (before[0], now[0]))
         return f"had {there} elements and has {here} now"

@@ -30,7 +30,7 @@ StepKind = Literal["map", "filter"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one stage does with one element: replace it by ``fn(element)``, or keep it if ``fn(element)`` is True.
+    """A step of a loop over elements: replace one by ``fn(element)``, or keep it if ``fn(element)`` is True.
 
     ``faults``, if there are any, absorb the errors of ``fn``: what they return is taken for its answer, and ``SKIP``
     leaves the element out.
@@ -70,7 +70,7 @@ def loop(source: Iterator[Any], steps: list[Step], stages: list[Any], groups: Gr
 
 
 def rows_of(element: Any, keep: object) -> Any:
-    """What a filter keeps of a frame: the rows that a Series says, or ``SKIP`` if it says none."""
+    """Rows of a frame that a filter keeps: those that a Series says, or ``SKIP`` if it says none."""
     if not is_series(keep):
         raise ValueError(
             f"Boolean output is required for `filter_fn`, got {type(keep).__name__}: {keep!r:.80}; "
@@ -146,7 +146,7 @@ _OWNERS: dict[CodeType, dict[int, int]] = {}
 
 
 def step_at(code: CodeType, line: int) -> int | None:
-    """Which step a line of a compiled loop belongs to; None for other code, and for the line of the source."""
+    """The step that a line of a compiled loop belongs to; None for other code, and for the line of the source."""
     return _OWNERS.get(code, {}).get(line)
 
 

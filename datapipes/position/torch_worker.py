@@ -37,7 +37,7 @@ from datapipes.position.session import Session
 from datapipes.position.user_classes import is_sharding
 
 _FETCHING = {_IterableDatasetFetcher.__init__.__code__, _IterableDatasetFetcher.fetch.__code__}
-"""Where a loader of torch's asks a stream for its elements."""
+"""Code of torch's loader that asks a stream for its elements."""
 
 _begun: dict[int, tuple[int, int]] = {}
 """The seed of each pipe that was iterated in this worker, and its latest epoch."""
@@ -71,7 +71,7 @@ def session_here(pipe: IterDataPipe[Any]) -> Session:
 
 
 def warn_of_copies(pipe: structure.Pipe, whole: structure.Pipe, workers: int, world: int = 1) -> None:
-    """Say that all of these workers give all of a pipe, as far as the whole graph that it is part of shows."""
+    """Warn that all of these workers give all of a pipe, as far as the whole graph that it is part of shows."""
     if workers * world == 1 or any(map(_takes_its_part, structure.walk(whole))):
         return
     givers = [f"{workers} workers"] * (workers > 1) + [f"{world} ranks"] * (world > 1)
@@ -121,7 +121,7 @@ def _graph_in(dataset: Any, pipe: structure.Pipe) -> structure.Pipe | None:
 
 
 def _in_torch(stage: structure.Pipe) -> list[structure.Pipe]:
-    """What stands above a stage of torch's; what is above one of ours is for the session to read."""
+    """Parents of a stage of torch's; those of one of ours are for the session to read."""
     return [] if isinstance(stage, IterDataPipe) or not structure.is_stream(stage) else structure.parents(stage)
 
 

@@ -47,7 +47,7 @@ def is_sharding(pipe: structure.Pipe) -> bool:
 
 
 def saves_itself(pipe: structure.Pipe) -> bool:
-    """Whether a user's class says what it remembers."""
+    """Whether a user's class has ``state_dict`` and ``load_state_dict``."""
     return has_method(pipe, "state_dict") and has_method(pipe, "load_state_dict")
 
 
@@ -63,7 +63,7 @@ def shard(pipe: structure.Pipe, of: int, index: int, group: object) -> None:
 
 
 def shard_key(pipe: structure.Pipe, run: Run) -> object:
-    """Which shard a sharding stage gives, as a plain value for the seeds of the stages below it."""
+    """Key of the shard that a sharding stage gives, as a plain value for the seeds of the stages below it."""
     groups = vars(pipe).get("groups") or {0: (vars(pipe).get("num_of_instances"), vars(pipe).get("instance_id"))}
     return run.shard, str(sorted((int(group), shard) for group, shard in dict(groups).items()))
 
@@ -114,7 +114,7 @@ def must_start_anew(pipe: structure.Pipe) -> None:
 
 
 def shards_above(stages: list[structure.Pipe], run: Run) -> dict[int, object]:
-    """For each stage of a graph, in order, which shard it works on, or None if it is above all sharding."""
+    """The shard that each stage of a graph works on, in order, or None if it is above all sharding."""
     above: dict[int, object] = {}
     for stage in stages:
         sources = structure.parents(stage)
@@ -158,7 +158,7 @@ def _set_seed(stage: structure.Pipe, run: Run, seed: int) -> None:
 
 
 class _Opened(IterDataPipe[Any]):
-    """A parent that the session has opened: iterating it goes on from where it is."""
+    """A parent that the session has opened: iterating it goes on from its position."""
 
     def __init__(self, pipe: structure.Pipe, elements: Iterator[Any], run: Run) -> None:
         self.opened_pipe = pipe

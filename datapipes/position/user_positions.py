@@ -1,4 +1,4 @@
-"""Where a user's class is: how much of it has to be called again, or what it says it remembers.
+"""Position of a user's class: a replay by count, or its own ``state_dict``.
 
 A class that has ``state_dict`` and ``load_state_dict`` is asked, and what it says is complete at each ``yield``. Any
 other class is replayed: its position is the number of elements it has given, and, if it is an iterator that outlives
@@ -22,7 +22,7 @@ from datapipes.position.kept import Kept, KeptValues, at_opening, changes, kept_
 
 
 class Replayed(Cell):
-    """The position of a plain class: how many elements it has given, and after how many of them it raised."""
+    """Position of a plain class, for replay: the number of elements given, and the counts at which it raised."""
 
     def __init__(self) -> None:
         self._behind = 0
@@ -95,7 +95,7 @@ class Replayed(Cell):
         self._is_over = True
 
     def _called(self, step: Callable[[], Any]) -> Iterator[Any]:
-        """Only ``__next__`` is called: ``__iter__`` of a class that is its own iterator may begin anew."""
+        """Iterate by ``__next__`` alone: ``__iter__`` of a class that is its own iterator may begin anew."""
         if self._is_behind:
             self._replay(step)
             self._is_behind = False
@@ -157,7 +157,7 @@ class Replayed(Cell):
 
 
 def _attempt(step: Callable[[], Any]) -> Exception | None:
-    """Call what raised before. Whether it does so again makes no difference: its element is spent."""
+    """Call again what raised before. Whether it does so again makes no difference: its element is spent."""
     try:
         step()
     except Exception as error:
@@ -166,7 +166,7 @@ def _attempt(step: Callable[[], Any]) -> Exception | None:
 
 
 class Remembered(Cell):
-    """The position of a class that says what it remembers."""
+    """Position of a class with a ``state_dict`` of its own."""
 
     is_quiet = False
 
@@ -175,7 +175,7 @@ class Remembered(Cell):
         self._loaded: Any = None
 
     def start(self, pipe: structure.Pipe) -> Iterator[Any]:
-        """The elements of a pipe, which is told what it remembered."""
+        """The elements of a pipe, after its ``load_state_dict``."""
         if self._pipe is not None:
             self._loaded = self._pipe.state_dict()
         if self._loaded is not None:

@@ -1,11 +1,11 @@
-"""How the ranks of a process group keep in step: who they are, a tree of sockets, and what is said over it.
+"""Synchronization of the ranks of a process group, over a tree of sockets.
 
 No collective is used, so nothing here can come between those of the user's. What is said is plain data.
 
-- ``blocks``: what one rank has read ahead, and where it was read
-- ``in_step``: one rank's stream, kept in step with those of the others
-- ``meeting``: how ranks find each other: a tree of sockets
-- ``news``: bad news of a rank, and the errors that they become
-- ``topics``: what ranks tell each other, and what follows from it; pure functions
-- ``tree``: one rank's place in the tree: what it says, what it is told, and a thread that listens
+- ``blocks``: read-ahead of one rank in blocks, and its positions
+- ``in_step``: one rank's stream, synchronized with those of the other ranks
+- ``meeting``: rendezvous of ranks: a tree of sockets
+- ``news``: bad news of a rank (died, failed, silent, left), and their exceptions
+- ``topics``: protocol of reports and verdicts among ranks; pure functions
+- ``tree``: one rank's node in the tree: its connections, and a thread that listens
 """

@@ -1,4 +1,4 @@
-"""What one rank has read ahead, in blocks of some milliseconds, and where it was read.
+"""Read-ahead buffer of one rank, in blocks of some milliseconds, and its positions.
 
 Positions above are looked at now and then, in front of a block. A position is one of those, and how many elements have
 been handed on since, which are made again on resume. Where somebody else reads above as well, positions say nothing,
@@ -27,15 +27,15 @@ BLOCK: Final = 0.025
 MOST: Final = 2048
 """and how many elements it has at most; a power of two, as all sizes are, so that blocks of all ranks end together."""
 AHEAD: Final = 4
-"""How many blocks a rank may have that the others do not: fewer would have it wait for whoever is slow just now;"""
+"""Blocks that a rank may have and the others do not: fewer would have it wait for whoever is slow just now;"""
 _FEW: Final = 32
-"""How many elements are read without a look at the clock, since they may have become slow;"""
+"""Elements that are read without a look at the clock, since they may have become slow;"""
 _CHEAP: Final = 0.05
 """the share of the time of reading that may go into looking at positions."""
 
 
 class Mark(NamedTuple):
-    """A position: in which lap, above, and how many elements had been read."""
+    """A position: the lap, the positions above, and the number of elements read by then."""
 
     read: int
     lap: int
@@ -43,7 +43,7 @@ class Mark(NamedTuple):
 
 
 class Blocks:
-    """The elements that were read and not yet handed on."""
+    """Read-ahead buffer: the elements that were read and not yet handed on."""
 
     def __init__(self) -> None:
         self.ahead: list[Any] = []
@@ -75,7 +75,7 @@ class Blocks:
             self._look(self.read - self.since)
 
     def go_on(self) -> None:
-        """Pass over what was handed on before the state was saved."""
+        """Skip the elements that were handed on before the state was saved."""
         since, self.since = self.since, 0
         if skip(self.source, since) < since:
             raise StateError("the source ended before the position that was saved")

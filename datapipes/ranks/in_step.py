@@ -1,4 +1,4 @@
-"""One rank's stream, kept in step with those of the others.
+"""One rank's stream, synchronized with those of the other ranks.
 
 An element is handed on once it is known that all ranks have one at its place. A rank says how far it has read while it
 hands on the block before, so agreeing costs neither a wait nor a Python call for an element. What is handed on is a
@@ -37,15 +37,15 @@ class _Padding(Enum):
 
 
 PADDING: Final = _Padding.PADDING
-"""What a rank gives in place of an element that it does not have, with ``uneven="pad"``."""
+"""Filler that a rank gives in place of an element that it does not have, with ``uneven="pad"``."""
 
 
 _LAID_OUT: Final = 4096
-"""How many fillers are laid out at a time."""
+"""Fillers that are laid out at a time."""
 
 
 class InStep(Cell):
-    """How far this rank is."""
+    """Position of this rank, and what it has read ahead."""
 
     carries = True
 
@@ -129,7 +129,7 @@ class InStep(Cell):
             )
 
     def _next_portion(self, tree: Tree) -> Iterator[Any] | None:
-        """What may be handed on now, or None at the end; waits until there is something."""
+        """Wait for the elements that may be handed on now; None at the end."""
         blocks, given = self._blocks, self._given
         while not _is_over(verdict := tree.wait(lambda _: True, given, self._timeout), given):
             streams = self._length is not None and blocks.end is None
@@ -194,14 +194,14 @@ class InStep(Cell):
             raise GraphError(f"{self.label}: there were to be {self._length} elements above it, and there are {found}")
 
     def _handed_on(self, tree: Tree) -> None:
-        """A portion is at its end, or was cut short."""
+        """End a portion, which is handed on whole or was cut short."""
         tree.interrupting(None)
         self._put_back()
         if self._blocks.read == self._length:
             self._blocks.end = self._length
 
     def _put_back(self) -> None:
-        """What is left of a portion is ahead again."""
+        """Put the rest of a portion back to what is ahead."""
         self._blocks.ahead[:0] = self._left()
         self._blocks.read += self._streamed
         self._given = self.done()
@@ -240,7 +240,7 @@ class InStep(Cell):
     # -- the position --------------------------------------------------------------------------------------------------
 
     def _behind(self) -> int:
-        """How many elements of this rank were handed on; fillers do not count."""
+        """The number of elements of this rank that were handed on; fillers do not count."""
         return self._blocks.read + self._streamed - len(self._blocks.ahead) - len(self._left())
 
     def carried(self) -> Table | None:
@@ -309,5 +309,5 @@ def _is_more(given: int, verdict: RankReport) -> bool:
 
 
 def _is_over(verdict: RankReport, given: int) -> bool:
-    """Whether there is no more; a rank may have had more than all will have, if another one failed meanwhile."""
+    """Whether the stream has ended; a rank may have had more than all will have, if another one failed meanwhile."""
     return verdict["total"] is not None and bool(given >= verdict["total"])

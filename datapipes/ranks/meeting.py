@@ -1,4 +1,4 @@
-"""How ranks find each other: each connects to its parent in a tree, whose address is in the process group's store.
+"""Rendezvous of ranks: each connects to its parent in a tree, whose address is in the process group's store.
 
 A rank has up to ``FAN_OUT`` children, so up to that many ranks and one are a star around rank 0, and 65,536 are three
 levels. Who connects has to show a token that only the store tells, and ranks exchange nothing but plain data, so a port
@@ -27,12 +27,12 @@ _SILENCE = 20
 
 
 def parent_of(rank: int, fan_out: int = FAN_OUT) -> int | None:
-    """Whom a rank connects to; None for rank 0."""
+    """The parent that a rank connects to; None for rank 0."""
     return (rank - 1) // fan_out if rank else None
 
 
 def children_of(rank: int, world: int, fan_out: int = FAN_OUT) -> range:
-    """Who connects to a rank."""
+    """The children that connect to a rank."""
     first = rank * fan_out + 1
     return range(min(first, world), min(first + fan_out, world))
 
@@ -71,7 +71,7 @@ def _listening() -> socket.socket:
 
 
 def _addresses(store: Any) -> Iterator[str]:
-    """Where this host may be reached, the likeliest first: the way to the store, which all ranks can reach."""
+    """Addresses of this host, the likeliest first: the way to the store, which all ranks can reach."""
     while hasattr(store, "underlying_store"):
         store = store.underlying_store
     master = getattr(store, "host", None) or os.environ.get("MASTER_ADDR")
@@ -142,7 +142,7 @@ def _line(link: socket.socket) -> str:
 
 
 def _watch(link: socket.socket, timeout: float) -> None:
-    """Have the system find out that the other host is gone, and end what cannot be sent."""
+    """Set TCP keepalive and timeouts: the system notices a host that is gone, and ends what cannot be sent."""
     silence = max(1, min(_SILENCE, int(timeout)))
     probes = max(1, silence // 5)
     link.settimeout(silence)

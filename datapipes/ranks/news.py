@@ -1,4 +1,4 @@
-"""Bad news of a rank, which go to all others at once, and the errors that they become. No I/O.
+"""Bad news of a rank (died, failed, silent, left), sent to all others at once, and their exceptions. No I/O.
 
 There are five kinds. A rank has ``died``, or is ``gone``, having said goodbye: that is for good. It has ``left`` an
 epoch after so many elements, as far as which the others may go. Or its loading has ``failed``, or it has been
@@ -44,7 +44,7 @@ def first(several: Iterable[News], key: Key | None, given: int, waits: bool = Fa
 
 
 def error_of(news: News) -> RanksError:
-    """What is raised because of bad news."""
+    """The exception for bad news."""
     rank = news["rank"]
     match news["news"]:
         case "died":

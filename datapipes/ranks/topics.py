@@ -1,4 +1,4 @@
-"""What ranks tell each other, and what follows from it: plain data and pure functions, no I/O.
+"""Protocol of reports and verdicts among ranks: plain data and pure functions, no I/O.
 
 A *report* is what one rank knows, or several of them put together by ``merged``; a *verdict* is what follows once all
 ranks are in one report. Counts only ever grow, and so do verdicts: one that comes late is never wrong.
@@ -14,20 +14,20 @@ Uneven: TypeAlias = Literal["drop", "pad", "repeat", "error"]
 
 POLICIES: Final = ("drop", "pad", "repeat", "error")
 _NAMED = 4
-"""How many ranks are named of those that say the same, and at each end of those that count."""
+"""The most ranks that are named of those that say the same, and at each end of those that count."""
 
 
 class Topic(Protocol):
-    """What is being talked about."""
+    """Protocol of a topic: how reports are merged, and the verdict on them."""
 
     def merged(self, reports: Sequence[RankReport]) -> RankReport:
         """The reports of several ranks, or groups of ranks, as one."""
 
     def verdict(self, whole: RankReport) -> RankReport:
-        """What follows from the report of all ranks."""
+        """The verdict on the report of all ranks."""
 
     def behind(self, reports: dict[int, RankReport]) -> list[int]:
-        """Whose report keeps all others waiting."""
+        """The ranks whose report keeps all others waiting."""
 
 
 class Facts:
@@ -35,7 +35,7 @@ class Facts:
 
     @staticmethod
     def report(rank: int, run: tuple[int, int, bool], facts: dict[str, str]) -> RankReport:
-        """What one rank is about to do."""
+        """Report of what one rank is about to do."""
         said = {name: {text: [1, [rank]]} for name, text in facts.items()}
         return {"run": list(run) if rank == 0 else None, "facts": said}
 
@@ -59,7 +59,7 @@ class Facts:
 
     @staticmethod
     def difference(verdict: RankReport) -> str:
-        """What the ranks differ in, for people; nothing if they do not.
+        """Differences among the ranks, for people; nothing if there are none.
 
         >>> talk = Facts()
         >>> both = talk.merged([talk.report(0, (5, 0, False), {"graph": ".batch(8)"}),
@@ -81,7 +81,7 @@ def _named(count: int, ranks: Iterable[int]) -> str:
 
 
 class RankProgress:
-    """How far each rank has elements for certain, and how far all may go.
+    """Progress of each rank, and the limit up to which all may go.
 
     A report has ``open``, the least that a rank has which may get more; ``first`` and ``last``, the least and the most
     of those that have come to their end; ``promised``, whether one of the latter only knows its length; ``finished``,
@@ -94,7 +94,7 @@ class RankProgress:
     def report(
         self, rank: int, have: int, ended: bool, given: int, promised: bool = False, finished: bool = False
     ) -> RankReport:
-        """How far one rank is."""
+        """Report of one rank's progress."""
         return {
             "open": None if ended else have,
             "first": [have, rank] if ended else None,
@@ -146,6 +146,6 @@ class RankProgress:
 
     @staticmethod
     def counted(verdict: RankReport) -> str:
-        """How many elements the ranks have, for people."""
+        """Numbers of elements of the ranks, for people."""
         counts = sorted(verdict["counts"], key=lambda entry: entry[1])
         return ", ".join(f"rank {rank} has {count if ended else f'at least {count}'}" for count, rank, ended in counts)

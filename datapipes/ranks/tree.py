@@ -1,4 +1,4 @@
-"""One rank's place in the tree of ranks: what it says, what it is told, and a thread that listens.
+"""One rank's node in the tree of ranks: its reports, the verdicts, and a thread that listens.
 
 Reports go up: a rank puts its own and those of its children together, once it has one of each. The verdict of rank 0
 comes down. Bad news (a rank has died, failed, or left) goes to everybody at once, and whoever hands on elements is
@@ -32,7 +32,7 @@ from datapipes.ranks.topics import RankReport, Topic
 _PATIENCE: Final = 2.0
 """Seconds to wait for the thread when it is told to end."""
 _BEATS: Final = 4
-"""How often a rank is heard of, at the least, within the timeout."""
+"""Heartbeats of a rank within the timeout, at the least."""
 _LONGEST: Final = 3600.0
 """Seconds that the thread waits at most, whatever the timeout; systems bound it."""
 
@@ -153,7 +153,7 @@ class Tree:
         raise PrefetchTimeoutError(timeout, f"rank {', '.join(map(str, behind[:8]))}")
 
     def _behind(self) -> list[int]:
-        """Who keeps all others waiting, as far as it is known here; a child stands for those behind it."""
+        """The ranks that keep all others waiting, as far as it is known here; a child stands for those behind it."""
         if self._topic is None:
             return [self.rank]
         below = {child: report for child, (key, report) in self._below.items() if key == self._key}
@@ -176,7 +176,7 @@ class Tree:
             return not self._unseen
 
     def limit(self, most: int) -> int:
-        """How far one may go with those who have left."""
+        """The limit up to which one may go with those who have left."""
         with self._changed:
             left: list[int] = [
                 news["given"] for news in self._news if news["news"] == "left" and concerns(news, self._key)
@@ -191,7 +191,7 @@ class Tree:
     # -- the tree ------------------------------------------------------------------------------------------------------
 
     def _pass_on(self) -> None:
-        """Say what is new, once all below have said something."""
+        """Send a new report up, or a new verdict down, once all below have reported."""
         if self._topic is None or any(self._below.get(child, (None,))[0] != self._key for child in self._children):
             return
         merged = self._topic.merged([self._own, *(self._below[child][1] for child in self._children)])

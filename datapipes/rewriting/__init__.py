@@ -1,4 +1,4 @@
-"""What a graph becomes for a run: shards read by position, batches gathered at once.
+"""Rewriting a graph for a run: shards read by position, batches gathered at once.
 
 - ``gathering``: batches of rows read at once, in place of one row after the other
 - ``positions``: the stages that pushdown reads a shard with

@@ -40,7 +40,7 @@ class Rows(NamedTuple):
 
 
 def rows_of(pipe: Pipe) -> Rows | None:
-    """How the rows of a collection are read by a stream; None where it is no such stream."""
+    """The rows of a collection that a stream reads; None where it is no such stream."""
     found: Rows | None = pipe._positions() if structure.is_native(pipe) else None
     return found
 

@@ -1,4 +1,4 @@
-"""The stages that pushdown reads a shard with: positions, in an order or a part of them, and what reads at positions.
+"""Stages that pushdown reads a shard with: positions, in an order or a part of them, and reads at positions.
 
 They stand in a session's own copy of a graph, in the places of the stages whose work they do; see
 ``datapipes.rewriting.pushdown``.
@@ -30,7 +30,7 @@ class Positions(IterDataPipe[int]):
         self.__dict__["_place"] = structure.place_of(self.read)
 
     def numbers(self) -> range:
-        """All of them."""
+        """The range of all positions."""
         found = indexed(self.read)
         return range(0 if found is None else found.length)
 

@@ -38,7 +38,7 @@ from datapipes.rewriting.positions import Positions, ReadAt
 
 
 def pushed(shard: Pipe) -> Pipe:
-    """A filter with what goes below it below it, and with what it can read by position read so.
+    """Push down a sharding filter: stages that commute go below it, and what it can read by position is read so.
 
     >>> from datapipes.iter import IterableWrapper
     >>> graph = structure.unfold(IterableWrapper("ab").map(str.upper).sharding_filter())
@@ -131,7 +131,7 @@ def _put(stage: Pipe, source: Pipe) -> Pipe:
 
 
 def _positions(pipe: Pipe) -> tuple[Pipe | None, Pipe | None]:
-    """What stands for a stream while it is shuffled, and what is read afterwards, at the positions that are left.
+    """The stand-in for a stream while it is shuffled, and the stream that is read at the positions left.
 
     Where reading costs nothing, the stream stands for itself. None if it cannot be read by position.
     """

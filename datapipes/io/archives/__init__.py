@@ -1,15 +1,15 @@
-"""What is inside archives and compressed files, read with nothing believed: see the files beside this one.
+"""Readers of untrusted archives and compressed files.
 
 Data is complete when its checksum was read and held, and not before. A length in a header is a claim: nothing is
 allocated by it, and what falls short of it is an error.
 
-- ``codecs``: the kinds of compression, and what takes each apart
+- ``codecs``: decompressors, by file name or first bytes
 - ``inflating``: a decompressing stream, which ends when its checksum held
-- ``limits``: how much data may grow, counted through all levels of nesting
-- ``ranges``: parts of one file as streams, whoever reads them
+- ``limits``: limits on decompressed size, counted through all levels of nesting
+- ``ranges``: parts of one file as streams, for concurrent readers
 - ``rar_entries``: the members of a RAR archive
 - ``spool``: a copy of a stream, for what must be read from its end
 - ``tar_files``: a tar archive's content, for us and for ``tarfile``
 - ``tar_headers``: the headers of a tar archive, one after the other
-- ``zip_entries``: a zip archive's directory, held against what is there
+- ``zip_entries``: a zip archive's directory, checked against the archive
 """

@@ -1,4 +1,4 @@
-"""The kinds of compression: by the name of a file, by its first bytes, and what takes each apart.
+"""Decompressors of each kind of compression, found by a file's name or by its first bytes.
 
 The decompressors have one interface, that of ``bz2.BZ2Decompressor``: input goes in once, output comes in pieces no
 longer than asked for, and the end of a stream is seen. None makes more of a little input at once than some megabytes.
@@ -32,7 +32,7 @@ class Codec(Protocol):
 
     @property
     def unused_data(self) -> bytes:
-        """What came after the end."""
+        """The bytes that came after the end."""
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         """Some output, perhaps none."""
@@ -129,7 +129,7 @@ class _Lzma1:
 
 
 class _Stored:
-    """No compression at all; it ends where the data does."""
+    """Stored data, without compression; it ends where the data does."""
 
     eof = False
     needs_input = True
@@ -156,7 +156,7 @@ CODECS: dict[str, Callable[[], Codec]] = {
 }
 
 UNMARKED = {"lzma1", "stored"}
-"""What may end wherever the data does, so that only a known size can tell whether it is whole."""
+"""Kinds that may end wherever the data does, so that only a known size can tell whether it is whole."""
 
 _BEGINNINGS = {
     b"\x1f\x8b": "gzip",
@@ -167,7 +167,7 @@ _BEGINNINGS = {
 }
 LONGEST_BEGINNING = max(map(len, _BEGINNINGS))
 MARKED = frozenset(_BEGINNINGS.values())
-"""What begins with bytes of its own. Without looking at them, a file of zeros would be an empty LZMA stream."""
+"""Kinds that begin with bytes of their own. Without looking at them, a file of zeros would be an empty LZMA stream."""
 
 
 def codec_of(beginning: bytes) -> str | None:

@@ -1,4 +1,4 @@
-"""A decompressing stream that hands out its last bytes only after their checksum held.
+"""A decompressing stream that gives its last bytes only after their checksum held.
 
 It reads streams one after the other, as gzip and its kin may be joined. After a stream there may be another, or zeros,
 or nothing; anything else is an error, and so is data that ends within a stream, or that has no stream at all. Joined
@@ -23,7 +23,7 @@ _LARGE = 256 * 1024
 
 
 class Expected(NamedTuple):
-    """What the one stream of an archive's member must come to."""
+    """Expected size and CRC of the one stream of an archive's member."""
 
     size: int
     crc: int
@@ -63,7 +63,7 @@ class Inflating(Metered):
         self._is_over = False
 
     def went_through(self, taken: int, given: int) -> None:
-        """Be at the end, as somebody else has read all of it."""
+        """Move to the end without reading, as somebody else has read all of it."""
         self._taken, self._given, self._is_over = taken, given, True
 
     def seekable(self) -> bool:

@@ -1,4 +1,4 @@
-"""How much data may grow when it is decompressed: a ratio and a size, counted from the outermost file inwards.
+"""Limits on decompressed data: a ratio and a size, counted from the outermost file inwards.
 
 A small file can unpack to any amount of data, all the more if it holds others of its kind. So what is counted in is the
 compressed bytes of the outermost file, and what is counted out, for each level of nesting, is all that came out of that
@@ -18,12 +18,12 @@ FREE = 16 * 2**20
 """Bytes that may come out of a file whatever its size."""
 
 MAX_RATIO = 1000.0
-"""How many times its size a file may grow by default; real data seldom passes a tenth of it."""
+"""Growth of a file in multiples of its size, at most, by default; real data seldom passes a tenth of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much may come out of one outermost file; None is no limit."""
+    """Limits on the data that comes out of one outermost file; None is no limit."""
 
     max_ratio: float | None = MAX_RATIO
     max_bytes: int | None = None
@@ -45,11 +45,11 @@ class Meter:
         totals += [0] * (self._depth + 1 - len(totals))
 
     def took(self, size: int) -> None:
-        """So many compressed bytes went in; less than none, if they are to go in once more."""
+        """Count compressed bytes that went in; less than none, if they are to go in once more."""
         self._taken += size
 
     def gave(self, size: int) -> None:
-        """So many bytes came out; TooLarge if that is more than may."""
+        """Count bytes that came out; TooLarge if they are more than may."""
         account, limits = self._account, self._limits
         account._totals[self._depth] = total = account._totals[self._depth] + size
         if limits.max_bytes is not None and total > limits.max_bytes:
@@ -66,7 +66,7 @@ class Meter:
 
 
 class Metered(io.RawIOBase):
-    """A stream that knows on whose account it is decompressed, if it is."""
+    """A stream with the meter of its decompression, if it is decompressed."""
 
     meter: Meter | None = None
 

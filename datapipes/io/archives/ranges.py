@@ -1,4 +1,4 @@
-"""Parts of one file as streams of their own, whoever reads them and from which thread.
+"""Parts of one shared file as streams of their own, whoever reads them and from which thread.
 
 A part that the file is too short for is an error, not a short stream. Nothing is allocated by a part's claimed size:
 what is read at once is bounded.
@@ -33,7 +33,7 @@ class Shared:
         self._lock = Lock()
 
     def read_at(self, at: int, size: int, label: str = "") -> bytes:
-        """So many bytes from a place in the file; fewer only where the file ends, and at most ``MOST``."""
+        """Read bytes from a place in the file; fewer only where the file ends, and at most ``MOST``."""
         size = min(size, MOST)
         with self._lock:
             if self._seek is None:

@@ -39,7 +39,7 @@ KINDS = {
     b"S": "a sparse file",
     b"M": "a part of a file in several volumes",
 }
-"""What is no regular file."""
+"""Types of members that are not regular files."""
 
 
 class Entry(NamedTuple):

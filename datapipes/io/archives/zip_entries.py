@@ -1,4 +1,4 @@
-"""The members of a zip archive: its directory as ``zipfile`` reads it, held against what is there.
+"""The members of a zip archive: its directory as ``zipfile`` reads it, checked against the archive.
 
 The directory must have as many entries as the archive's end says, and each must agree with the header before the
 member's data. Members that overlap are refused: that is how a small archive claims to hold petabytes.
@@ -57,7 +57,7 @@ def zip_entries(file: Any, label: str) -> list[zipfile.ZipInfo]:
 
 
 def _claimed(file: Any, label: str) -> int | None:
-    """How many members the end of the archive tells of."""
+    """The number of members that the end of the archive claims."""
     size = file.seek(0, io.SEEK_END)
     file.seek(-min(size, _LONGEST_END + 76), io.SEEK_END)
     end = file.read(_LONGEST_END + 76)
@@ -73,7 +73,7 @@ def _claimed(file: Any, label: str) -> int | None:
 
 
 def kind_of_member(info: zipfile.ZipInfo) -> str:
-    """What a member is, if it is no regular file and no folder."""
+    """The kind of a member that is neither a regular file nor a folder; otherwise empty."""
     mode = info.external_attr >> 16 if info.create_system == _UNIX else 0
     if stat.S_ISLNK(mode):
         return "a symbolic link"
@@ -148,7 +148,7 @@ class _Data(Metered):
         return self._stream
 
     def _at_once(self) -> bytes:
-        """All of it, after which the stream is at its end; nothing if anything is amiss, which reading on will tell."""
+        """Read all in one go, up to the end; empty if anything is amiss, which reading on will tell."""
         info = self._info
         data = made = self._shared.read_at(self._start, info.compress_size, self._path)
         if info.compress_type == zipfile.ZIP_DEFLATED:

@@ -1,10 +1,10 @@
-"""Reading from elsewhere: one policy of waiting and trying again, and the few ways in which bytes arrive.
+"""Remote files: one policy of timeouts and retries, and the few ways in which bytes arrive.
 
-- ``body``: the bytes of a file over HTTP, resumed where they break off
-- ``bounded_http``: HTTP connections that never wait past a deadline
-- ``drive_page``: what a page of Google Drive says in place of a file
-- ``filesystems``: file systems of fsspec under the one policy
-- ``remote_file``: a file of such a file system: all of it, or an error
-- ``transfer``: transfer, how long to wait and how often to try again, and the clock that keeps it
-- ``web``: requests over HTTP, and where redirects may lead
+- ``body``: a readable HTTP body that resumes after a broken connection
+- ``bounded_http``: HTTP connections whose every wait is bounded by a deadline
+- ``drive_page``: Google Drive's pages in place of a file: errors and confirmation
+- ``filesystems``: file systems of fsspec with timeouts, retries and checked redirects
+- ``remote_file``: a readable file of such a file system: all of it, or an error
+- ``transfer``: Transfer, the policy of timeouts and retries, and the clock that keeps it
+- ``web``: requests over HTTP, with redirects checked
 """

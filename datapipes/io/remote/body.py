@@ -1,4 +1,4 @@
-"""The bytes of a file that comes over HTTP: all of them and nothing else, or an error.
+"""A readable HTTP body that resumes after a broken connection.
 
 A connection that breaks is resumed where it broke, and only if what comes then is provably the same file. If the first
 answer named its version (a strong ETag, or else Last-Modified and the length), the rest is asked for by Range on the
@@ -29,7 +29,7 @@ _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
 
 class Resumable(io.RawIOBase):
-    """A readable file that goes on where it broke, as often as a clock allows, or raises.
+    """A readable file that resumes where it broke, as often as a clock allows, or raises.
 
     A subclass says how to receive some bytes, what broke, and how to go on behind ``_at`` bytes.
     """
@@ -86,7 +86,7 @@ class Resumable(io.RawIOBase):
 
     @abstractmethod
     def _told(self, error: Exception) -> Exception:
-        """What happened, said with its place; ``CutShort`` where a connection broke."""
+        """The error with its place in the file; ``CutShort`` where a connection broke."""
 
     @abstractmethod
     def _resume(self) -> None:
@@ -98,7 +98,7 @@ class Resumable(io.RawIOBase):
 
 
 class Body(Resumable):
-    """What comes over HTTP: ``fetch`` makes a request with some more headers, and gives an answer as urllib3 has it."""
+    """An HTTP body: ``fetch`` makes a request with some more headers, and gives an answer as urllib3 has it."""
 
     def __init__(self, fetch: Callable[[dict[str, str]], Any], clock: Clock) -> None:
         super().__init__(clock)
@@ -194,7 +194,7 @@ def opened_body(fetch: Callable[[dict[str, str]], Any], clock: Clock) -> io.Buff
 
 
 def _version(headers: Any) -> str | None:
-    """What proves that two answers are of one file: a strong ETag, or a date where the length is known as well."""
+    """Proof that two answers are of one file: a strong ETag, or a date where the length is known as well."""
     etag: str = headers.get("ETag", "")
     if etag.startswith('"'):
         return etag

@@ -1,4 +1,4 @@
-"""HTTP connections that never wait past the deadline of the file that is read.
+"""HTTP connections whose every wait is bounded by the deadline of the file that is read.
 
 requests gives each wait for data a time, but a server that sends one byte in every such time could hold a reader
 forever, in the headers already. Here each single wait asks the running clock how much is left. (Looking up a host's
@@ -17,7 +17,7 @@ from datapipes.io.remote.transfer import running_clock
 
 
 class _Reads(io.RawIOBase):
-    """What a socket receives; each wait is as long as the clock says."""
+    """Raw reader of a socket; each wait is as long as the clock says."""
 
     def __init__(self, sock: Any) -> None:
         self._sock = sock
@@ -40,7 +40,7 @@ class _Reads(io.RawIOBase):
 
 
 class _Socket:
-    """A socket whose incoming side is bounded."""
+    """A socket whose reads are bounded by the clock."""
 
     def __init__(self, sock: Any) -> None:
         self._sock = sock

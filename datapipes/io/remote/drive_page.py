@@ -1,4 +1,4 @@
-"""What a page of Google Drive says in place of a file: why there is none, or how to confirm that it is wanted."""
+"""Parser of Google Drive's pages in place of a file: why there is none, or how to confirm that it is wanted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 
 class Page(HTMLParser):
-    """What matters of a page: its title, and where its confirmation leads."""
+    """Title of a page, and the URL of its confirmation."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""File systems of fsspec under the one policy of waiting and trying again.
+"""File systems of fsspec under the one policy of timeouts and retries.
 
 The asynchronous ones (http, s3, gcs, ...) run in fsspec's own loop. They are given one that asks the running clock,
 which travels with the context of a call, and ends a call that goes past its deadline. Those over http and s3 have the
@@ -81,7 +81,7 @@ def is_near(filesystem: Any) -> bool:
 
 
 def _bounds(protocol: str, transfer: Transfer) -> dict[str, Any]:
-    """The options that hold a file system to the policy."""
+    """The options that hold a file system to the policy's timeouts and retries."""
     import fsspec
 
     bounds: dict[str, Any] = {}
@@ -136,7 +136,7 @@ async def _begin(_: Any, context: Any, __: Any) -> None:
 
 
 async def _redirect(session: Any, context: Any, seen: Any) -> None:
-    """Refuse a redirect, or take from it what is nobody else's business."""
+    """Refuse a redirect, or take all headers but harmless ones from one that leads elsewhere."""
     answer = seen.response
     old, location = answer.url, answer.headers.get("Location") or answer.headers.get("URI") or ""
     target = old.join(type(old)(location))

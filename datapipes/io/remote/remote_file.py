@@ -1,4 +1,4 @@
-"""A file of a remote file system, read under the one policy: all of it, or an error.
+"""A readable file of a remote file system, with timeouts and retries: all of it, or an error.
 
 What breaks is tried again from where it broke, if the file can be sought. fsspec asks for blocks of s3 objects on the
 condition that they are still the same version; over http the same is asked for wherever the server names a version.
@@ -22,7 +22,7 @@ _OF_TEXT = ("encoding", "errors", "newline")
 
 
 class RemoteFile(Resumable):
-    """What ``make`` opens, which gives bytes."""
+    """A readable binary file that ``make`` opens."""
 
     def __init__(self, make: Callable[[], Any], clock: Clock) -> None:
         super().__init__(clock)
@@ -32,7 +32,7 @@ class RemoteFile(Resumable):
 
     @property
     def size(self) -> int:
-        """How many bytes there are, if the server says so; otherwise -1."""
+        """The size in bytes, if the server says so; otherwise -1."""
         size = getattr(self._file, "size", None)
         return size if type(size) is int else -1
 

@@ -1,4 +1,4 @@
-"""The one policy for everything that is read from elsewhere: how long to wait, and how often to try again.
+"""Timeouts and retries: the one policy for everything that is read from elsewhere.
 
 A ``Transfer`` says it and a ``Clock`` keeps it, for one file: all the seconds that somebody waited for the other side
 count against the deadline (connecting, reading, pausing before the next attempt), and what the user does between two
@@ -30,7 +30,7 @@ _chance = random.SystemRandom()  # of pauses only: no element depends on it
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Transfer:
-    """How long to wait for a remote file, and how often to try again.
+    """Timeouts and retries for a remote file.
 
     ``timeout``: seconds for connecting and for each wait for data, or one number for each; ``deadline``: seconds spent
     waiting for one file in all; ``retries``: how many times a file may be tried again after what may pass;
@@ -71,7 +71,7 @@ DEFAULT = Transfer()
 
 
 class Clock:
-    """What one file has left: seconds, and attempts. ``with clock:`` is the time that counts."""
+    """Seconds and attempts that one file has left. ``with clock:`` is the time that counts."""
 
     def __init__(self, transfer: Transfer, label: str) -> None:
         self.transfer = transfer
@@ -125,7 +125,7 @@ class Clock:
             Event().wait(seconds)  # nothing tells when a server is ready again
 
     def tried(self, make: Callable[[], T]) -> T:
-        """What ``make`` gives, tried again after what may pass."""
+        """Call ``make``, with retries after errors that may pass."""
         while True:
             try:
                 with self:
@@ -174,7 +174,7 @@ _FOREIGN = ("aiohttp", "botocore", "http", "urllib3")
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the next attempt may go better. Types of optional packages are told by their names.
+    """Whether a retry may succeed. Types of optional packages are told by their names.
 
     >>> may_pass(ConnectionResetError()), may_pass(FileNotFoundError())
     (True, False)
@@ -193,7 +193,7 @@ def may_pass(error: BaseException) -> bool:
 
 
 def for_good(error: Exception) -> Exception:
-    """The same error, as one after which nothing is tried again.
+    """Mark an error as one that is not retried.
 
     >>> may_pass(for_good(ConnectionResetError()))
     False
@@ -217,7 +217,7 @@ def status_of(error: BaseException | None) -> int | None:
 
 
 def _asked_for(error: BaseException) -> float:
-    """The pause that a server asks for, if it is a bearable one."""
+    """The pause that a server asks for by ``Retry-After``, up to the longest that is borne."""
     headers = getattr(getattr(error, "response", None), "headers", None) or {}
     asked = str(headers.get("Retry-After", ""))
     return min(float(asked), LONGEST_PAUSE) if asked.isdecimal() else 0.0

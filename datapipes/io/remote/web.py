@@ -1,4 +1,4 @@
-"""Requests over HTTP, redirects followed by hand: bounded, never to a lesser scheme, and without credentials elsewhere.
+"""HTTP requests with redirects checked: bounded, never to a lesser scheme, and without credentials elsewhere.
 
 What a redirect to another host is not given: ``auth``, ``cookies``, client certificates, parameters, and every header
 but the few that say how to read. A redirect may go from http to https, and to no other scheme than the one it came
@@ -28,7 +28,7 @@ _FOR_ANYBODY = {"headers", "proxies", "verify"}
 
 
 class Web:
-    """Where the files of one stage are asked for: shared connections, and the options of its user."""
+    """HTTP session of one stage: shared connections, and the options of its user."""
 
     def __init__(self, transfer: Transfer, options: dict[str, Any]) -> None:
         needed("requests", "http")
@@ -75,7 +75,7 @@ class Visit:
         raise TransferError(f"{self.clock.label}: more than {MOST_REDIRECTS} redirects, the last to {hide(url)}")
 
     def fetch(self, url: str) -> Callable[[dict[str, str]], Any]:
-        """How ``Body`` asks for the file again, or for a part of it."""
+        """A function by which ``Body`` requests the file again, or a part of it."""
         return lambda headers: self.get(url, headers).raw
 
 
@@ -101,7 +101,7 @@ def _with_auth_apart(url: str, options: dict[str, Any]) -> tuple[str, dict[str, 
 
 
 def _redirected(url: str, location: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Where a redirect leads, and what may be sent there."""
+    """The target of a redirect, and the options that may be sent there."""
     target = urljoin(url, location)
     kept = {name: value for name, value in options.items() if name != "params"}
     if leads_elsewhere(url, target):

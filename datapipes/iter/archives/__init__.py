@@ -1,4 +1,4 @@
-"""Operators that read archives and compressed files.
+"""Operators that read archives and decompress files.
 
-- ``members``: what a member may be called, and the stream that is given for it
+- ``members``: checked paths of an archive's members, and their streams
 """

@@ -24,7 +24,7 @@ from datapipes.position.steps import Step
 
 
 class CompressionType(Enum):
-    """What a file may be compressed with."""
+    """Kinds of compression that a file may have."""
 
     GZIP = "gzip"
     LZMA = "lzma"
@@ -141,7 +141,7 @@ def _taken_out(
 
 
 def _again(pipe: IterDataPipe[Any], source: StreamWrapper | None) -> Callable[[str], StreamWrapper]:
-    """What a step of these makes of a path and a stream, of the path alone."""
+    """A function that reopens a stream by its path alone, with the step of the stage."""
     step: Any = pipe._step()
     return lambda path: cast("StreamWrapper", step.fn((path, source))[1])
 

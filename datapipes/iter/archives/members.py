@@ -1,4 +1,4 @@
-"""What a member of an archive may be called, and what is given for one: a path below the archive's, and a stream.
+"""Members of archives as paths and streams; each path is checked to be below the archive's.
 
 Nothing here writes, but the paths that are yielded may end as names of files elsewhere. So a name that leads outside
 the archive is an error: an absolute one, one that climbs out by ``..`` (or would, where backslashes part names), an
@@ -26,7 +26,7 @@ _REMEDY = "on_error='skip' passes over it"
 
 @operator
 class ArchiveStage(Flattening[tuple[str, StreamWrapper]]):
-    """A stage that takes ``(path, stream)`` apart; a stream closes with the last of those that came out of it."""
+    """A stage that unpacks archives, ``(path, stream)``; each closes with the last stream that came out of it."""
 
     datapipe: IterDataPipe[tuple[str, Any]]
     _out_of_streams: ClassVar[Literal["", "one of each", "several of each"]] = "several of each"
@@ -155,7 +155,7 @@ class Members(Iterator[tuple[str, StreamWrapper]]):
         """Called after the last member; nothing by default."""
 
     def key(self, entry: Any) -> tuple[int | str, ...]:
-        """What tells an entry from the others, beside its path."""
+        """Key that tells an entry from the others, beside its path."""
         raise NotImplementedError(f"{type(self).__name__} has no key")
 
     def content(self, path: str, *key: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Operators that remember elements: in memory, and on disk.
+"""Operators that cache elements: in memory, and on disk.
 
-- ``on_disk/``: caches on disk: what was made once is read the next time
+- ``on_disk/``: file caches on disk: made once, read the next time
 """

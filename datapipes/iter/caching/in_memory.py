@@ -81,7 +81,7 @@ class InMemoryCacheHolder(IterDataPipe[T_co]):
 
     @property
     def idx(self) -> int:
-        """How many elements had to make room, and are made again in each pass."""
+        """The number of elements that were evicted, and are made again in each pass."""
         remembered = self._kept.of(_settings(self.source_dp))
         return 0 if remembered is None else remembered.missing
 
@@ -157,7 +157,7 @@ class InMemoryCacheHolder(IterDataPipe[T_co]):
 
 
 def _settings(source: structure.Pipe, shard: object = None) -> list[Any]:
-    """All that decides what a stream gives: what its stages hold, but for what differs between two openings."""
+    """Settings that decide what a stream gives: what its stages hold, but for what differs between two openings."""
     values: list[Any] = [repr(shard)]
     for above in structure.walk(source):
         values.append(type(above))
@@ -187,19 +187,19 @@ class _Remembered(NamedTuple):
 
 
 class _Kept:
-    """What is remembered of a stream, shared by all copies of a cache in one process."""
+    """The cached elements of a stream, shared by all copies of a cache in one process."""
 
     def __init__(self) -> None:
         self._remembered: _Remembered | None = None
 
     def of(self, settings: list[Any]) -> _Remembered | None:
-        """What is remembered of a stream with these settings."""
+        """The cached elements of a stream with these settings; None if there are none."""
         known = self._remembered
         same = known is not None and len(known.settings) == len(settings) and all(map(_same, known.settings, settings))
         return known if same else None
 
     def remember(self, settings: list[Any], noted: _Noted) -> None:
-        """Keep what was noted, unless somebody was first, or there is nothing."""
+        """Cache the noted elements, unless somebody was first, or there are none."""
         if noted.elements and self.of(settings) is None:
             self._remembered = _Remembered(settings, noted.missing, list(noted.elements))
 
@@ -228,7 +228,7 @@ class _Noted:
 
 
 class _Reading(Cell):
-    """How far a pass is: what was taken from the source, and what was given, whether from there or from the cache."""
+    """Progress of a pass: elements taken from the source, and elements given from there or from the cache."""
 
     def __init__(self) -> None:
         self.taken = 0
@@ -240,7 +240,7 @@ class _Reading(Cell):
         self._counted: Counted[Any] | None = None
 
     def given(self) -> int:
-        """How many elements were given."""
+        """The number of elements that were given."""
         return self._given if self._counted is None else self._counted.taken
 
     done = given
@@ -252,12 +252,12 @@ class _Reading(Cell):
         return before
 
     def lose(self) -> None:
-        """An element could not be made: the pass is not whole. One that is made again uses up its number."""
+        """Note a lost element: the pass is not whole. One that is made again uses up its number."""
         self.whole, self.noted = False, None
         self.taken += self.taken < self._given
 
     def end(self) -> None:
-        """The source has ended."""
+        """Check, at the end of the source, that all given elements were made again."""
         if self.taken < self._given:
             raise StateError(f"{self.label}: {self._given} elements were given, and made again there are {self.taken}")
 
@@ -267,7 +267,7 @@ class _Reading(Cell):
         return self._counted.elements
 
     def leave_source(self) -> None:
-        """The rest comes from the cache."""
+        """Close the source's session: the rest comes from the cache."""
         if self.session is not None:
             self.session.close()
         self.session = self.loaded = None

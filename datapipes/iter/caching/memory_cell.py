@@ -46,7 +46,7 @@ class MemoryCell(IterDataPipe[T_co]):
         return self._remembered[-1] if self._remembered else None
 
     def get_buffer(self) -> list[tuple[int, T_co]]:
-        """What is remembered, the last one first."""
+        """The remembered elements with their numbers, the last one first."""
         return list(reversed(self._remembered))
 
     def _open(self, at: Opening) -> Iterator[T_co]:

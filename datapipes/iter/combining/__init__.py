@@ -1,7 +1,7 @@
-"""Operators that make one stream of several, or several of one.
+"""Operators that join streams into one, or split one into several.
 
-- ``hub``: what the children of one fork, demux or unzip share
-- ``hub_apart``: the same where users' plain classes read the children, each in a session of its own
-- ``inputs``: what stages with several inputs ask of them
+- ``hub``: the shared source and the queues of one fork's, demux's or unzip's children
+- ``hub_apart``: a hub that several sessions read: users' plain classes read its children
+- ``inputs``: checks and lengths of stages with several inputs
 - ``spill``: a queue that is bounded in memory, and keeps on disk what exceeds the bounds
 """

@@ -60,7 +60,7 @@ class Concater(IterDataPipe[T_co]):
 
 
 class _Which(Cell):
-    """Which of the inputs is being read."""
+    """Index of the input that is being read."""
 
     def __init__(self, inputs: int) -> None:
         self.index = 0

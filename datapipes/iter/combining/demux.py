@@ -76,7 +76,7 @@ class _Dealer(Hub):
     _shares_room: ClassVar[bool] = True
 
     def dealing(self, queues: Queues) -> Callable[[Any], int | None]:
-        """The function that says where an element goes; None for nowhere."""
+        """The function that gives the number of an element's child; None for no child."""
         raise NotImplementedError(f"{type(self).__name__} has no dealing")
 
 
@@ -177,7 +177,7 @@ class _RoundRobinChild(_Dealt[T_co]):
 
 
 class _Turns(Queues):
-    """What waits, and whose turn it is."""
+    """The queues of waiting elements, and the next child in the round."""
 
     def __init__(self, hub: _RoundRobin) -> None:
         super().__init__(hub)
@@ -185,7 +185,7 @@ class _Turns(Queues):
         self._turn = 0
 
     def next_child(self, element: Any) -> int:
-        """Whose turn it is; then it is that of the one after."""
+        """The child whose turn it is; then it is that of the one after."""
         child = self._turn
         self._turn = child + 1 if child < self._last else 0
         return child

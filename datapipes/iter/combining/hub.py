@@ -1,4 +1,4 @@
-"""What the children of one fork, demux or unzip share: the source, and a queue for each reader.
+"""Shared source of the children of one fork, demux or unzip, with a queue for each reader.
 
 A reader is a child in one place of the graph: a child that is zipped with itself has two, and both get all of it.
 Whatever is taken from the source goes to all who are to have it in one step, under a lock, because children may be read
@@ -36,7 +36,7 @@ from datapipes.position.opening import Opening
 T_co = TypeVar("T_co", covariant=True)
 
 SPENT: Any = object()
-"""What taking an element from a source gives at its end."""
+"""Sentinel for the end of a source."""
 
 Folder: TypeAlias = str | os.PathLike[str]
 Queue: TypeAlias = deque[Any] | SpillQueue
@@ -69,16 +69,16 @@ class Hub(IterDataPipe[Any]):
 
     @property
     def most_elements(self) -> float:
-        """How many elements may wait."""
+        """The most elements that may wait."""
         return self.buffer_size if self.buffer_size >= 0 else float("inf")
 
     @property
     def limit(self) -> float:
-        """How many elements may wait before the queues have to be asked whether there is room for more."""
+        """The number of elements that may wait before the queues have to be asked whether there is room for more."""
         return self.most_elements if self.buffer_bytes is None and self.spill_dir is None else -1
 
     def room(self) -> Room | None:
-        """What may wait for one reader, or for all; None where nothing but the number of elements matters."""
+        """Bounds on the elements that wait for one reader, or for all; None where only their number matters."""
         if self.buffer_bytes is None and self.spill_dir is None:
             return None
         folder = None if self.spill_dir is None else os.fspath(self.spill_dir)
@@ -113,7 +113,7 @@ class Child(IterDataPipe[T_co]):
         return at.cell(Reading).along(self, at, apart.told_to(at.place, elements))
 
     def _elements(self, queues: Queues, mine: Queue) -> Iterator[T_co]:
-        """What waits, and then what is taken from the source."""
+        """The elements that wait in the queue, and then those from the source."""
         raise NotImplementedError(f"{type(self).__name__} has no _elements")
 
 
@@ -127,7 +127,7 @@ class Lost:
 
 
 class Queues(Cell):
-    """What waits for each reader, by its place."""
+    """Queues of waiting elements, one for each reader, by its place."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
@@ -149,7 +149,7 @@ class Queues(Cell):
         return self
 
     def of_reader(self, place: int, child: int) -> Queue:
-        """What waits for one reader, who reads this child."""
+        """The queue of one reader, who reads this child."""
         queue = self.waiting.setdefault(place, self._new_queue())
         if place not in self.children:  # and not opened again after an exception
             self.children[place] = child
@@ -161,7 +161,7 @@ class Queues(Cell):
         return deque() if room is None else SpillQueue(room)
 
     def others(self, mine: Queue) -> list[Queue]:
-        """What waits for the others; to be asked for with the first element: by then all readers are there."""
+        """The queues of the other readers; to be asked for with the first element: by then all readers are there."""
         return [queue for queues in self.readers for queue in queues if queue is not mine]
 
     def need_room(self, queue: Queue) -> None:
@@ -238,7 +238,7 @@ class Queues(Cell):
 
 
 def _put(queue: Queue, element: Any) -> None:
-    """Put an element into a queue, or what stands for one; that waits in memory."""
+    """Put an element into a queue, or a stand-in for one, which waits in memory."""
     if isinstance(queue, SpillQueue):
         queue.append(element, kept=type(element) is Lost)
     else:

@@ -31,7 +31,7 @@ _END: Any = object()
 
 
 class Apart(Cell):
-    """The position of a hub that stands apart: what waits, the position above it, and what readers were told."""
+    """The position of a hub that stands apart: its queues, the position above it, and what readers were told."""
 
     def __init__(self, queues: Queues) -> None:
         self.queues = queues
@@ -53,7 +53,7 @@ class Apart(Cell):
         return self.queues
 
     def told_to(self, place: int, elements: Iterator[Any]) -> Told:
-        """What the reader at a place, in another session, was told; ``elements`` is what it is told now."""
+        """Progress of the reader at a place, in another session; ``elements`` are those that it is given now."""
         told = self._told.setdefault(place, Told())
         told.elements = elements
         return told
@@ -92,7 +92,7 @@ class Apart(Cell):
 
 
 class Told:
-    """What one reader in another session was told."""
+    """Progress of one reader in another session: elements and errors that it was given."""
 
     def __init__(self) -> None:
         self.given = 0
@@ -118,7 +118,7 @@ class Told:
 
 
 class Reading(Cell):
-    """Where one session is in what it reads of a hub that stands apart."""
+    """Position of one session in its reading of a hub that stands apart."""
 
     def __init__(self) -> None:
         self._given = 0

@@ -1,4 +1,4 @@
-"""What the stages with several inputs ask of them: that there is one, that each is a stream, and how long they are."""
+"""Checks of stages with several inputs: that there is one, that each is a stream, and their lengths."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ class _Search(Cell):
         self._sought = [element]
 
     def end(self) -> None:
-        """It was found, or there is none."""
+        """End a search: the partner was found, or there is none."""
         self._sought = []
 
     def save(self) -> dict[str, Any] | None:

@@ -97,7 +97,7 @@ def _as_streams(inputs: tuple[Any, ...]) -> tuple[IterDataPipe[Any], ...]:
 
 
 class _Round(Cell):
-    """What is left of the round that is being handed on, and what was taken for the next one."""
+    """Elements left of the round that is being handed on, and those taken for the next one."""
 
     def __init__(self) -> None:
         self.left: deque[Any] = deque()

@@ -72,7 +72,7 @@ def RandomSplitter(
 
 @operator
 class _RandomSplit(IterDataPipe[T_co]):
-    """What the children of one call have in common: their source, and how it is dealt out."""
+    """Shared source of the streams of one ``random_split``, and how it is dealt out."""
 
     _fluent: ClassVar[str | None] = "random_split"
 
@@ -110,12 +110,12 @@ class _RandomSplit(IterDataPipe[T_co]):
         return at.source(self.source_datapipe)
 
     def shares(self) -> list[Fraction]:
-        """How many elements each key is to have; weights count as they are written, 0.1 for a tenth."""
+        """The number of elements for each key; weights count as they are written, 0.1 for a tenth."""
         weights = [Fraction(repr(float(weight))) for weight in self.weights.values()]
         return [weight * self.total_length / sum(weights) for weight in weights]
 
     def dealt(self, target: Hashable, start: int = 0, shares: Sequence[float] = ()) -> Iterator[_Block]:
-        """Which elements go to ``target``, block by block from the start of one, given the shares left there."""
+        """Blocks of flags for elements that go to ``target``, from the start of one, given the shares left there."""
         mine = list(self.weights).index(target)
         left = list(shares or map(float, self.shares()))
         for first in range(start, self.total_length, _BLOCK):
@@ -139,7 +139,7 @@ class _Block(NamedTuple):
 
 
 def _deal(left: list[float], drawn: float, remaining: int) -> int:
-    """Which key a number from 0 up to 1 draws, by what is left of the shares; the share of that key loses one."""
+    """Draw a key by a number from 0 up to 1 and by what is left of the shares; the share of that key loses one."""
     point = drawn * remaining
     key = -1
     while point >= 0 and key + 1 < len(left):
@@ -212,7 +212,7 @@ class SplitterIterator(IterDataPipe[T_co]):
 
 
 class _Dealt(Cell):
-    """How many elements of the source were dealt out."""
+    """Position in the split: the number of elements of the source that were dealt out."""
 
     def __init__(self, total_length: int) -> None:
         self._total_length = total_length

@@ -101,7 +101,7 @@ def _numbers(seed: int, start: int) -> Iterator[float]:
 
 
 class _Draws(Cell):
-    """How many numbers were drawn, and which inputs are left."""
+    """Random draws so far, and the inputs that are left."""
 
     def __init__(self, number_of_inputs: int) -> None:
         self._last = number_of_inputs - 1

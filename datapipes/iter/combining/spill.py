@@ -1,4 +1,4 @@
-"""A queue that is bounded in memory, and keeps on disk what exceeds the bounds.
+"""A FIFO queue with bounds in memory that spills to disk what exceeds them.
 
 ``SpillQueue`` stands in for the deque of a fork's reader when bytes are bounded or a folder is given. Elements come out
 in the order in which they went in. While any is on disk, new ones go there too; those on disk are packed, so what comes
@@ -28,7 +28,7 @@ _LENGTH = 8  # bytes that say how long a record is
 
 
 class Room:
-    """How much may wait in memory, how much does, and where to put the rest. One queue has it, or several share it."""
+    """Bounds on elements in memory, their count, and the folder for the rest, of one queue or shared by several."""
 
     def __init__(self, most_elements: float, most_bytes: int | None, folder: str | None, owner: str) -> None:
         self.most_elements = most_elements

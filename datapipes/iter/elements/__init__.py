@@ -1,1 +1,1 @@
-"""Operators on one element at a time, on several at once, and on how many there are."""
+"""Operators that map, filter, flatten, number and repeat elements."""

@@ -131,7 +131,7 @@ class _AsyncMapper(Tolerant, IterDataPipe[list[Any]]):
 async def _outcomes(
     batch: list[Any], made: Callable[[Any], Coroutine[Any, Any, Any]], most: int, at_once: bool
 ) -> list[tuple[BaseException | None, Any]]:
-    """What each element has raised, and what came of it. ``at_once``: after the first error, the others are stopped."""
+    """Errors and results of all elements of a batch. ``at_once``: after the first error, the others are stopped."""
     semaphore = asyncio.Semaphore(most)
 
     async def in_turn(element: Any) -> Any:
@@ -172,7 +172,7 @@ class _Loop(Cell):
         self._origin.must_be_here("the coroutines")
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """What a coroutine returns."""
+        """Run a coroutine in the loop and return its result."""
         if self._loop is None:
             self._loop, self._stop = asyncio.new_event_loop(), asyncio.Event()
             self._thread = threading.Thread(
@@ -187,11 +187,11 @@ class _Loop(Cell):
             del future  # its error's traceback holds this frame
 
     def run_anew(self, made: Callable[[Any], Coroutine[Any, Any, Any]], element: Any) -> Any:
-        """What another coroutine for an element returns."""
+        """Run another coroutine for an element and return its result."""
         return self.run(made(element))
 
     def finish(self) -> None:
-        """The source has ended."""
+        """Stop the loop and judge the errors, at the end of the source."""
         self.close()
         if self.faults is not None:
             self.faults.finish()

@@ -59,7 +59,7 @@ class BatchMapper(Tolerant, Flattening[R_co]):
 
 
 class _HeldBatch(Inner):
-    """The batch at hand, and what was taken of the next one when the source raised."""
+    """The batch at hand, and the elements taken for the next one when the source raised."""
 
     def __init__(self, pipe: BatchMapper[Any]) -> None:
         super().__init__(pipe)

@@ -91,7 +91,7 @@ class Cycler(IterDataPipe[T_co]):
 
 
 class _Lap(Cell):
-    """Which lap it is, and the position in it."""
+    """Number of the lap, and the position in it."""
 
     def __init__(self) -> None:
         self.number = 0

@@ -1,4 +1,4 @@
-"""drop, slice, flatten: other columns of each element, in a container of its kind.
+"""drop, slice, flatten: select or unpack columns of each element, in a container of its kind.
 
 A tuple becomes a plain tuple, a list a plain list, a dict a plain dict; the element itself is not changed. What a stage
 cannot do for an element (a column that is not there, no container at all) is a warning, and the element is handed on as
@@ -31,12 +31,12 @@ ColumnPlan = tuple[list[int], list[Any]]
 
 
 class _Selecting(IterDataPipe[Any]):
-    """A stage that says in ``_selecting`` what becomes of an element, and tells a ``_Warner`` what cannot be done."""
+    """Base of stages that select columns, by a function that tells a ``_Warner`` what cannot be done."""
 
     datapipe: IterDataPipe[Any]
 
     def _selecting(self, warner: _Warner) -> Select:
-        """A function of an element."""
+        """Make the function that selects columns of an element."""
         raise NotImplementedError(f"{type(self).__name__} has no _selecting")
 
     def _step(self) -> Step:

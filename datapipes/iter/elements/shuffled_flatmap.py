@@ -113,7 +113,7 @@ class ShuffledFlatMapper(Tolerant, Flattening[T_co]):
             lives.faults.end()
 
     def _of(self, at: Opening, live: _Live) -> Iterator[T_co]:
-        """The elements of one live iterable, from where it is."""
+        """The elements of one live iterable, from its position on."""
         return self._elements(iter(()), live.held) if live.above is None else self._taken_again(at, live)
 
     def _taken_again(self, at: Opening, live: _Live) -> Iterator[T_co]:
@@ -170,12 +170,12 @@ class _AllFaults(Faults):
         pass
 
     def end(self) -> None:
-        """The stage has ended."""
+        """Judge the errors at the end of the stage."""
         super().finish()
 
 
 class _Lives(Cell):
-    """The live iterables, and how often was drawn among them."""
+    """The live iterables, and the number of draws among them."""
 
     def __init__(self, pipe: ShuffledFlatMapper[Any], size: int, seed: int) -> None:
         self.faults: _AllFaults | None = None if pipe.on_error == "raise" else _AllFaults(pipe)
@@ -196,11 +196,11 @@ class _Lives(Cell):
         return self.all[-1]
 
     def bury(self) -> None:
-        """After an exception: leave out what could not be made."""
+        """Remove, after an exception, the iterables that could not be made."""
         self.all = [live for live in self.all if live.save() is not None]
 
     def shares(self) -> Iterator[float]:
-        """Numbers from 0 to 1, without end, from where they are."""
+        """Random numbers from 0 to 1, without end, from the present position on."""
         return chain.from_iterable(self._blocks(*divmod(self._draws(), _BLOCK)))
 
     def _blocks(self, number: int, offset: int) -> Iterator[Iterator[float]]:

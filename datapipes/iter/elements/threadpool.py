@@ -108,7 +108,7 @@ class ThreadPoolMapper(IterDataPipe[R_co]):
         return ThreadPoolExecutor(self.max_workers, **self.threadpool_kwargs)
 
     def call(self) -> Callable[[Any], Any]:
-        """What is called with an element."""
+        """The function that is called with an element."""
         return on_columns(self.fn, self.input_col, self.output_col)
 
     def _indexed(self) -> Indexed | None:
@@ -139,7 +139,7 @@ class _Task:
 
 
 class _Tasks(Cell):
-    """What is ahead, in order, and the threads at work on it."""
+    """Queue of tasks ahead, in order, and the threads at work on them."""
 
     carries = True
     is_quiet = False
@@ -164,12 +164,12 @@ class _Tasks(Cell):
         self._inherited = True
 
     def looking(self, mark: Callable[[], Table] | None) -> _Tasks:
-        """``mark`` looks at the positions above, if nobody else reads there."""
+        """Set ``mark``, which looks at the positions above, if nobody else reads there."""
         self._mark = mark
         return self
 
     def ahead(self) -> int:
-        """How many elements were taken and not handed on."""
+        """The number of elements that were taken and not handed on."""
         return len(self._tasks)
 
     def start(self) -> None:
@@ -222,7 +222,7 @@ class _Tasks(Cell):
         return None
 
     def first(self) -> Any:
-        """The result of the first call, as soon as it is there; or what the call has raised, or ``SKIP``."""
+        """Wait for the first call and return its result or ``SKIP``, or raise its error."""
         if self._inherited:
             self._origin.must_be_here(_AHEAD)
         try:
@@ -248,7 +248,7 @@ class _Tasks(Cell):
         return self._submit(element).result()
 
     def finish(self) -> None:
-        """The source has ended, and all is handed on."""
+        """Shut down the pool and judge the errors, when all is handed on."""
         self._end_pool()
         if self.faults is not None:
             self.faults.finish()

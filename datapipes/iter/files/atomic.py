@@ -95,7 +95,7 @@ def _replaceable(path: str) -> os.stat_result | None:
 
 
 def remove_leftovers(path: str) -> None:
-    """Remove what writers of a path left who were killed."""
+    """Remove temporary files of a path whose writers were killed."""
     for slot in range(_MOST_SLOTS):
         if not os.path.lexists(_part(path, slot)):
             break

@@ -1,4 +1,4 @@
-"""The hash that data must have: computed piece by piece, and compared in constant time."""
+"""Running hash of data: computed piece by piece, and compared with the expected one in constant time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HASH_TYPES = ("sha256", "md5")
 
 
 class Hashed:
-    """The hash of what is named, as far as it was seen, and the one that it must have in the end."""
+    """Running hash of named data, and the expected one."""
 
     def __init__(self, name: str, hash_dict: Mapping[str, str], hash_type: str) -> None:
         if name not in hash_dict:

@@ -1,4 +1,4 @@
-"""Locks between processes, and between threads of one, that die with their owner.
+"""File locks between processes, and between threads of one, that die with their owner.
 
 A lock is a file that is locked with ``flock``: the kernel lets go of it when its owner does, or dies, however that
 happens. Whoever held a lock removes its file while still holding it, so nothing is left behind; whoever then gets hold
@@ -45,7 +45,7 @@ def beside(path: str, suffix: str) -> str:
 
 
 def lock_of(path: str) -> str:
-    """The file that is locked for a path."""
+    """The lock file of a path."""
     return beside(path, ".loader2-lock")
 
 

@@ -1,4 +1,4 @@
-"""What the stages that read and write files take: pairs of a name and what is in the file."""
+"""Pairs of a name and data or a stream, as stages that read and write files take them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is in a file to be, piece by piece: bytes, a text, an open stream, or an iterable of pieces.
+"""Data of a file to be written, piece by piece: bytes, a text, an open stream, or an iterable of pieces.
 
 Streams are read in pieces of bounded size, so a file of any size passes through without being in memory. If handling
 the pieces fails, the stream goes back to where it was, or is closed if it cannot: whoever tries again reads all of it
@@ -79,7 +79,7 @@ def whole(path: str, mode: str, data: Any) -> Any:
 
 
 def _fitting(pieces: Iterator[Any], path: str, mode: str) -> Iterator[Any]:
-    """The pieces, which must be what a mode writes."""
+    """The pieces, checked to be bytes or text as the mode writes."""
     is_text = "b" not in mode
     for piece in pieces:
         if isinstance(piece, str) is not is_text:

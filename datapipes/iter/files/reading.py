@@ -1,4 +1,4 @@
-"""read_from_stream: what streams hold, in pieces."""
+"""read_from_stream: the content of streams, whole or in chunks."""
 
 from __future__ import annotations
 

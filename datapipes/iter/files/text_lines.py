@@ -43,11 +43,11 @@ class Lines(Parts[Any]):
 
 
 class LineSource(NamedTuple):
-    """Where the lines of one file come from."""
+    """Iterator over the lines of one file, and its decoding."""
 
     lines: Iterator[Any]
     decoded: Callable[[Iterator[Any]], Iterator[Any]]
-    """What makes text of them, if that is still to be done."""
+    """Decodes the lines, if that is still to be done."""
     one_by_one: bool
     """Whether a line that cannot be decoded is all that is lost; else the lines must not be read on after an error."""
 
@@ -76,7 +76,7 @@ def _up_to_an_error(stream: Iterable[str]) -> Iterator[str]:
 
 
 def _regrouped(parts: Iterable[bytes], encoding: str, errors: str) -> Iterator[str]:
-    """Decode what was cut behind every byte that looks like a newline, and cut it behind those that are one."""
+    """Decode parts that were cut behind every byte like a newline's, and cut them behind true newlines."""
     decode = getincrementaldecoder(encoding)(errors).decode
     rest = ""
     for part in parts:

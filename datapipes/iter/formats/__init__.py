@@ -1,5 +1,5 @@
-"""Operators that read what is in files: text, records, tables, samples.
+"""Operators that parse file formats: text, records, tables, samples.
 
-- ``tables``: what all stages that read tables have in common
-- ``tf_examples``: the payload of TensorFlow's records, read without TensorFlow
+- ``tables``: opening, checking and converting tables, for all stages that read them
+- ``tf_examples``: a parser of TensorFlow's Example and SequenceExample, without TensorFlow
 """

@@ -89,7 +89,7 @@ class _Batches(Parts[Any]):
 
 
 class _FileBatches(_Batches):
-    """Those of a file, by number; it goes on after one that is damaged."""
+    """Batches of an Arrow file, by number; it goes on after one that is damaged."""
 
     def __init__(self, name: str, stream: Any, pipe: ArrowReader) -> None:
         super().__init__(name, stream, pipe)
@@ -119,7 +119,7 @@ class _FileBatches(_Batches):
 
 
 class _StreamBatches(_Batches):
-    """Those of a stream, one after the other; one that is damaged is the last."""
+    """Batches of an Arrow stream, one after the other; one that is damaged is the last."""
 
     def __init__(self, name: str, stream: _Ending, pipe: ArrowReader) -> None:
         super().__init__(name, stream, pipe)
@@ -147,7 +147,7 @@ class _StreamBatches(_Batches):
 
 
 class _Ending:
-    """A stream some of which was read already, and the last bytes that were read of it."""
+    """A stream with its head read already, which remembers its last bytes."""
 
     closed = False
 

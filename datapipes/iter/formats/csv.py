@@ -91,7 +91,7 @@ class CSVParser(Flattening[Any]):
         return rows
 
     def _format(self) -> dict[str, Any]:
-        """What goes to ``csv.reader``."""
+        """The format parameters for ``csv.reader``."""
         return self.fmtparams
 
     def _shaped(self, rows: Iterator[list[Any]]) -> Iterator[Any]:

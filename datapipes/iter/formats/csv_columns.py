@@ -161,7 +161,7 @@ class _Blocks(Parts[Any]):
         return block, f"{self._name}, in the block that begins at line {first}"
 
     def _take(self) -> bytes:
-        """As many whole rows as there are in a block, or as it takes to have one."""
+        """The whole rows in a block, or as much as it takes to have one."""
         data, size = self._rest, self._pipe.block_size
         with_header = self._schema is None and self._pipe.names is None
         while more := b"" if self._ended else self._stream.read(size):
@@ -184,7 +184,7 @@ class _Blocks(Parts[Any]):
 
 
 def _end_of_rows(data: bytes) -> int:
-    """Where the last row ends that is whole: behind the last newline that is not within quotes."""
+    """End of the last whole row: behind the last newline that is not within quotes."""
     quotes, end = data.count(b'"'), len(data)
     while (newline := data.rfind(b"\n", 0, end)) >= 0:
         quotes -= data.count(b'"', newline, end)

@@ -165,7 +165,7 @@ class _File:
                 raise CorruptData(f"{self.name}: its row groups do not have the rows that its footer says")
 
     def having(self, columns: Sequence[str]) -> list[str]:
-        """These columns, which must be there: pyarrow passes over those that are not."""
+        """Check that these columns are there: pyarrow passes over those that are not."""
         return has_columns(self.name, self.file.schema_arrow.names, columns)
 
 

@@ -1,4 +1,4 @@
-"""routed_decode: the content of files as the ending of their names asks for it."""
+"""routed_decode: the content of files, decoded by the ending of their names."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class RoutedDecoder(IterDataPipe[tuple[str, Any]]):
 
 
 def basichandlers(key: str, data: bytes) -> Any:
-    """What is known without being told: text, whole numbers, JSON, plain pickles, tensors.
+    """Default handlers by file extension: text, whole numbers, JSON, plain pickles, tensors.
 
     >>> basichandlers("txt", b"some text"), basichandlers("count", b"no number")
     ('some text', None)

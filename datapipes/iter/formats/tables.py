@@ -1,4 +1,4 @@
-"""What the stages that read tables have in common: how a file is opened, what a batch is handed on as, what is damage.
+"""Opening, checking and converting tables: files, forms of batches, and damage as ``CorruptData``.
 
 pyarrow and pandas are imported when a stage is built, not before. What this file keeps true: a batch that is handed on
 was looked through (pyarrow's full validation), because a damaged one would crash the process of whoever reads it; and
@@ -51,7 +51,7 @@ def has_columns(file: str, there: Sequence[str], asked: Sequence[str]) -> list[s
 
 @contextmanager
 def damage_is_named(where: Callable[[], str]) -> Iterator[None]:
-    """What pyarrow raises for a damaged file, as ``CorruptData``."""
+    """Turn pyarrow's errors for a damaged file into ``CorruptData``."""
     try:
         yield
     except Loader2Error:
@@ -77,7 +77,7 @@ def as_one_batch(table: Any) -> Any:
 
 
 def shaped(batch: Any, form: As) -> Any:
-    """A record batch as it is to be handed on."""
+    """Convert a record batch to the form in which it is handed on."""
     if form == "batch":
         return batch
     names = batch.schema.names

@@ -1,4 +1,4 @@
-"""The payload of TensorFlow's records, SequenceExample or Example, read without TensorFlow and without protobuf.
+"""Parser of TensorFlow's Example and SequenceExample, without TensorFlow and without protobuf.
 
 The messages are few and their layout is fixed: 1 context, 2 feature lists, each a map of names; a feature is one list,
 of bytes (1), floats (2) or integers (3). An Example is a SequenceExample without feature lists. What this file keeps
@@ -85,7 +85,7 @@ def _feature(data: bytes, start: int, end: int) -> Values:
 
 
 def _only(data: bytes, tag: int, start: int, end: int) -> int:
-    """Where the content of a message's one field begins, if it has one, of this tag; else 0."""
+    """Start of the content of a message's one field, if it has one, of this tag; else 0."""
     if end - start < 2 or data[start] != tag:
         return 0
     length, at = data[start + 1], start + 2
@@ -169,7 +169,7 @@ def _fields(data: bytes, at: int, end: int) -> Iterator[Field]:
 
 
 def _after_group(data: bytes, at: int, end: int, number: int) -> int:
-    """Where a group ends that nobody reads: they are of an older kind of message."""
+    """End of a group, which nobody reads: they are of an older kind of message."""
     open_groups = [number]
     while open_groups:
         tag, at = _varint(data, at, end)

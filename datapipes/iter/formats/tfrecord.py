@@ -128,7 +128,7 @@ class _Records(Parts[dict[str, Any]]):
         return payload
 
     def _take(self, size: int) -> bytes:
-        """As many bytes, or those that are left."""
+        """Read so many bytes, or those that are left."""
         data: bytes = self._read(min(size, _STEP))
         if len(data) == size or not data:
             return data

@@ -101,7 +101,7 @@ class _Sample(Cell):
 
 
 def _in_memory(stream: Any) -> Any:
-    """What is left of a stream, which then stands where it was."""
+    """Copy the rest of a stream into memory; the stream then stands where it was."""
     if not isinstance(stream, StreamWrapper):
         return stream
     at, left = stream.tell(), stream.read()

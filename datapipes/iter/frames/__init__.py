@@ -1,1 +1,1 @@
-"""The operator on data frames of pandas."""
+"""Operator that makes data frames of pandas."""

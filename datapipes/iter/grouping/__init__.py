@@ -1,1 +1,1 @@
-"""Operators that group elements, take groups apart, or change their order."""
+"""Operators that batch, group, unbatch and shuffle elements."""

@@ -163,7 +163,7 @@ class _Buffer(Cell):
         return torch.randperm(length, generator=torch.Generator().manual_seed(derive(self._seed, "last")))
 
     def _positions(self, taken: int) -> list[int]:
-        """Which elements of the source are in the buffer after so many were taken from it.
+        """The source's elements that are in the buffer after so many were taken from it.
 
         The draws are gone through from the last one back, until each slot has been drawn: what that takes depends on
         the size of the buffer, and not on how much was taken.

@@ -26,7 +26,7 @@ from datapipes.ranks.tree import Tree
 T_co = TypeVar("T_co", covariant=True)
 
 _HONEST = (range, list, tuple, dict, set, frozenset, str, bytes)
-"""What knows how many elements it gives."""
+"""Types whose ``len`` is exactly the number of elements that they give."""
 
 
 @operator
@@ -89,7 +89,7 @@ class FullSync(IterDataPipe[T_co]):
 
 
 def decisive(graph: structure.Pipe, world: int, uneven: Uneven) -> structure.Pipe:
-    """What a graph is on the rank that all have the length of: the last one has the fewest elements, the first most."""
+    """The graph on the rank that decides the length of all: the last one has the fewest elements, the first most."""
     rank = world - 1 if uneven == "drop" else 0
     graph = apply_sharding(structure.unfold(graph), world, rank, SHARDING_PRIORITIES.DISTRIBUTED)
     for stage in structure.walk(graph):
@@ -104,7 +104,7 @@ def _counts(stage: structure.Pipe) -> bool:
 
 
 def exact_length(graph: structure.Pipe) -> int | None:
-    """How many elements a graph gives, if that is certain unless one raises."""
+    """The length of a graph, if that is certain unless an element raises."""
     for stage in structure.walk(graph):
         if isinstance(stage, MadeElsewhere):
             if exact_length(stage.graph) is None:

@@ -111,7 +111,7 @@ class ShardingFilter(IterDataPipe[T_co]):
 
 
 class _Taken(Given):
-    """How many elements of the source were taken, those of other shards and those that could not be made included."""
+    """The number of elements taken from the source, those of other shards and those that could not be made included."""
 
     def every(self, of: int, index: int, source: Iterator[Any]) -> Iterator[Any]:
         """The elements that belong to a shard."""
@@ -147,7 +147,7 @@ class Slice(ShardingFilter[int]):
 
 
 class _Behind(Cell):
-    """How many numbers of a range are behind the shard: the position of the last one taken, and one."""
+    """The number of a range's numbers that are behind the shard: the position of the last one taken, and one."""
 
     def __init__(self) -> None:
         self._behind = 0

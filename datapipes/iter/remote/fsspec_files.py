@@ -36,7 +36,7 @@ _WRITING = {"w", "wb", "wt", "a", "ab", "at"}
 
 @operator
 class FSSpecFileLister(Flattening[str]):
-    """What is in one or more folders, files and folders alike, as URLs that can be opened.
+    """List one or more folders, files and folders alike, as URLs that can be opened.
 
     ``masks`` are matched against the whole URL. A root that is a file stands for itself. Folders of this machine come
     in sorted order, others as their file system gives them.
@@ -79,7 +79,7 @@ class FSSpecFileLister(Flattening[str]):
 
 
 def listed(root: str, masks: str | Sequence[str], options: dict[str, Any], transfer: Transfer) -> list[str]:
-    """What is in a folder, as URLs."""
+    """List a folder, as URLs."""
     filesystem, path = filesystem_of(root, options, transfer)
     filesystem.invalidate_cache(path)  # what was listed an epoch ago may have changed
     if filesystem.isfile(path):
@@ -217,7 +217,7 @@ class FSSpecSaver(IterDataPipe[str]):
 
 
 def _size(stream: StreamWrapper) -> int:
-    """How many bytes an open file has, if it says so; otherwise -1."""
+    """The size of an open file in bytes, if it says so; otherwise -1."""
     file = getattr(stream.file_obj, "buffer", stream.file_obj)
     sizes = (getattr(one, "size", None) for one in (file, getattr(file, "raw", None)))
     return next((size for size in sizes if type(size) is int), -1)

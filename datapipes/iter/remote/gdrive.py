@@ -1,4 +1,4 @@
-"""read_from_gdrive: a stream for each file on Google Drive, past the page that asks whether one really wants it."""
+"""read_from_gdrive: download files from Google Drive, past the page that asks for confirmation."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class GDriveReader(WebReader):
 
 
 def gdrive_opener(transfer: Transfer, options: dict[str, Any]) -> Opener:
-    """What opens URLs of Google Drive, with connections that its files share."""
+    """Opener of Google Drive URLs, with connections that its files share."""
     web = Web(transfer, options)
 
     def opened(url: str) -> tuple[str, StreamWrapper]:
@@ -50,7 +50,7 @@ def gdrive_opener(transfer: Transfer, options: dict[str, Any]) -> Opener:
 
 
 class _Asked:
-    """Asks for a file, and confirms that it is wanted where that is asked back."""
+    """Requests a file, and answers the page that asks for confirmation."""
 
     def __init__(self, visit: Visit, url: str) -> None:
         self._visit = visit
@@ -71,7 +71,7 @@ class _Asked:
         return answer.raw
 
     def _confirmation(self, answer: Any) -> str:
-        """Where the page at hand leads on confirmation; an error if it says something else."""
+        """URL of the confirmation on the page at hand; an error if it says something else."""
         text = bytearray()
         while len(text) < _LONGEST_PAGE and (data := answer.raw.read1(64 * 1024, decode_content=True)):
             text += data

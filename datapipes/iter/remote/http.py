@@ -1,4 +1,4 @@
-"""read_from_http: a stream for each URL."""
+"""read_from_http: a stream for each URL, over HTTP."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Opener = Callable[[str], tuple[str, StreamWrapper]]
 
 @operator
 class WebReader(IterDataPipe[tuple[str, StreamWrapper]]):
-    """What the readers of URLs have in common: a subclass says in ``_opener`` how one is opened."""
+    """Base of the readers of URLs: a subclass says in ``_opener`` how one is opened."""
 
     source_datapipe: IterDataPipe[str]
 
@@ -130,7 +130,7 @@ class HttpReader(WebReader):
 
 
 def http_opener(transfer: Transfer, options: dict[str, Any]) -> Opener:
-    """What opens URLs, with connections that its files share."""
+    """Opener of URLs over HTTP, with connections that its files share."""
     web = Web(transfer, options)
 
     def opened(url: str) -> tuple[str, StreamWrapper]:

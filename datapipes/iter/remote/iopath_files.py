@@ -66,7 +66,7 @@ class WithHandlers:
         return manager
 
     def _managers(self) -> Callable[[str], Any]:
-        """What finds the path manager for a path: None where it is fsspec's."""
+        """A function that finds the path manager for a path: None where it is fsspec's."""
         if self.pathmgr is not None:
             return lambda path: self.pathmgr
         if not self._added:
@@ -81,7 +81,7 @@ class WithHandlers:
 
 @operator
 class IoPathFileLister(WithHandlers, Flattening[str]):
-    """What is in one or more folders, in sorted order; a root that is a file stands for itself.
+    """List one or more folders, in sorted order; a root that is a file stands for itself.
 
     ``masks`` are matched against the names in a folder.
 
@@ -268,7 +268,7 @@ def _save(manager: Any, path: str, mode: str, data: Any, transfer: Transfer) -> 
 
 
 def _force(file: Any) -> None:
-    """Have what was written forced to the disk, where there is one."""
+    """Force written data to the disk (fsync), where there is one."""
     file.flush()
     try:
         descriptor = file.fileno()

@@ -1,1 +1,1 @@
-"""Operators that begin a stream."""
+"""Source operators, which begin a stream."""

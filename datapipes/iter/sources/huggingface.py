@@ -49,7 +49,7 @@ class HuggingFaceHubReader(IterDataPipe[Any]):
 
 
 class _Rows(Cell):
-    """Where a data set is: by its own account if it is streamed, else the number of rows given."""
+    """Position in a data set: by its own account if it is streamed, else the number of rows given."""
 
     def __init__(self) -> None:
         self._dataset: Any = None
@@ -105,7 +105,7 @@ def _in_one_part(rows: Any) -> Iterator[Any]:
 
 
 def _must_be_like(saved: Any, own: Any, field: str = "own") -> None:
-    """A saved position has the fields that a data set's has, and numbers where that has them."""
+    """Check that a saved position has the fields of a data set's, and numbers where that has them."""
     if type(own) is dict:
         if type(saved) is not dict or set(saved) != set(own):
             raise StateError(f"{field}: expected the fields {sorted(own)}, found {saved!r:.80}")

@@ -94,7 +94,7 @@ class IterableWrapper(IterDataPipe[T_co]):
 
 
 class _Index(Cell):
-    """How many elements were taken."""
+    """Position in an iterable: the number of elements that were taken."""
 
     def __init__(self, is_sequence: bool) -> None:
         self._is_sequence = is_sequence
@@ -146,7 +146,7 @@ _begun: WeakSet[Any] = WeakSet()
 
 
 def _warn_if_used(iterator: Any) -> None:
-    """Say so if an iterator that cannot start anew was iterated before: this time it only has what is left."""
+    """Warn of an iterator that was iterated before and cannot start anew: it only has what is left."""
     try:
         used = iterator in _begun
         _begun.add(iterator)

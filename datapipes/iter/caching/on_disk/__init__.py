@@ -1,7 +1,7 @@
-"""Caches on disk: what was made once is read the next time.
+"""File caches on disk: made once, read the next time.
 
-- ``budget``: which files of a cache make room for new ones
+- ``budget``: eviction of a cache's files, least recently used first
 - ``listfile``: the list of the files that were made of one element
-- ``position``: where an end_caching is
-- ``production``: the files of one element of a cache, found or made
+- ``position``: position of an end_caching
+- ``production``: the cached files of one element, found or made
 """

@@ -1,4 +1,4 @@
-"""``max_bytes``: the files of a cache that were not used for the longest time make room for new ones.
+"""Eviction by ``max_bytes``: the least recently used files of a cache make room for new ones.
 
 What counts is every file that a cache with ``max_bytes`` has made in a folder, whichever process made it: an index in
 that folder, a small database, names each before it is written, so that none escapes even if its maker is killed. Files
@@ -30,7 +30,7 @@ _TABLE = "CREATE TABLE IF NOT EXISTS files (path BLOB PRIMARY KEY, element BLOB 
 
 
 class Budget:
-    """How many bytes the files of a cache may have in a folder: the one given, or that of each element's path."""
+    """Budget in bytes for a cache's files in a folder: the one given, or that of each element's path."""
 
     def __init__(self, max_bytes: int, folder: str | None) -> None:
         self._most = max_bytes
@@ -143,7 +143,7 @@ def _size(file: bytes) -> int:
 
 
 def _last_used(path: bytes) -> int:
-    """When an element was used; what is gone, or was never completed, goes first."""
+    """Time of an element's last use; what is gone, or was never completed, goes first."""
     for mark in (os.fsencode(list_of(os.fsdecode(path))), path):
         with suppress(FileNotFoundError, NotADirectoryError):
             return os.stat(mark).st_atime_ns

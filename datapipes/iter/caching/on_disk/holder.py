@@ -1,4 +1,4 @@
-"""on_disk_cache: where a cache begins, and what it knows of its files; ``end_caching`` does the work."""
+"""on_disk_cache: start of a file cache, with its paths, hashes and limits; ``end_caching`` does the work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an ``end_caching`` is: the files at hand, and the errors that the stages in between have let pass so far.
+"""Position of an ``end_caching``: the files at hand, and the errors that the stages in between have let pass.
 
 The stages in between begin anew for each element, but their limits (``max_errors``) are for the whole stream. So their
 counts are kept here, by the stages' places, and handed from one element to the next.

@@ -1,4 +1,4 @@
-"""The files of one element of a cache: found, or made by the stages in between.
+"""The cached files of one element: found, or made by the stages in between.
 
 They are found if a list of them is there whose files all are, or a file at the element's path itself. Otherwise they
 are made under a lock on that path, so by one process or thread; the others wait, and then find them. The lock dies with
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Production:
-    """How one stage finds or makes files, in one opening."""
+    """Finder and maker of cached files for one stage, in one opening."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class Production:
         StreamWrapper.close_streams(data)
 
     def _committed(self, path: str, made: list[str]) -> list[str]:
-        """Say that all is there. Nothing is said of an element that became nothing: it is tried again."""
+        """Mark an element's files as complete. One without files is not marked: it is tried again."""
         mark = path if made == [path] else list_of(path)
         if mark == path:
             with suppress(FileNotFoundError):
