@@ -1,4 +1,4 @@
-"""What a loader saves: plain, versioned data.
+"""The saved state of a loader: plain, versioned data.
 
 ``state_dict()`` gives a dict of numbers, strings, bytes, lists and dicts; nothing in it needs code to be loaded.
 Buffered elements are bytes that a restricted unpickler reads: builtins, numpy, torch, and the classes that ``allow``
@@ -70,7 +70,7 @@ class LoaderState:
 
     @property
     def status(self) -> str:
-        """Where the loader was in its epoch."""
+        """The loader's status in its epoch."""
         return "running" if self.cells is not None else "new" if self.epochs.seed is None else "finished"
 
     def to_dict(self) -> dict[str, Any]:

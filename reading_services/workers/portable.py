@@ -50,7 +50,7 @@ def needs_many_readers(graph: Pipe, workers: int) -> None:
 
 
 def _read_by_all(stage: Pipe) -> list[Pipe]:
-    """What stands above a stage in every worker: what is dispatched is read by one process for all."""
+    """The stages above a stage that every worker reads: what is dispatched is read by one process for all."""
     return [] if isinstance(stage, ShardingRoundRobinDispatcher) else structure.parents(stage)
 
 

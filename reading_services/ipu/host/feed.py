@@ -1,7 +1,7 @@
 """The process that loads for an accessor, as its owner sees it: started, listened to, and ended.
 
-Waiting for a frame ends with the process, too. What it had sent before is given first. Ending escalates: it is told to
-leave, then sent SIGTERM, then SIGKILL; that is done at the latest when the interpreter leaves.
+Waiting for a message ends with the process, too. What it had sent before is given first. Ending escalates: it is told
+to leave, then sent SIGTERM, then SIGKILL; that is done at the latest when the interpreter leaves.
 """
 
 from __future__ import annotations
@@ -88,13 +88,13 @@ class Feed:
         return pid
 
     def send(self, frame: ToProducer) -> None:
-        """Send a frame; that nobody gets it is noticed when the next one is waited for."""
+        """Send a message; that nobody gets it is noticed when the next one is waited for."""
         self._origin.must_be_here("the accessor's process and elements")
         with suppress(OSError):
             self._link.send(frame)
 
     def receive(self, wait: bool = True) -> ToConsumer | None:
-        """The next frame; None if there is none yet and nobody wants to wait. WorkerDied if there will be none."""
+        """The next message; None if there is none yet and nobody wants to wait. WorkerDied if there will be none."""
         self._origin.must_be_here("the accessor's process and elements")
         while True:
             found = self._poller.wait(None if wait else 0)
