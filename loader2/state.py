@@ -66,7 +66,7 @@ class LoaderState:
     step: int = 0
     sources: dict[int, list[Any]] = field(default_factory=dict)
     kept: Table = field(default_factory=dict)
-    """What users' classes keep between two epochs (``datapipes.position.kept``)."""
+    """State that users' classes keep between two epochs (``datapipes.position.kept``)."""
 
     @property
     def status(self) -> str:

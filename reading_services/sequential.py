@@ -24,7 +24,7 @@ _DOES = {
     "workers": "split the graph among workers",
     "device": "make the batches of a device",
 }
-"""What services do, by their levels, in the order of these."""
+"""Work of services by their levels, in the order of these."""
 
 
 class SequentialReadingService(CheckpointableReadingServiceInterface):

@@ -42,7 +42,7 @@ class ReadingServiceInterface(ABC):
     """
 
     level: ClassVar[Level | None] = None
-    """What this service is about; a chain has one of each at most: ranks, then workers, then the device they feed."""
+    """The level of this service; a chain has one of each at most: ranks, then workers, then the device they feed."""
 
     def sees_to_ranks(self) -> bool:
         """Whether each rank of a process group gets its own part here; what a class of a user's does is not known."""

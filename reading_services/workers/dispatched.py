@@ -32,7 +32,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 DEALT: Final = "dispatched: "
-"""What a worker puts before the stages of the dispatcher, whose errors are counted by all workers alike."""
+"""Prefix that a worker puts before the stages of the dispatcher, whose errors are counted by all workers alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class PartRequest:
     key: int
     """The same for all workers that take part in one opening."""
     crowd: tuple[int, ...]
-    """Who takes part."""
+    """The workers that take part."""
     run: Run
     above: Table | None
     """A position of the dispatcher, or None for the start,"""
@@ -52,7 +52,7 @@ class PartRequest:
     """and how many this worker has taken in all."""
     start: EpochStart | None = None
     kept: Table | None = None
-    """What users' classes keep, as far as home knows it."""
+    """State that users' classes keep, as far as home knows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ class Dealt(Cell):
         self._frame: Items | None = None
         self.asked = False
         self.left: Iterator[Any] = iter(())
-        """What has come and was not taken yet."""
+        """Elements that have come and were not taken yet."""
         self.above: Table | None = None
         self.before = 0
 

@@ -55,7 +55,7 @@ class _Worker:
         """The messages that were dealt to it and not yet sent; the one of the end may be sent at any time."""
         self.ends = False
         self.news: Table | None = None
-        """What users' classes had when the opening began, to be told with its first message."""
+        """State that users' classes had when the opening began, to be told with its first message."""
 
     def forget(self) -> None:
         """Drop what was kept."""

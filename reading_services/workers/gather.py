@@ -84,7 +84,7 @@ class Gathered(MadeElsewhere[T_co]):
         return KeptByWorkers(vars(self)[KEPT])
 
     def begin_epoch(self, seed_generator: Any, reset: Any) -> None:
-        """Set the order of the workers for the next epoch; ``reset`` is a function, or the pickle of one."""
+        """Prepare the workers for the next epoch; ``reset`` is a function, or the pickle of one."""
         self._epochs += 1
         self.start = EpochStart(self._epochs, deepcopy(seed_generator), reset)  # others may go on drawing from theirs
 

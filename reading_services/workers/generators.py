@@ -24,7 +24,7 @@ from datapipes.position.session import Session
 from datapipes.position.user_positions import Replayed
 
 PLACE: Final = -1
-"""Where positions of a worker have the generators: at no stage's place."""
+"""Key of the generators in a worker's positions: no stage's place."""
 
 _WHAT: Final = "the global generators of random numbers"
 

@@ -49,7 +49,7 @@ class EpochStart:
     seeds: Any
     """The generator of seeds from which that of each worker's own function is spawned."""
     reset: Any = None
-    """What the services in front have to do to the graph: a function, or the pickle of one."""
+    """Change that the services in front have to make to the graph: a function, or the pickle of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Order:
     crowd: tuple[int, ...] = ()
     """and which of them take part in it."""
     kept: Table | None = None
-    """What users' classes keep, as far as home knows it (``workers.keeping``)."""
+    """State that users' classes keep, as far as home knows it (``workers.keeping``)."""
 
 
 def part_of(graph: Pipe, info: WorkerInfo, init_fn: Callable[[Any, WorkerInfo], Any] | None) -> Pipe:

@@ -1,4 +1,4 @@
-"""The process that loads for an accessor, as its owner sees it: started, listened to, and ended.
+"""The loading process of an accessor, as its owner sees it: started, listened to, and ended.
 
 Waiting for a message ends with the process, too. What it had sent before is given first. Ending escalates: it is told
 to leave, then sent SIGTERM, then SIGKILL; that is done at the latest when the interpreter leaves.
@@ -42,7 +42,7 @@ _METHODS = {
 
 
 class Feed:
-    """One such process."""
+    """One loading process of an accessor."""
 
     def __init__(
         self, source: EpochSource, strategy: SharingStrategy, window: Window, load_indefinitely: bool, seed: int
@@ -136,7 +136,7 @@ def _parcel(sent: Any, on_disk: bool) -> Parcel:
 
 
 def _death_of(begun: Any) -> int:
-    """What becomes readable when a process has ended; its sentinel would wait for the processes it has started, too."""
+    """A descriptor, readable when a process has ended; its sentinel would wait for processes it has started, too."""
     try:
         return os.pidfd_open(begun.pid)
     except ProcessLookupError:  # gone already, and buried by the fork server

@@ -1,4 +1,4 @@
-"""The process of an accessor: it iterates a dataset for somebody else, as many elements ahead as there are slots.
+"""The loading process of an accessor: it iterates a dataset for its owner, as many elements ahead as there are slots.
 
 An opening of the protocol is a run of epochs. The end of an epoch is a message of no elements; behind it the next epoch
 follows at once, but never one that is two ahead of the consumer's. Where nothing is to be loaded unasked, the opening
@@ -43,7 +43,7 @@ class EmptyDataset(ValueError):
 
 @dataclass
 class FeedJob:
-    """All that the process is started with."""
+    """The arguments that the process is started with."""
 
     link: ProducerEnd
     source: Any
@@ -91,7 +91,7 @@ def _leave(number: int, frame: Any) -> None:
 
 
 class Feeder:
-    """The loop of the process."""
+    """The loop of the loading process."""
 
     def __init__(
         self, link: ProducerEnd, source: EpochSource, window: Window, load_indefinitely: bool, seed: int, where: str
@@ -149,7 +149,7 @@ class Feeder:
             self._fail(error)
 
     def _make(self) -> None:
-        """Send the next element, or that there is none."""
+        """Send the next element, or the end of the epoch."""
         elements: Any = self._elements
         made = next(elements, _NO_MORE)
         if made is _NO_MORE:

@@ -1,4 +1,4 @@
-"""Batches of other sizes: rows regrouped, and whole batches put together.
+"""Rebatching: rows regrouped as batches of other sizes, and whole batches joined.
 
 A batch is a structure of tensors whose first dimension counts rows, and of lists of texts, one a row. No row is lost,
 but for a last, incomplete batch that is not wanted; no row comes twice, and all stay in order. A batch that has the

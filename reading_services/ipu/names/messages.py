@@ -1,4 +1,4 @@
-"""The log of the IPU side: the logger ``poptorch::python``, its levels and the form of its lines.
+"""Logging of the IPU side: the logger ``poptorch::python``, its levels and the form of its lines.
 
 Warnings of this side are records there, never ``warnings.warn``. The lines go to whatever standard error is when they
 are written; they reach the handlers of the root logger, too.

@@ -1,4 +1,4 @@
-"""How a model is cut over several IPUs: blocks of it, the stages made of them, and the order in which they run."""
+"""Execution strategies: a model cut over several IPUs in blocks and stages, and the order in which these run."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class Stage:
 
 
 class ExecutionStrategy:
-    """What pipelined and sharded execution have in common: stages, and blocks that are not in any of them.
+    """Base of pipelined and sharded execution: stages, and blocks that are not in any of them.
 
     Each argument is a stage, a block, or the name of a block, which then is a stage of its own; or the only one is an
     ``AutoStage``.
@@ -195,7 +195,7 @@ class ExecutionStrategy:
         raise BadArgument(f"no stage has a block {block_id!r}; the blocks are {names}")
 
     def backendOptions(self) -> dict[str, Any]:
-        """What the strategy adds to ``Options.toDict()``."""
+        """Options that the strategy adds to ``Options.toDict()``."""
         return {"execution_mode": self._mode}
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Options that are about the device's surroundings. Most of them are kept and read by nobody here."""
+"""Options for the device's surroundings: caching, logs, profiles. Most of them are kept and read by nobody here."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ class StoredOptions(OptionValues):
         return self
 
     def modelName(self, name: str) -> Self:
-        """What reports call the model."""
+        """Name of the model in reports."""
         return self.createOrSet(model_name=name)
 
     def logDir(self, log_dir: str) -> Self:
-        """Where logs are written."""
+        """Folder of the logs."""
         return self.set(log_dir=log_dir)
 
     def maxRepeatLogs(self, max_repeat_logs: int | None) -> Self:

@@ -19,7 +19,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 @dataclass(frozen=True)
 class Arguments:
-    """What a model was compiled with: all arguments of ``forward`` without their data, defaults among them.
+    """Arguments that a model was compiled with: all of ``forward`` without their data, defaults among them.
 
     So it is one call whether an argument is given by its place or its name, or left out where it has that very value.
     """

@@ -1,4 +1,4 @@
-"""The cost model: how long a step would take on the device, in modelled seconds.
+"""Cost model: the time that a step would take on the device, in modelled seconds.
 
 Nothing here reads a clock. A ``Work`` says what one call asks of the device, a ``CostModel`` holds the constants, and
 the ``StepCost`` that follows from the two is a prediction, never a measurement. Its parts add up to the whole: the wall
@@ -21,7 +21,7 @@ SOURCED, DERIVED, ASSUMED, GIVEN = "sourced", "derived", "assumed", "given"
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What one call asks of the device of this process: facts, no times.
+    """The work of one call for the device of this process: facts, no times.
 
     ``bytes_in`` and ``bytes_out`` are those of the whole call, as they cross the link (64-bit numbers as 32-bit ones).
     ``flops`` are those of one micro-batch, its backward pass included where it is trained.
@@ -54,7 +54,7 @@ class Work:
 
     @property
     def micro_batches(self) -> int:
-        """How many micro-batches each replica computes in the call."""
+        """Number of micro-batches that each replica computes in the call."""
         return self.device_iterations * self.gradient_accumulation
 
     @property
@@ -79,7 +79,7 @@ class StepCost:
 
     @property
     def transfer(self) -> float:
-        """What the link carries, hidden behind compute or not."""
+        """Modelled seconds of transfers over the link, hidden behind compute or not."""
         return self.transfer_in + self.transfer_out
 
     @property

@@ -1,4 +1,4 @@
-"""What can be asked of an executor about its steps.
+"""Measurements of an executor's steps: cycle count, latency, performance counters, report.
 
 All times are modelled, but for two: how long compiling took, and the last line of a report, which are measured here.
 """
@@ -63,7 +63,7 @@ class Observed:
         return self._counters().round_trip()
 
     def report(self, load: float | None = None, mode: Mode = "async", cost: CostModel | None = None) -> Report:
-        """Where the modelled time of all steps so far goes; ``load`` is how long the loader takes for one, if known."""
+        """Report of the modelled time of all steps so far; ``load`` is how long the loader takes for one, if known."""
         return self._meter.report(cost or self.cost_model, load, mode)
 
     def _counters(self) -> Counters:

@@ -22,7 +22,7 @@ Dtype = torch.dtype | None
 
 
 class VariableAttributes:
-    """Which hyper-parameters may change after compiling: on a chip a constant takes less memory.
+    """Constant and variable hyper-parameters after compiling: on a chip a constant takes less memory.
 
     Those that an optimiser was given are variable, and its defaults are constant. Nothing is computed otherwise here.
 
@@ -57,7 +57,7 @@ class VariableAttributes:
 
 
 class Optimizer:
-    """What PopTorch's optimisers have and torch's do not."""
+    """Base of the optimisers: arguments and methods that PopTorch's have and torch's do not."""
 
     variable_attrs: VariableAttributes
     accum_type: Dtype = None

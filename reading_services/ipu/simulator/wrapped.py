@@ -20,7 +20,7 @@ _LOOKING = ("forward", "parameters", "named_parameters", "buffers", "named_buffe
 
 
 class Trainer(Protocol):
-    """What trains a model on a device."""
+    """The executor that trains a model on a device."""
 
     def destroy(self) -> None: ...
 
@@ -71,12 +71,12 @@ _WATCHED = {plain: watched for watched, plain in _PLAIN.items()}
 
 
 def trainer_of(model: nn.Module) -> Trainer | None:
-    """What trains a model, if something does."""
+    """The trainer of a model, if it has one."""
     return getattr(type(model), "_poptorch_trainer", None)
 
 
 def trainers_of(model: nn.Module) -> list[Trainer]:
-    """What trains any of a model's weights, by whatever model it got them."""
+    """The trainers of any of a model's weights, by whatever model they got them."""
     found = {id(each): each for tensor in _weights(model) for each in vars(tensor).get("trainers", ())}
     return list(found.values())
 
@@ -105,7 +105,7 @@ def wrap(model: nn.Module, trainer: Trainer) -> None:
 
 
 def refuse_wrapped(model: nn.Module) -> None:
-    """Raise if something trains a model already."""
+    """Raise if a model has a trainer already."""
     if trainer_of(model) is not None:
         raise RuntimeError(
             "Model has already been wrapped in 'poptorch.trainingModel': call destroy() on the model or on its "
@@ -167,5 +167,5 @@ def _wrapping(kind: type[nn.Module], trainer: Trainer) -> type[nn.Module]:
 
 
 def _made(make: Callable[..., Any], given: tuple[Any, ...]) -> Any:
-    """What a wrapped model is unpickled by; pickle would not have ``copyreg.__newobj__`` make another class."""
+    """Unpickle a wrapped model; pickle would not have ``copyreg.__newobj__`` make another class."""
     return make(*given)

@@ -57,7 +57,7 @@ class Worker(WorkerProcess):
     link: process.ConsumerEnd
     consumer: Consumer = field(default_factory=Consumer)
     frames: deque[ToConsumer] = field(default_factory=deque)
-    """What has come and was not asked for yet."""
+    """Messages that have come and were not asked for yet."""
     has_spoken: bool = False
     """Whether anything has come since it was started."""
 

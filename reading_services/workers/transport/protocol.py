@@ -85,7 +85,7 @@ class Items:
     errors: Any = None
     """How many errors the stages have tolerated up to here, if any: in the whole stream, not in the message."""
     kept: Any = None
-    """What users' classes had when the opening began, in its first message, if the consumer does not know that."""
+    """State that users' classes had when the opening began, in its first message, unless the consumer knows that."""
 
 
 @dataclass(frozen=True, slots=True)
