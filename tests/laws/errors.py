@@ -34,7 +34,7 @@ Hit = frozenset[int]
 
 
 class Fault(ValueError):
-    """What a specimen's source or function is made to raise."""
+    """The error that a specimen's source or function is made to raise."""
 
 
 # A state can only tell of an exception that a child of a fork was still to meet: then it is a GraphError.
