@@ -161,7 +161,7 @@ class DataLoader2(Generic[T_co]):
         self._initialized = True
 
     def _begin_service_again(self, saved: bytes) -> None:
-        """Have a service that has begun be what it was before, unless it is where a state has it anyway."""
+        """Reset a service that has begun to what it was before, unless it is where a state has it anyway."""
         service = self.reading_service
         if self._unbegun is None or not isinstance(service, CheckpointableReadingServiceInterface):
             return

@@ -1,7 +1,7 @@
 """PopTorch's host side on a CPU: ``import reading_services.ipu as poptorch`` runs a data-loading script unchanged.
 
 - ``host/``: the host's side of the IPU: combined batches, the loader, the accessor and the reading service
-- ``names/``: PopTorch's words: enums, errors, the log, strategies, structures of tensors
+- ``names/``: PopTorch's names: enums, errors, logging, execution strategies, structures of tensors
 - ``options/``: options of loader and device: importable as ``poptorch.options``, too
 - ``popdist/``: instances that poprun started: number, replicas and device
 - ``poprun/``: the command ``poprun``, which starts several instances of a program: ``poprun --num-instances 2 python

@@ -10,7 +10,7 @@
 - ``generators``: global random number generators, seeded, saved and restored
 - ``interrupts``: Ctrl-C while processes are started or ended
 - ``kept_by_workers``: state that users' classes keep from epoch to epoch, told by workers and to them
-- ``portable``: whether a graph can run in workers, asked when the loader is made
+- ``portable``: a check that a graph can run in workers, when the loader is made
 - ``service``: base of the services with workers
 - ``thread_pool``: the pool of worker threads
 - ``worker``: the worker loop, the same for processes and threads

@@ -170,7 +170,7 @@ class Asking:
         return self._consumer.receive(frame)
 
     def used_up(self, frame: Items) -> None:
-        """Let the dispatcher go on."""
+        """Give the dispatcher credit for a message."""
         if (credit := self._consumer.used_up(frame)) is not None:
             self._send(credit)
 

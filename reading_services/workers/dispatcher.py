@@ -238,7 +238,7 @@ class Dispatcher:
         self._deal([Mishap(self._failure(error))], self._dealt - 1, self._position(in_any_case=True))
 
     def _deal(self, chunk: list[Any], first: int, position: tuple[Table, int] | None) -> None:
-        """Give each worker its part of the elements from the given number on."""
+        """Deal each worker its part of the elements from the given number on."""
         count = len(self._workers)
         for number in self._taking_part():
             offset = (number - first) % count

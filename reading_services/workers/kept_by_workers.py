@@ -29,7 +29,7 @@ class Keeping:
         self._news: Table = {}  # what home was not told
 
     def begin(self, graph: Pipe, number: int, run: Run, known: Table | None) -> None:
-        """Have the classes begin an epoch; if it is opened again, after an error, with what they had at its start."""
+        """Begin an epoch of the classes; if it is opened again, after an error, with what they had at its start."""
         kept.prepare(graph)
         # Copies share what is kept, and have places, which what a user's function has added to the graph has not.
         self._stages = kept.keeping(structure.unfold(graph)) if any(map(kept.keeps, structure.walk(graph))) else {}

@@ -1,4 +1,4 @@
-"""Whether a graph can run in workers, asked when the loader is made: what cannot is named there, not found later.
+"""Check that a graph can run in workers, when the loader is made: what cannot is named there, not found later.
 
 Only what its elements are is not known before they are made; one that cannot be sent is an error in its place.
 """

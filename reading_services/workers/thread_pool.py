@@ -87,7 +87,7 @@ class ThreadPool:
         return [*(worker.thread for worker in self._workers), *dispatchers]
 
     def start(self) -> None:
-        """Begin all threads."""
+        """Start all threads."""
         for thread in self._threads:
             thread.start()
 

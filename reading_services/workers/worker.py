@@ -117,13 +117,13 @@ class WorkerEpochs:
 
 
 class Packing(Protocol):
-    """How a chunk of elements is made ready for the link; with its size in bytes."""
+    """Packs a chunk of elements for the link; returns it with its size in bytes."""
 
     def __call__(self, elements: list[Any]) -> tuple[Any, int]: ...
 
 
 class Pace:
-    """How many elements are made at a time, so that making them takes about a millisecond."""
+    """Chunk size: the number of elements made at a time, so that making them takes about a millisecond."""
 
     def __init__(self) -> None:
         self.at_once = 1

@@ -154,7 +154,7 @@ def _build_with(specimen: Specimen, tap: Tap, _: Tap) -> Pipe:
 
 
 def _hits(length: int) -> list[Hit]:
-    """Which elements to hit: the first, one in the middle, the one after it, both, the last, all."""
+    """Elements to hit: the first, one in the middle, the one after it, both, the last, all."""
     middle = length // 2
     if length >= MOST_FAULTS // 2:
         return [frozenset({middle})]

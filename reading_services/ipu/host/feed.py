@@ -149,7 +149,7 @@ def _room() -> int:
 
 
 def _preload() -> None:
-    """Have the fork server, if it is not there yet, import once what every process of an accessor needs."""
+    """Preload the fork server, if it is not there yet, with what every process of an accessor needs."""
     server: Any = vars(forkserver)["_forkserver"]  # what was asked for before is kept nowhere else
     if feed.__module__ not in server._preload_modules:
         multiprocessing.set_forkserver_preload([*server._preload_modules, feed.__module__])

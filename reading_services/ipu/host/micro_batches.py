@@ -70,7 +70,7 @@ def keeps_rows(graph: Pipe) -> bool:
 
 @operator
 class Rows(IterDataPipe[Any]):
-    """Stands for a batch where only the number of its rows is asked for."""
+    """A stand-in for a batch where only the number of its rows is asked for."""
 
     datapipe: IterDataPipe[Any]
     unit: int

@@ -87,7 +87,7 @@ class ProcessShare(IterableDataset[Any]):
         self._next = 0
 
     def begin(self, epoch: int) -> None:
-        """Say which epoch the next iteration is; those after it, in a worker that lives on, are counted."""
+        """Set the epoch of the next iteration; those after it, in a worker that lives on, are counted."""
         self._next = epoch
 
     def __iter__(self) -> Iterator[Any]:

@@ -24,7 +24,7 @@ def element_of(made: Any) -> Any:
 
 
 class Uniform:
-    """The likeness of all elements, taken from the first."""
+    """The structure, shapes and types of all elements, taken from the first."""
 
     def __init__(self, first: Any, rows_vary: bool) -> None:
         self._rows_vary = rows_vary

@@ -1,4 +1,4 @@
-"""PopTorch's words: enums, errors, the log, strategies, structures of tensors.
+"""PopTorch's names: enums, errors, logging, execution strategies, structures of tensors.
 
 - ``custom_types``: nested structures of tensors, with registered types among them
 - ``enums``: PopTorch's enums

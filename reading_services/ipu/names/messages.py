@@ -50,7 +50,7 @@ class _ToStandardError(logging.Handler):
 
 
 def setLogLevel(level: str | int) -> None:
-    """Let records of this level and above through: a name, or 0 (TRACE), 1, 2, 3 (WARN), 4 (ERR) or 6 (OFF).
+    """Set the log level: a name, or 0 (TRACE), 1, 2, 3 (WARN), 4 (ERR) or 6 (OFF); records below it are dropped.
 
     >>> setLogLevel("ERR")
     >>> setLogLevel(3)

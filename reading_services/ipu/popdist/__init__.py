@@ -88,7 +88,7 @@ def checkNumIpusPerReplica(ipusPerReplica: int) -> bool:
 
 
 def init() -> None:
-    """Let the instances talk to each other through ``torch.distributed``; without the launcher there is nobody to.
+    """Join the instances in a ``torch.distributed`` group; without the launcher there is nobody to talk to.
 
     The process group is gloo's, and is closed when the process ends. Calling it again changes nothing.
     """

@@ -34,7 +34,7 @@ class Arguments:
 
     @classmethod
     def of(cls, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        """Those of a first call, after looking whether ``forward`` can be called so."""
+        """Arguments of a first call, after looking whether ``forward`` can be called so."""
         signature = inspect.signature(forward)
         whole = bound(signature, args, kwargs)
         names = [name for name, each in signature.parameters.items() if each.kind in _POSITIONAL]

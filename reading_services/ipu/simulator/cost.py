@@ -84,12 +84,12 @@ class StepCost:
 
     @property
     def step(self) -> float:
-        """From the start of the call to its end."""
+        """Seconds from the start of the call to its end."""
         return self.compute + self.bubble + self.reduction + self.transfer - self.hidden + self.sync
 
     @property
     def wall(self) -> float:
-        """From the start of the call to the start of the next one: the wait for the loader included."""
+        """Wall time from the start of the call to the start of the next one: the wait for the loader included."""
         return self.step + self.wait
 
     @property
@@ -194,7 +194,7 @@ class CostModel:
         return replace(cost, wait=load if mode == "sync" else max(0.0, load - cost.step))
 
     def _compute(self, work: Work) -> tuple[float, float]:
-        """How long a chip computes, and how long it waits for the other stages of its replica.
+        """Seconds that a chip computes, and that it waits for the other stages of its replica.
 
         Stages are taken to be equally long. A pipeline fills and empties for every weight update, where a micro-batch
         passes all stages but the last twice, and in inference once for the call. Shards take turns.

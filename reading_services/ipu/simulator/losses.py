@@ -90,7 +90,7 @@ def identity_loss(x: Tensor, reduction: str) -> Tensor:
 
 @contextmanager
 def on_device() -> Iterator[Pass]:
-    """Say that the block is run by a device, and keep the losses that are marked in it."""
+    """Mark the block as run by a device, and keep the losses that are marked in it."""
     before, _running.forward = _running.forward, Pass()
     try:
         yield _running.forward

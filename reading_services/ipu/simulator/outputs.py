@@ -108,7 +108,7 @@ class Outputs:
 
 
 def refuse_backward(tensor: Tensor) -> None:
-    """Let ``backward()`` of an output say what is wrong with it."""
+    """Make ``backward()`` of an output raise an error that says what is wrong with it."""
     # An attribute of this one tensor, which copies of it have, too.
     tensor.backward = no_backward  # type: ignore[method-assign]  # a method is what it replaces
 

@@ -85,7 +85,7 @@ class Program:
         self._trace(self._rows(tensors, 0), trains)
 
     def reset_replicas(self) -> None:
-        """Let all replicas begin with the buffers that the module has."""
+        """Reset all replicas to the buffers that the module has."""
         apart = self.changes_buffers and self.batching.replicas > 1
         self._replicas = [_cloned(self._buffers()) for _ in range(self.batching.replicas if apart else 0)]
 

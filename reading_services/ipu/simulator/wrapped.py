@@ -1,4 +1,4 @@
-"""The user's model while a device trains it: it looks at its own weights, and has them brought home first.
+"""A wrapped user's model, which a device trains: it looks at its own weights, and has them brought home first.
 
 The model's class and those of its parameters and buffers are exchanged for ones that know their trainers: the weights
 are the same objects as before, and touching one, or asking the model for any, copies what the device has trained. That
@@ -95,7 +95,7 @@ def shallow_copy(model: nn.Module) -> nn.Module:
 
 
 def wrap(model: nn.Module, trainer: Trainer) -> None:
-    """Let a model and its weights know who trains them."""
+    """Wrap a model and its weights, so that they know who trains them."""
     refuse_wrapped(model)
     for tensor in _weights(model):
         if type(tensor) in _WATCHED:
@@ -114,7 +114,7 @@ def refuse_wrapped(model: nn.Module) -> None:
 
 
 def unwrap(model: nn.Module) -> None:
-    """Make a model and its weights again what they were."""
+    """Unwrap a model and its weights, back to what they were."""
     trainer = trainer_of(model)
     model.__class__ = plain_class(model)
     for tensor in _weights(model):

@@ -1,4 +1,4 @@
-"""The processes of a pool, one by one: started deaf to Ctrl-C, asked for stack traces, and ended."""
+"""The processes of a pool, one by one: started without Ctrl-C, asked for stack traces, and ended."""
 
 from __future__ import annotations
 

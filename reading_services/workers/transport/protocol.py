@@ -114,7 +114,7 @@ ToConsumer: TypeAlias = Items | Failed | End
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How far a producer may run ahead."""
+    """Limits of how far a producer may run ahead."""
 
     items: int
     """So many elements,"""
@@ -254,7 +254,7 @@ class Consumer:
         return Stop(self.opening)
 
     def close(self) -> Close:
-        """Have the producer leave."""
+        """Tell the producer to leave."""
         self._not_closed()
         self.closed = True
         return Close()
