@@ -155,7 +155,7 @@ def _plain(example: dict[str, Any]) -> tuple[list[float], int, bytes]:
 
 
 def tfrecord_loop(paths: list[str]) -> Iterator[Any]:
-    """What the format's own libraries do: check the sums, and have protobuf parse the example."""
+    """The loop of the format's own libraries: check the sums, and have protobuf parse the example."""
     import google_crc32c
     import torch
 

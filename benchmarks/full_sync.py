@@ -1,4 +1,4 @@
-"""What it costs to keep ranks in step: two gloo ranks that do it, against the same two that do not know of each other.
+"""Cost of keeping ranks in step: two gloo ranks that do it, against the same two that do not know of each other.
 
 Each rank is a process of its own. A round lasts from when both have begun, which takes one longer than the other, until
 both are done. torchdata 0.9, which reduces over all ranks for each element, is given fewer batches, and so is what it

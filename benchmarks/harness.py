@@ -47,7 +47,7 @@ class Claim:
 
     @property
     def row_family(self) -> str:
-        """Whose row shows the claim: the rival's, or that of the variant of ours which is held against ours."""
+        """The row that shows the claim: the rival's, or that of the variant of ours which is held against ours."""
         return self.over if self.of == OURS else self.of
 
 

@@ -1,4 +1,4 @@
-"""What a reader must know of the machine to read the figures: cores that may be used, and versions."""
+"""Facts of the machine that the figures depend on: cores that may be used, and versions."""
 
 import os
 import platform

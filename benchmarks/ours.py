@@ -24,7 +24,7 @@ from benchmarks.workload import (
 
 
 class Loader(Protocol):
-    """What the consumers need of a DataLoader2."""
+    """The part of a DataLoader2 that the consumers need."""
 
     def __iter__(self) -> Iterator[Any]: ...
 
@@ -104,7 +104,7 @@ def save(loader: Loader) -> None:
 
 
 def go_on(loader: Loader) -> None:
-    """What the loop that does not save does between its parts."""
+    """Do nothing between the parts, in the loop that does not save."""
 
 
 CASES: dict[str, Callable[[], Loader]] = {SHUFFLED: shuffled, BATCHED: batched, MAPPED: mapped}

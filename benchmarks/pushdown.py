@@ -1,4 +1,4 @@
-"""What one of eight shards costs, where an element takes 100 us: an eighth of the calls, and about that of the time.
+"""Cost of one of eight shards, where an element takes 100 us: an eighth of the calls, and about that of the time.
 
 The source is map-style and counts who asks it. Reading a graph as it is written, a shard would make all the elements.
 """

@@ -1,4 +1,4 @@
-"""What it costs to go on in a random order, against reading up to there: about the buffer, and not the past.
+"""Cost of resuming in a random order, against reading up to there: about the buffer, and not the past.
 
 A position is saved after so many elements, and loaded by a new iterator; both sides end with one element more.
 """

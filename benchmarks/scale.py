@@ -1,4 +1,4 @@
-"""What happens at scale: what an epoch costs a rank, for 8 to 65,536 of them.
+"""Cost of an epoch at scale, for each rank of 8 to 65,536.
 
 Nobody here has so many. The first table counts what 2, 4 and 8 ranks really send, ask and read, and holds the
 arithmetic of ``benchmarks.scale_model`` against it, in a star and in a tree of several levels; the others go on from
@@ -150,7 +150,7 @@ def _message_bytes() -> int:
 
 
 def _block_seconds(edges: int) -> float:
-    """What a rank computes for a block: each child's report is read and put together with the others', once."""
+    """Seconds of a rank for a block: each child's report is read and put together with the others', once."""
     from datapipes.ranks.topics import RankProgress
 
     progress, reports = RankProgress("drop"), _reports(edges)

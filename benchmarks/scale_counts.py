@@ -1,4 +1,4 @@
-"""What ranks really send, ask and read: each a process of its own, in which sockets, the store and sources are counted.
+"""Counts of what ranks really send, ask and read: each a process of its own, with sockets, store and sources counted.
 
 Nothing of the library is replaced: the counters sit in Python's ``socket``, in front of torch's store, and in the data
 set. An epoch is counted from before its ``iter`` to behind its end; the second one, because the first one includes the
@@ -61,7 +61,7 @@ class Streamed(IterDataPipe[int]):
 
 
 def counted(world: int, fan_out: int, graph: Graph) -> list[tuple[Counts, Counts]]:
-    """What each rank counts in its first epoch, meeting the others included, and in its second one."""
+    """Counts of each rank in its first epoch, meeting the others included, and in its second one."""
     with TemporaryDirectory() as folder:
         run: Any = start_processes  # torch's own function has no types
         run(_rank, (world, fan_out, graph, Path(folder)), nprocs=world, start_method="fork")

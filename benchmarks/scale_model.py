@@ -1,4 +1,4 @@
-"""What ranks cost each other, by arithmetic, and how blocks of uneven ranks go together, by simulation.
+"""Model of the ranks' cost for each other, by arithmetic, and of blocks of uneven ranks together, by simulation.
 
 The arithmetic: ranks are a tree. A conversation is one message up and one down each of its edges. An epoch has one to
 agree on the seed, and one for each block of elements; two altogether where lengths are known beforehand. Blocks double
@@ -24,7 +24,7 @@ HOP = 0.0002
 
 @dataclass(frozen=True)
 class Costs:
-    """What a rank sends and asks."""
+    """Counts of what a rank sends and asks."""
 
     store: int
     """Requests to the store of the process group; once, when the ranks meet."""
@@ -35,7 +35,7 @@ class Costs:
 
 
 def costs(rank: int, world: int, conversations: int, fan_out: int = FAN_OUT) -> Costs:
-    """What a rank sends and asks in an epoch with so many conversations, besides that about the seed."""
+    """Counts of what a rank sends and asks in an epoch with so many conversations, besides that about the seed."""
     children, parents = len(children_of(rank, world, fan_out)), int(rank > 0)
     edges = children + parents
     return Costs(1 + int(children > 0) + 2 * parents, edges, edges * conversations)
@@ -79,7 +79,7 @@ class Simulated:
 
 @dataclass(frozen=True)
 class Reading:
-    """What ranks do: so many elements, each of which takes so long, but for a random share of each block's time.
+    """Work of the ranks: so many elements, each of which takes so long, but for a random share of each block's time.
 
     A share ``stalls`` of the blocks takes four times as long.
     """

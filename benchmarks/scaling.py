@@ -1,4 +1,4 @@
-"""What an element costs as the graph grows: from 1 to 64 stages, or from 10 to 1,000 children of a demux.
+"""Cost of an element as the graph grows: from 1 to 64 stages, or from 10 to 1,000 children of a demux.
 
 The cost of a stage must not grow with their number, and that of an element not with the number of children.
 

@@ -1,4 +1,4 @@
-"""What it costs to begin: the first element of a graph of 1,000 stages, and importing the library.
+"""Startup time: the first element of a graph of 1,000 stages, and importing the library.
 
 Imports are timed in fresh interpreters, each of which imports torch first and then the packages of this library: what
 the second import takes is what the library adds, without the garbage collection that torch's objects leave due. Both

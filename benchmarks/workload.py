@@ -1,4 +1,4 @@
-"""What every contender has to do: the elements, the functions, and how outputs are compared.
+"""Workload of every contender: the elements, the functions, and how outputs are compared.
 
 Contenders share these functions, so a difference in speed is never a difference in the work. This file imports only the
 standard library, because the interpreters of the peers read it too.

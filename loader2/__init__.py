@@ -1,14 +1,14 @@
-"""When a graph is iterated: epochs, seeds, saving and resuming.
+"""DataLoader2: iterate a graph epoch by epoch, with seeds, saving and resuming.
 
 - ``adapters``: changes that a loader makes to its copy of a graph
-- ``epochs``: which epoch comes next, and its seed
+- ``epochs``: number and seed of the epoch that comes next
 - ``graph``: ``datapipes.graph`` under torchdata's name
 - ``iteration``: the iterator of a loader, with ``limit`` and ``resume``
 - ``loader``: DataLoader2
 - ``philox``: one stream of 64-bit numbers that can be split
 - ``random``: SeedGenerator, seeds that ranks and workers share or have for themselves
 - ``rank_states``: one checkpoint of all ranks, gathered and scattered
-- ``state``: what a loader saves, field by field
+- ``state``: the saved state of a loader, field by field
 """
 
 from loader2 import adapters, graph, random, state

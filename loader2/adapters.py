@@ -55,7 +55,7 @@ class CacheTimeout(Adapter):
 
 
 def listed(adapters: AdapterFn | Iterable[AdapterFn] | None) -> list[AdapterFn] | None:
-    """What a loader was given as its adapters, one or several; None if it was given none."""
+    """The adapters of a loader as a list, one or several; None if it was given none."""
     if adapters is None:
         return None
     several = list(adapters) if isinstance(adapters, Iterable) and not callable(adapters) else [adapters]
@@ -69,7 +69,7 @@ def listed(adapters: AdapterFn | Iterable[AdapterFn] | None) -> list[AdapterFn] 
 
 
 def adapted(datapipe: Any, adapters: Iterable[AdapterFn]) -> Any:
-    """What the adapters make of a graph, one after the other."""
+    """Apply the adapters to a graph, one after the other."""
     for adapter in adapters:
         datapipe = adapter(datapipe)
         if not (structure.is_pipe(datapipe) and structure.is_stream(datapipe)):

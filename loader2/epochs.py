@@ -1,4 +1,4 @@
-"""Which epoch comes next, and its seed.
+"""Epochs: number and seed of the epoch that comes next.
 
 An epoch for which nobody gives a seed draws one from torch's default generator when it begins, as the epochs of torch's
 own loader do. A seed that is given starts a sequence of epochs: the number counts them, so that each differs from the
@@ -49,7 +49,7 @@ class Epochs:
         return Epochs(pending=seed, begun=self.begun) if self.seed is None else replace(self, pending=seed)
 
     def resumed(self) -> Epochs:
-        """A loaded epoch goes on: a seed that is given for it once more is not meant for the one after."""
+        """Resume a loaded epoch: a seed that is given for it once more is not meant for the one after."""
         return replace(self, pending=None) if self.pending == self.seed and self.number == 0 else self
 
     def agreed(self, run: Run) -> Epochs:
@@ -57,7 +57,7 @@ class Epochs:
         return replace(self, seed=run.seed, number=run.epoch, drawn=run.drawn)
 
     def run(self) -> Run:
-        """What the session of the epoch under way depends on."""
+        """The run of the epoch under way, which its session depends on."""
         if self.seed is None:
             raise ValueError("no epoch is under way yet: ask for the following one first")
         return Run(self.seed, self.number, drawn=self.drawn)

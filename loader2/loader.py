@@ -161,7 +161,7 @@ class DataLoader2(Generic[T_co]):
         self._initialized = True
 
     def _begin_service_again(self, saved: bytes) -> None:
-        """Have a service that has begun be what it was before, unless it is where a state has it anyway."""
+        """Reset a service that has begun to what it was before, unless it is where a state has it anyway."""
         service = self.reading_service
         if self._unbegun is None or not isinstance(service, CheckpointableReadingServiceInterface):
             return
@@ -199,7 +199,7 @@ class DataLoader2(Generic[T_co]):
 
     @property
     def step(self) -> int:
-        """How many elements of this epoch were handed on, those before a saved position included."""
+        """Number of elements of this epoch that were handed on, those before a saved position included."""
         return self._given.save()
 
     def __len__(self) -> int:
@@ -236,13 +236,13 @@ class DataLoader2(Generic[T_co]):
 
     @property
     def errors(self) -> dict[str, int]:
-        """How many errors stages with an ``on_error`` have let pass in this epoch, by the stage as it prints."""
+        """Number of errors that stages with an ``on_error`` have let pass in this epoch, by the stage as it prints."""
         return {} if self._session is None else self._session.errors()
 
     # -- saving --------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader is, as plain data: after the last element that was handed on, in this epoch and no other."""
+        """The loader's position as plain data: after the last element handed on, in this epoch and no other."""
         if self._unfinished:
             raise RuntimeError(
                 "this DataLoader2 has already been shut down, in the middle of an epoch, and its position is gone: "
@@ -260,7 +260,7 @@ class DataLoader2(Generic[T_co]):
         return LoaderState(self._epochs, self._stages, cells, for_service, self.step, sources, between).to_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
-        """Go where another loader of the same graph was, before the first element is taken. Loading runs no code.
+        """Load the state of another loader of the same graph, before the first element is taken. Loading runs no code.
 
         In the middle of an epoch, what the graph was given has to be what it was given then: a list that has changed is
         refused with what differs. ``strict=False`` goes on with the one that is here.
@@ -311,7 +311,7 @@ class DataLoader2(Generic[T_co]):
         datapipe_adapter_fn: AdapterFn | Iterable[AdapterFn] | None = None,
         strict: bool = True,
     ) -> Self:
-        """A new loader that stands where a state says.
+        """Make a loader that goes on from a saved state.
 
         The graph is given beside it, because a state is data: torchdata's held a pickled graph, which is code.
         """

@@ -1,4 +1,4 @@
-"""Seeds for those who ask for them: what all ranks and workers have in common, and what each has for itself.
+"""SeedGenerator: seeds that all ranks and workers have in common, and seeds that each has for itself.
 
 Services and ``worker_reset_fn`` are given a generator; the library itself draws nothing from one, its seeds are hashes
 (``datapipes.position.seeds``).

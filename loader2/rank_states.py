@@ -99,7 +99,7 @@ def _must_go_well(problem: Loader2Error | None, world: int, group: ProcessGroup 
 
 
 def _here(group: ProcessGroup | None) -> tuple[int, int]:
-    """Which rank this is, and of how many."""
+    """This rank's number, and the number of ranks."""
     if not (dist.is_available() and dist.is_initialized()):
         return 0, 1
     if (rank := dist.get_rank(group)) < 0:

@@ -1,4 +1,4 @@
-"""What a loader saves: plain, versioned data.
+"""The saved state of a loader: plain, versioned data.
 
 ``state_dict()`` gives a dict of numbers, strings, bytes, lists and dicts; nothing in it needs code to be loaded.
 Buffered elements are bytes that a restricted unpickler reads: builtins, numpy, torch, and the classes that ``allow``
@@ -66,11 +66,11 @@ class LoaderState:
     step: int = 0
     sources: dict[int, list[Any]] = field(default_factory=dict)
     kept: Table = field(default_factory=dict)
-    """What users' classes keep between two epochs (``datapipes.position.kept``)."""
+    """State that users' classes keep between two epochs (``datapipes.position.kept``)."""
 
     @property
     def status(self) -> str:
-        """Where the loader was in its epoch."""
+        """The loader's status in its epoch."""
         return "running" if self.cells is not None else "new" if self.epochs.seed is None else "finished"
 
     def to_dict(self) -> dict[str, Any]:

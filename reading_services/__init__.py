@@ -1,15 +1,15 @@
-"""Where a graph runs, and how its elements get home.
+"""Reading services: where a graph runs (in process, threads, processes, ranks), and how its elements get home.
 
-- ``interface/``: what a plugin implements to run a graph somewhere, and what it tells those who run it
+- ``interface/``: the interface of a reading service, which a plugin implements, and worker info
 - ``ipu/``: PopTorch's host side on a CPU: ``import reading_services.ipu as poptorch`` runs a data-loading script
   unchanged
-- ``workers/``: workers: processes or threads that make the elements of a graph, and how those get home
+- ``workers/``: worker processes and threads that make the elements of a graph, and how those get home
 - ``distributed``: DistributedReadingService, each rank of a process group on its part
 - ``in_process``: InProcessReadingService, the graph in the loader's own process
 - ``multi_process``: MultiProcessingReadingService, copies of the graph in worker processes
 - ``sequential``: SequentialReadingService, several services as one
-- ``stage_times``: which stage of a graph takes the time
-- ``threads``: ThreadingReadingService, the same with threads
+- ``stage_times``: time of each stage of a graph, measured
+- ``threads``: ThreadingReadingService, the graph in worker threads of the loader's process
 """
 
 from datapipes.errors import (

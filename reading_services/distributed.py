@@ -66,7 +66,7 @@ class DistributedReadingService(ReadingServiceInterface):
 
     @property
     def dropped(self) -> int:
-        """How many elements of this rank the last whole epoch left out; at least so many, if it knows no length."""
+        """Number of this rank's elements that the last whole epoch left out; at least so many if it knows no length."""
         return 0 if self._tree is None else self._tree.dropped
 
     def planned(self, datapipe: Any) -> Any:

@@ -24,7 +24,7 @@ _DOES = {
     "workers": "split the graph among workers",
     "device": "make the batches of a device",
 }
-"""What services do, by their levels, in the order of these."""
+"""Work of services by their levels, in the order of these."""
 
 
 class SequentialReadingService(CheckpointableReadingServiceInterface):
@@ -72,7 +72,7 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
         return last.length(datapipe) if isinstance(last, ReadingServiceInterface) else length_of(datapipe)
 
     def _first(self, datapipe: Any) -> Any:
-        """What the first service is given: what those behind it have to do to a graph beforehand is done."""
+        """The graph for the first service, prepared by the services behind it."""
         for i, service in enumerate(self.reading_services):
             if isinstance(service, ReadingServiceInterface):
                 datapipe = service.in_front(datapipe, self.reading_services[:i])
@@ -133,7 +133,7 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
     # -- saving --------------------------------------------------------------------------------------------------------
 
     def checkpoint(self) -> bytes:
-        """What the services save, as plain data; most have nothing, since positions are in the graph's stages."""
+        """Save the services' states as plain data; most have nothing, since positions are in the graph's stages."""
         services = self.reading_services
         saved = [s.checkpoint() if isinstance(s, CheckpointableReadingServiceInterface) else None for s in services]
         return elements.encode(saved, what="service")
@@ -158,7 +158,7 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
 
 
 class _WrongNumber(StateError, AssertionError):
-    """torchdata asserted that there are as many states as services."""
+    """Another number of states than of services, which torchdata asserted against."""
 
 
 def _flat(services: Iterable[Any]) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Which stage of a graph takes the time: the graph is run up to one stage after the other, and times are subtracted."""
+"""Time of each stage of a graph, measured by running the graph up to one stage after the other and subtracting."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROUNDS = 3  # the best of which counts, as far as there is time
 
 @dataclass(frozen=True)
 class StageTime:
-    """Measured: the seconds that one stage adds to an epoch of its graph, in this process and without workers."""
+    """Measured seconds that one stage adds to an epoch of its graph, in this process and without workers."""
 
     stage: str
     seconds: float
@@ -52,7 +52,7 @@ def stage_times(graph: IterDataPipe[Any], budget: float = 2.0) -> list[StageTime
 
 
 def _seconds(pipe: IterDataPipe[Any], until: float) -> float | None:
-    """How long an epoch takes; None if it is not over by ``until``."""
+    """Measure the seconds of an epoch; None if it is not over by ``until``."""
     begun = perf_counter()
     if begun > until:
         return None

@@ -1,4 +1,4 @@
-"""What holds for every test: it leaves nobody behind, and it finds the same thing twice.
+"""Fixtures of every test: no thread or child process is left behind, and the same thing is found twice.
 
 A thread or a child process that a test started must have ended when the test has; those that are on their way out get
 one second, spent waiting on their end itself. What remains is named in the failure, the thread with the line it stands
@@ -46,7 +46,7 @@ multiprocessing.set_forkserver_preload(["reading_services"])  # which its forks 
 
 @pytest.fixture(scope="session")
 def preloaded() -> Iterator[Preloaded]:
-    """What forks programs that have torch imported already."""
+    """A process that forks programs that have torch imported already."""
     with closing(Preloaded(Path(__file__).resolve().parents[1])) as interpreter:
         yield interpreter
 

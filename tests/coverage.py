@@ -52,7 +52,7 @@ def lengths_for(world: int) -> list[int]:
 
 @dataclass
 class Given:
-    """What a rank has given: an epoch, the next one, and the first one again; and how many it says it left out."""
+    """Elements of a rank: of an epoch, the next one, and the first one again; and how many it says it left out."""
 
     epochs: list[list[Any]] = field(default_factory=list)
     dropped: int = 0
@@ -103,7 +103,7 @@ def refusals(policy: Uneven, own: Sequence[int]) -> set[str]:
 
 
 def wrong_with(policy: Uneven, length: int, own: Sequence[int], ranks: Sequence[Given]) -> list[str]:
-    """What does not hold; ``own`` is how many elements each rank has."""
+    """Sentences about rules that do not hold; ``own`` is how many elements each rank has."""
     if expected := refusals(policy, own):
         raised = [{error.partition(":")[0] for error in rank.raised} for rank in ranks]
         whole = all(len(rank.raised) == 3 for rank in ranks) and all(kinds <= expected for kinds in raised)
@@ -161,7 +161,7 @@ def tried(world: int, cases: Sequence[Case]) -> Found:
 
 
 def complaints_of(world: int, found: Found) -> list[str]:
-    """What is wrong, with the case that it is wrong in."""
+    """Complaints, each with the case that it is about."""
     return [f"{world} ranks, {case}: {complaint}" for case, (_, wrong) in found.items() for complaint in wrong]
 
 

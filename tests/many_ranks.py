@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class RankRaised(AssertionError):
-    """What a rank raised, as text."""
+    """The error that a rank raised, as text."""
 
 
 def on_ranks(

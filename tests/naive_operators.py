@@ -43,7 +43,7 @@ from tests.naive_functions import (
 
 
 class Known(IntEnum):
-    """What the interpreter knows of a stream."""
+    """The interpreter's knowledge of a stream."""
 
     NOTHING = 0
     LENGTH = 1

@@ -1,4 +1,4 @@
-"""What is built of this project: an editable install that type checkers can follow, and a wheel without tests."""
+"""Builds of this project: an editable install that type checkers can follow, and a wheel without tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def copied(tmp_path: Path) -> Path:
 
 
 def built(project: Path, how: str) -> dict[str, str]:
-    """What is in the wheel that the project's build backend makes: its texts by their names."""
+    """Contents of the wheel that the project's build backend makes: its texts by their names."""
     folder = project.parent / how
     folder.mkdir()
     code = f"from setuptools import build_meta; build_meta.{how}({str(folder)!r})"

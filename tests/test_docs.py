@@ -1,4 +1,4 @@
-"""What the documents say, runs.
+"""Code blocks of the documents, and tutorials, run.
 
 Every block of Python in README.md and in the tutorials' pages, and every tutorial that is a script, is a program of its
 own, for a reader copies one and not all those above it: it runs to its end in an interpreter that has imported nothing

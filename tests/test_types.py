@@ -1,4 +1,4 @@
-"""What a user's type checker sees: the checker of this repository reads this file, and the tests run it."""
+"""Types that a user's type checker sees: the checker of this repository reads this file, and the tests run it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What this library is measured against: torch's own pipes, `torchdata.nodes`, and torchdata 0.9 in its own process."""
+"""Peers to measure this library against: torch's own pipes, `torchdata.nodes`, and torchdata 0.9 in its own process."""

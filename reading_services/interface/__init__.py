@@ -1,5 +1,5 @@
-"""What a plugin implements to run a graph somewhere, and what it tells those who run it.
+"""The interface of a reading service, which a plugin implements to run a graph somewhere; worker info.
 
-- ``service``: what a plugin implements
-- ``worker_info``: who runs a graph: one of how many
+- ``service``: ReadingServiceInterface, which a plugin implements
+- ``worker_info``: WorkerInfo, the worker's index and the number of workers
 """

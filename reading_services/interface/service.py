@@ -1,4 +1,4 @@
-"""What a plugin implements to run a graph somewhere.
+"""The interface of a reading service: what a plugin implements to run a graph somewhere.
 
 A service is given the graph once, by ``initialize``, and returns the graph that the loader iterates at home: it may add
 stages, or replace a part of the graph by a stage that fetches what runs elsewhere. Positions need no method of their
@@ -42,7 +42,7 @@ class ReadingServiceInterface(ABC):
     """
 
     level: ClassVar[Level | None] = None
-    """What this service is about; a chain has one of each at most: ranks, then workers, then the device they feed."""
+    """The level of this service; a chain has one of each at most: ranks, then workers, then the device they feed."""
 
     def sees_to_ranks(self) -> bool:
         """Whether each rank of a process group gets its own part here; what a class of a user's does is not known."""
@@ -52,7 +52,7 @@ class ReadingServiceInterface(ABC):
         """Refuse a graph that this service cannot run, when the loader is made."""
 
     def in_front(self, datapipe: Any, services: Sequence[Any]) -> Any:
-        """What ``services``, those in front of this one in a chain, are to be given in place of a graph.
+        """The graph to give to ``services``, those in front of this one in a chain, in place of ``datapipe``.
 
         Called before any of them has begun, for a length as well; the graph given is not to be changed.
         """
@@ -60,21 +60,21 @@ class ReadingServiceInterface(ABC):
 
     @abstractmethod
     def initialize(self, datapipe: Any) -> Any:
-        """Prepare a graph, once, before the first epoch; the graph to iterate. The graph given may be changed."""
+        """Prepare a graph, once, before the first epoch; returns the one to iterate. The graph given may be changed."""
 
     def planned(self, datapipe: Any) -> Any:
-        """A graph as long as the one that ``initialize`` would return; nothing is begun, and nothing is changed."""
+        """A graph as long as the one that ``initialize`` would return, made without beginning or changing anything."""
         return datapipe
 
     def length(self, datapipe: Any) -> int:
-        """How many elements an epoch of a graph gives when it runs here; TypeError if that is not known beforehand.
+        """Length of an epoch of a graph that runs here; TypeError if that is not known beforehand.
 
         Asked before ``initialize``; afterwards the graph that it returned is asked.
         """
         return length_of(self.planned(datapipe))
 
     def agree(self, run: Run, resumed: bool) -> Run:
-        """The epoch that is about to begin, seed and number, as all who take part in it will have it.
+        """Agree on the seed and number of the epoch that is about to begin, among all who take part in it.
 
         Called after ``initialize`` at the start of each epoch; ``resumed`` says that it goes on from a saved position.
         A service that runs in several processes, each with a loader, gives the same one to all of them.
@@ -96,26 +96,26 @@ class ReadingServiceInterface(ABC):
         """Called when an epoch has ended, or its iterator is found to be out of date, and before ``finalize``."""
 
     def finalize(self) -> None:  # noqa: B027 - optional: most services have nothing to do here
-        """Let go of everything that ``initialize`` has begun, also if it failed. May be called more than once."""
+        """Release everything that ``initialize`` has begun, also if it failed. May be called more than once."""
 
     def __repr__(self) -> str:
         return call_of(self)
 
 
 class CheckpointableReadingServiceInterface(ReadingServiceInterface):
-    """A service with something of its own to save, besides the positions of the stages."""
+    """A service with state of its own to save, besides the positions of the stages."""
 
     @abstractmethod
     def checkpoint(self) -> bytes:
-        """What to save."""
+        """Save the service's state."""
 
     @abstractmethod
     def restore(self, datapipe: Any, serialized_state: bytes) -> Any:
-        """Like ``initialize``, from what was saved."""
+        """Like ``initialize``, from a saved state."""
 
 
 def warn_without_ranks(datapipe: Any, service: ReadingServiceInterface | None) -> None:
-    """Say that each rank of a process group is about to load everything, if nobody sees to its part."""
+    """Warn that each rank of a process group is about to load everything, if nobody sees to its part."""
     here = ranks()
     if here.world == 1 or (service is not None and getattr(service, "sees_to_ranks", lambda: True)()):
         return
@@ -144,7 +144,7 @@ def own_copy(service: ReadingServiceInterface | None) -> ReadingServiceInterface
 
 
 def graph_from(fn: Callable[..., Any], returned: Any) -> Any:
-    """What a function of the user's has made of a graph: a graph, or an error that names the function."""
+    """The graph that a user's function returned, checked; an error names the function."""
     if not structure.is_pipe(returned):
         raise BadArgumentType(
             f"{where(fn)} returned {type(returned).__name__}: {returned!r:.80}; it must return the graph to use"

@@ -1,4 +1,4 @@
-"""Who runs a graph: one of how many."""
+"""Worker info: this worker's index and the number of workers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _here = _Here()
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """Inside a worker of a reading service, which one this is; None anywhere else.
+    """This worker's info, inside a worker of a reading service; None anywhere else.
 
     >>> get_worker_info() is None
     True
@@ -39,5 +39,5 @@ def get_worker_info() -> WorkerInfo | None:
 
 
 def set_worker_info(info: WorkerInfo) -> None:
-    """Say that this thread is a worker's."""
+    """Mark this thread as a worker's."""
     _here.info = info

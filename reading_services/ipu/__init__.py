@@ -1,9 +1,9 @@
 """PopTorch's host side on a CPU: ``import reading_services.ipu as poptorch`` runs a data-loading script unchanged.
 
-- ``host/``: the host's side of the IPU: batches of a step, the loader, the accessor and the reading service
-- ``names/``: PopTorch's words: enums, errors, the log, strategies, structures of tensors
-- ``options/``: options, and what their parts are set to: importable as ``poptorch.options``, too
-- ``popdist/``: what an instance that poprun started knows of itself and of the others
+- ``host/``: the host's side of the IPU: combined batches, the loader, the accessor and the reading service
+- ``names/``: PopTorch's names: enums, errors, logging, execution strategies, structures of tensors
+- ``options/``: options of loader and device: importable as ``poptorch.options``, too
+- ``popdist/``: instances that poprun started: number, replicas and device
 - ``poprun/``: the command ``poprun``, which starts several instances of a program: ``poprun --num-instances 2 python
   train.py``
 - ``simulator/``: the simulated device: models that run on it as they would on IPUs, with the same numbers and none of

@@ -24,7 +24,7 @@ SCRIPT is a file or a module, and is imported: what it does as a program has to 
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; what it returns is the exit code."""
+    """Run the command line; returns the exit code."""
     parser = _parser()
     given = parser.parse_args(arguments)
     if given.command == "constants":
@@ -93,7 +93,7 @@ def _parted(argument: str) -> tuple[str, str]:
 
 
 def _named(module: ModuleType, name: str) -> Any:
-    """What a name of the module stands for; a function is called."""
+    """Look up a name of the module; a function is called."""
     if not hasattr(module, name):
         own = (each for each, what in vars(module).items() if not isinstance(what, ModuleType))
         names = ", ".join(each for each in own if not each.startswith("_"))

@@ -1,17 +1,17 @@
-"""Workers: processes or threads that make the elements of a graph, and how those get home.
+"""Worker processes and threads that make the elements of a graph, and how those get home.
 
-- ``process/``: workers that are processes: begun, watched and ended
-- ``transport/``: how a producer of elements and its consumer talk: the protocol, what is sent, and over what
-- ``cut``: which part of a graph runs in workers, in the dispatcher, and at home
-- ``dispatched``: in a worker, the stage in place of what one process runs for all
-- ``dispatcher``: the loop of that process
-- ``failures``: exceptions that cross from one process to another
-- ``gather``: the stage at home that hands on the workers' elements, in one fixed order
-- ``generators``: the global generators of random numbers, and where they are
+- ``process/``: worker processes: started, watched and ended
+- ``transport/``: transport between a producer of elements and its consumer: protocol, messages, pipes, shared memory
+- ``cut``: a graph cut into the parts for workers, the dispatcher and home
+- ``dispatched``: the stage that, in a worker, fetches the elements that the dispatcher makes for all
+- ``dispatcher``: the dispatcher's loop, a part of the graph run once for all workers
+- ``failures``: exceptions sent from one process to another, with remote tracebacks
+- ``gather``: the stage at home that gathers the workers' elements, in one fixed order
+- ``generators``: global random number generators, seeded, saved and restored
 - ``interrupts``: Ctrl-C while processes are started or ended
-- ``kept_by_workers``: what users' classes keep from epoch to epoch, told by workers and to them
-- ``portable``: whether a graph can run in workers, asked when the loader is made
-- ``service``: what the services with workers have in common
-- ``thread_pool``: the same for threads
-- ``worker``: a worker's loop, the same for processes and threads
+- ``kept_by_workers``: state that users' classes keep from epoch to epoch, told by workers and to them
+- ``portable``: a check that a graph can run in workers, when the loader is made
+- ``service``: base of the services with workers
+- ``thread_pool``: the pool of worker threads
+- ``worker``: the worker loop, the same for processes and threads
 """

@@ -1,4 +1,4 @@
-"""Which part of a graph runs in the workers, and which at home. Pure functions: no pipe is changed.
+"""Cut a graph into the part that runs in the workers and the part at home. Pure functions: no pipe is changed.
 
 A stage that says ``is_replicable() is False`` runs at home, and so does everything below it; what is left above runs in
 the workers, as one graph with one end. Of that, what is dispatched runs in one process for all workers.

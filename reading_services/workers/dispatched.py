@@ -1,4 +1,4 @@
-"""In a worker, the stage that stands in place of what one process runs for all workers.
+"""The stage that, in a worker, fetches the elements of a part that the dispatcher runs for all workers.
 
 It asks the dispatcher (``reading_services.workers.dispatcher``) for its part of an epoch. Its position is how many
 elements it has taken, and the position of the dispatcher as it was told last.
@@ -32,17 +32,17 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 DEALT: Final = "dispatched: "
-"""What a worker puts before the stages of the dispatcher, whose errors are counted by all workers alike."""
+"""Prefix that a worker puts before the stages of the dispatcher, whose errors are counted by all workers alike."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartRequest:
-    """What a worker asks of the dispatcher: its part of an epoch, from where it is."""
+    """A worker's request to the dispatcher for its part of an epoch, from its position."""
 
     key: int
     """The same for all workers that take part in one opening."""
     crowd: tuple[int, ...]
-    """Who takes part."""
+    """The workers that take part."""
     run: Run
     above: Table | None
     """A position of the dispatcher, or None for the start,"""
@@ -52,12 +52,12 @@ class PartRequest:
     """and how many this worker has taken in all."""
     start: EpochStart | None = None
     kept: Table | None = None
-    """What users' classes keep, as far as home knows it."""
+    """State that users' classes keep, as far as home knows it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A worker says that it will not ask for its part of an opening."""
+    """A worker's message that it will not ask for its part of an opening."""
 
     key: int
     crowd: tuple[int, ...]
@@ -65,7 +65,7 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Mishap:
-    """In place of an element that the dispatcher could not make; the ones behind it follow."""
+    """A failure in place of an element that the dispatcher could not make; the ones behind it follow."""
 
     failure: Any
 
@@ -74,15 +74,15 @@ class DispatchLink(Protocol):
     """The consumer's end of a worker's link with the dispatcher."""
 
     def send(self, frame: ToProducer) -> None:
-        """Send a frame."""
+        """Send a message."""
 
     def receive(self) -> ToConsumer:
-        """The next frame; EOFError if there will be none."""
+        """The next message; EOFError if there will be none."""
 
 
 @operator
 class Dispatched(IterDataPipe[T_co]):
-    """In a worker, what stands in place of the part that the dispatcher runs."""
+    """The stage that, in a worker, stands in place of the part that the dispatcher runs."""
 
     is_dealt: ClassVar[bool] = True
 
@@ -129,7 +129,7 @@ class Dispatched(IterDataPipe[T_co]):
 
 
 class Asking:
-    """A worker's link with the dispatcher, and what it asks for: one object for all openings of its graph."""
+    """A worker's link with the dispatcher, and its request: one object for all openings of its graph."""
 
     def __init__(self) -> None:
         self.link: DispatchLink | None = None
@@ -142,11 +142,11 @@ class Asking:
         self._asked = 0  # the key of the last share that was asked for
 
     def ordered(self, order: Order) -> None:
-        """The worker has been given an order; what it asks for from now on is for that."""
+        """Take note of the worker's order; later requests are for that."""
         self.key, self.crowd, self.start, self.kept = order.key, order.crowd, order.start, order.kept
 
     def share(self, run: Run, dealt: Dealt) -> PartRequest:
-        """What to ask for, from where a worker is."""
+        """The request for a worker's part, from its position."""
         taken = dealt.above, dealt.before, dealt.taken
         return PartRequest(self.key, self.crowd, run, *taken, self.start, self.kept)
 
@@ -156,13 +156,13 @@ class Asking:
         self._send(self._consumer.open(share))
 
     def leave(self) -> None:
-        """The worker has done with its opening; if it has not asked for its part, it will not."""
+        """End the worker's opening; if it has not asked for its part, it will not."""
         if self.link is not None and self._asked < self.key:
             with suppress(WorkerDied):
                 self.ask(Absent(self.key, self.crowd))
 
     def receive(self) -> ToConsumer | None:
-        """The next frame; None if it belongs to an earlier opening."""
+        """The next message; None if it belongs to an earlier opening."""
         try:
             frame = self._connected().receive()
         except (EOFError, OSError):
@@ -170,12 +170,12 @@ class Asking:
         return self._consumer.receive(frame)
 
     def used_up(self, frame: Items) -> None:
-        """Let the dispatcher go on."""
+        """Give the dispatcher credit for a message."""
         if (credit := self._consumer.used_up(frame)) is not None:
             self._send(credit)
 
     def stop(self) -> None:
-        """Nobody wants the rest."""
+        """Stop the opening: nobody wants the rest."""
         if self.link is not None and (frame := self._consumer.stop()) is not None:
             with suppress(WorkerDied):
                 self._send(frame)
@@ -193,7 +193,7 @@ class Asking:
 
 
 def without_dispatched(end: Pipe) -> tuple[Pipe, Pipe | None]:
-    """What the workers run, and what the dispatcher runs for them, if anything is dispatched."""
+    """Split a graph into the part that the workers run and the part that the dispatcher runs for them, if any."""
     dealt = dispatched_end(end)
     if dealt is None:
         return end, None
@@ -202,7 +202,7 @@ def without_dispatched(end: Pipe) -> tuple[Pipe, Pipe | None]:
 
 
 def length_of_parts(end: Pipe, workers: int, changes: Sequence[Any] = ()) -> int:
-    """How many elements all workers give together; ``changes`` are functions that may change their graphs."""
+    """Number of elements of all workers together; ``changes`` are functions that may change their graphs."""
     if any(change is not None for change in changes):
         raise TypeError("worker_init_fn and worker_reset_fn may change how many elements the workers give")
     whole, _ = without_dispatched(end)
@@ -217,7 +217,7 @@ def length_of_parts(end: Pipe, workers: int, changes: Sequence[Any] = ()) -> int
 
 
 def asking_of(graph: Pipe) -> Asking:
-    """The one through which all of a worker's graph asks; nobody does if nothing in it is dispatched."""
+    """The ``Asking`` that all of a worker's graph shares; unused if nothing in it is dispatched."""
     asking = Asking()
     for stage in structure.walk(graph):
         if isinstance(stage, Dispatched):
@@ -230,7 +230,7 @@ def _gone() -> WorkerDied:
 
 
 class Dealt(Cell):
-    """How many elements this worker has taken, and what it was told of the dispatcher's position."""
+    """A count of the elements that this worker has taken, and the dispatcher's position as it was told last."""
 
     def __init__(self, stop: Callable[[], None]) -> None:
         self._stop = stop
@@ -238,17 +238,17 @@ class Dealt(Cell):
         self._frame: Items | None = None
         self.asked = False
         self.left: Iterator[Any] = iter(())
-        """What has come and was not taken yet."""
+        """Elements that have come and were not taken yet."""
         self.above: Table | None = None
         self.before = 0
 
     @property
     def taken(self) -> int:
-        """How many elements were taken in all."""
+        """Number of elements taken in all."""
         return self._behind + (0 if self._frame is None else self._frame.count - length_hint(self.left))
 
     def take(self, frame: Items) -> BaseException | None:
-        """Elements have come, or an error in place of one."""
+        """Take elements that have come, or return the error in place of one."""
         elements = frame.body.unpack()
         self._frame = replace(frame, body=None)
         if type(elements[0]) is not Mishap:
@@ -259,7 +259,7 @@ class Dealt(Cell):
         return error
 
     def used_up(self) -> Items | None:
-        """The frame that was the last one, now that all of it was taken; it says where the dispatcher was."""
+        """The message that was the last one, now that all of it was taken; it says where the dispatcher was."""
         frame = self._frame
         if frame is not None:
             self._behind, self._frame = self._behind + frame.count, None

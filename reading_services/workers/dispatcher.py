@@ -39,23 +39,23 @@ class Links(Protocol):
     """The dispatcher's ends of its links with all workers."""
 
     def send(self, number: int, frame: ToConsumer) -> None:
-        """Send a frame to a worker."""
+        """Send a message to a worker."""
 
     def receive(self, wait: bool) -> tuple[int, ToProducer] | None:
-        """A frame of some worker; None if there is none and nobody wants to wait. EOFError if all have gone."""
+        """A message of some worker; None if there is none and nobody wants to wait. EOFError if all have gone."""
 
 
 class _Worker:
-    """What is known of one worker."""
+    """The dispatcher's record of one worker."""
 
     def __init__(self, window: Window) -> None:
         self.producer = Producer(window)
         self.share: PartRequest | None = None
         self.kept: deque[Callable[[], ToConsumer]] = deque()
-        """The frames that were dealt to it and not yet sent; the one of the end may be sent at any time."""
+        """The messages that were dealt to it and not yet sent; the one of the end may be sent at any time."""
         self.ends = False
         self.news: Table | None = None
-        """What users' classes had when the opening began, to be told with its first frame."""
+        """State that users' classes had when the opening began, to be told with its first message."""
 
     def forget(self) -> None:
         """Drop what was kept."""
@@ -71,7 +71,7 @@ class _Worker:
         return not self.kept and self.producer.has_nothing
 
     def room(self, size: int) -> int:
-        """How many elements of about this size it has room for."""
+        """Number of elements of about this size that it has room for."""
         return self.producer.room(size) if self.producer.may_send and not self.kept else 0
 
     def had(self, ordinal: int) -> bool:
@@ -194,7 +194,7 @@ class Dispatcher:
     # -- making and dealing --------------------------------------------------------------------------------------------
 
     def _room(self) -> int:
-        """How many elements may be made now, those of workers who want no more among them."""
+        """Number of elements that may be made now, those of workers who want no more among them."""
         takers = self._taking_part()
         if self._session is None or not takers:
             return 0
@@ -238,7 +238,7 @@ class Dispatcher:
         self._deal([Mishap(self._failure(error))], self._dealt - 1, self._position(in_any_case=True))
 
     def _deal(self, chunk: list[Any], first: int, position: tuple[Table, int] | None) -> None:
-        """Give each worker its part of the elements from the given number on."""
+        """Deal each worker its part of the elements from the given number on."""
         count = len(self._workers)
         for number in self._taking_part():
             offset = (number - first) % count

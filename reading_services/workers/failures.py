@@ -1,4 +1,4 @@
-"""Exceptions that cross from one process to another.
+"""Exceptions sent from one process to another, with their remote tracebacks.
 
 An exception arrives as what it was: its type, its arguments, its attributes and its notes. It is put together without a
 call of its constructor, which may want other arguments than the exception keeps. The traceback it had over there comes
@@ -28,7 +28,7 @@ class RemoteTraceback(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An exception on its way: pickled if that is possible, and as text in any case."""
+    """An exception to be sent: pickled if that is possible, and as text in any case."""
 
     pickled: bytes | None
     text: str

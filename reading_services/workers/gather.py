@@ -1,4 +1,4 @@
-"""The stage at home that stands in place of what runs in workers: their elements, in one fixed order.
+"""The stage at home that gathers the elements of the workers, in one fixed order.
 
 The order is one element of each worker in turn, whatever their speeds; a worker that has no more is passed over. What
 is there of all of them is laid out as one *block*, and handed on at the speed of C.
@@ -42,7 +42,7 @@ _told: WeakSet[Any] = WeakSet()  # the workers of whom it was said that their po
 
 
 class Producers(Protocol):
-    """Those who make the elements: processes or threads."""
+    """The workers that make the elements: processes or threads."""
 
     count: int
 
@@ -50,18 +50,18 @@ class Producers(Protocol):
         """Begin an opening on those that are given an order."""
 
     def next_frame(self, numbers: Any) -> tuple[int, ToConsumer]:
-        """The next frame of one of these, whichever comes first."""
+        """The next message of one of these, whichever comes first."""
 
     def used_up(self, number: int, frame: Any) -> None:
-        """Give one of them credit for a frame."""
+        """Give one of them credit for a message."""
 
     def stop(self) -> None:
-        """Say that nobody wants the rest of the opening."""
+        """Stop the opening: nobody wants the rest."""
 
 
 @operator
 class Gathered(MadeElsewhere[T_co]):
-    """What the workers make of a graph."""
+    """The elements of a graph that runs in workers, gathered at home."""
 
     def __init__(
         self,
@@ -80,11 +80,11 @@ class Gathered(MadeElsewhere[T_co]):
 
     @property
     def kept(self) -> KeptByWorkers:
-        """What users' classes keep in the workers."""
+        """State that users' classes keep in the workers."""
         return KeptByWorkers(vars(self)[KEPT])
 
     def begin_epoch(self, seed_generator: Any, reset: Any) -> None:
-        """Say what the workers are to do before the next epoch; ``reset`` is a function, or the pickle of one."""
+        """Prepare the workers for the next epoch; ``reset`` is a function, or the pickle of one."""
         self._epochs += 1
         self.start = EpochStart(self._epochs, deepcopy(seed_generator), reset)  # others may go on drawing from theirs
 
@@ -128,28 +128,28 @@ class Gathered(MadeElsewhere[T_co]):
 
 
 class KeptByWorkers:
-    """What users' classes keep in each worker, as that of one stage at home: a class below it may be replayed."""
+    """State that users' classes keep in each worker, as that of one stage at home: a class below it may be replayed."""
 
     def __init__(self, kept: Kept) -> None:
         self._kept = kept
 
     def of(self, number: int) -> Table:
-        """What one worker keeps, packed, by place."""
+        """State that users' classes keep in one worker, packed, by place."""
         _, known = self._kept.values.get(str(number), (VALUE, {}))
         return table(known) or {}
 
     def add(self, number: int, told: Table | None) -> None:
-        """A worker has said what its classes had when it began, or keep for the next epoch."""
+        """Take the state that a worker's classes had when it began, or keep for the next epoch."""
         if told is not None:
             self._kept.values = {**self._kept.values, str(number): (VALUE, {**self.of(number), **told})}
 
     def fill(self, known: dict[int, Table]) -> None:
-        """Know this and nothing else."""
+        """Replace everything known by this."""
         self._kept.values = {str(number): (VALUE, told) for number, told in known.items()}
 
 
 class _Share:
-    """What is known of one worker."""
+    """The gatherer's record of one worker."""
 
     __slots__ = ("above", "errors", "frame", "left", "since")
 
@@ -158,11 +158,11 @@ class _Share:
         self.since = 0  # how many of its elements were handed on after that
         self.errors: dict[str, int] = {}  # how many its stages have tolerated
         self.frame: Items | None = None
-        self.left: Iterator[Any] = iter(())  # what was not yet laid out of that frame
+        self.left: Iterator[Any] = iter(())  # what was not yet laid out of that message
 
 
 class Turns(Cell):
-    """Whose turn it is, and where each worker is."""
+    """The fixed order of the workers' elements: whose turn it is, and the position of each worker."""
 
     def __init__(self, makers: Producers, errors: Counter[str], kept: KeptByWorkers) -> None:
         self._makers = makers
@@ -175,7 +175,7 @@ class Turns(Cell):
         self._block: Iterator[Any] = iter(())
 
     def order(self, number: int, run: Run, start: EpochStart | None) -> Order | None:
-        """What to have a worker open; None if it has nothing more to give. What was laid out is forgotten."""
+        """The order for a worker to open; None if it has nothing more to give. What was laid out is forgotten."""
         share = self._shares[number]
         share.frame, share.left = None, iter(())
         seed = derive("worker", *run.key, ranks().rank, number)
@@ -183,14 +183,14 @@ class Turns(Cell):
         return order if number in self.waiting else None
 
     def lacking(self, in_order: bool) -> list[int]:
-        """Of whom a frame is needed before anything can be handed on."""
+        """The workers of whom a message is needed before anything can be handed on."""
         if in_order:
             return [] if self._shares[self.waiting[0]].frame is not None else [self.waiting[0]]
         lacking = [number for number in self.waiting if self._shares[number].frame is None]
         return lacking if len(lacking) == len(self.waiting) else []
 
     def take(self, number: int, frame: Items) -> None:
-        """A frame of elements has come."""
+        """Take a message of elements."""
         share = self._shares[number]
         if type(frame.above) is str:
             self._tell(frame.above)
@@ -204,7 +204,7 @@ class Turns(Cell):
             warn(f"{refusal}; until then a resume makes again what this worker has made since its position was known")
 
     def count_errors(self, number: int, errors: dict[str, int] | None) -> None:
-        """A worker has said how many errors its stages have tolerated so far."""
+        """Count the errors that a worker's stages have tolerated so far."""
         if errors is not None and errors != self._shares[number].errors:
             before = self._tolerated()
             self._shares[number].errors = errors
@@ -212,7 +212,7 @@ class Turns(Cell):
             self._errors.subtract(before)
 
     def _tolerated(self) -> Counter[str]:
-        """By all workers; what the dispatcher has tolerated is known to some of them earlier than to others."""
+        """Tolerated errors of all workers; some know earlier than others what the dispatcher has tolerated."""
         total: Counter[str] = Counter()
         dealt: Counter[str] = Counter()
         for share in self._shares:
@@ -224,11 +224,11 @@ class Turns(Cell):
         return total + dealt
 
     def ended(self, number: int) -> None:
-        """A worker has no more elements."""
+        """Mark a worker as having no more elements."""
         self.waiting.remove(number)
 
     def failed(self, number: int, frame: Failed) -> None:
-        """A worker could not make the element whose turn it is."""
+        """Take a worker's failure to make the element whose turn it is."""
         share = self._shares[number]
         if frame.above is None or type(frame.above) is str:
             share.since += 1
@@ -255,7 +255,7 @@ class Turns(Cell):
         return self._block
 
     def commit(self) -> list[tuple[int, Items]]:
-        """The block was handed on; the frames that are used up with it."""
+        """Take note that the block was handed on; returns the messages that are used up with it."""
         members, rounds = self._members, self._length // len(self._members)
         self.waiting.rotate(-self._length)
         self._members, self._length = [], 0
@@ -307,7 +307,7 @@ class Turns(Cell):
 
 
 def refuse_other_workers(error: BaseException, graph: Pipe, saved: Table) -> None:
-    """Say so if positions do not fit because another number of workers has saved them: each is of its own part."""
+    """Raise if positions do not fit because another number of workers has saved them: each is of its own part."""
     by = next((len(cell["workers"]) for cell in saved.values() if _is_of_workers(cell)), 0)
     here = next((stage.makers.count for stage in structure.walk(graph) if isinstance(stage, Gathered)), 0)
     if by != here and isinstance(error, StateError):
@@ -318,7 +318,7 @@ def refuse_other_workers(error: BaseException, graph: Pipe, saved: Table) -> Non
 
 
 def kept_in(graph: Pipe) -> Table:
-    """What users' classes keep between two epochs, at home and in workers, by place, as a state holds it."""
+    """State that users' classes keep between two epochs, at home and in workers, by place, as a state holds it."""
     saved = kept.table_of(graph)
     for stage in structure.walk(graph):
         if isinstance(stage, Gathered):
@@ -331,12 +331,12 @@ def kept_in(graph: Pipe) -> Table:
 
 
 def is_kept_by_workers(saved: Table) -> bool:
-    """Whether it is by worker, so that it needs these to be kept."""
+    """Whether kept state is by worker, so that it needs these to be kept."""
     return any(type(entry["kept"]) is list for entry in saved.values())
 
 
 def keep(graph: Pipe, saved: Table) -> None:
-    """Have the stages at home, and in workers, keep what a state says."""
+    """Restore kept state: have the stages at home, and in workers, keep what a state says."""
     gathered = next((stage for stage in structure.walk(graph) if isinstance(stage, Gathered)), None)
     here = 0 if gathered is None else gathered.makers.count
     inside = {} if gathered is None else kept.keeping(gathered.graph)

@@ -1,4 +1,4 @@
-"""The generators of random numbers that belong to nobody: those of ``random``, ``numpy.random`` and torch.
+"""Global random number generators: those of ``random``, ``numpy.random`` and torch, which belong to nobody.
 
 In a process of its own a worker seeds them for each epoch, so that functions which draw from them can be repeated. Once
 something was drawn, the worker's positions say where the generators are, beside where the stages are: an epoch that is
@@ -24,7 +24,7 @@ from datapipes.position.session import Session
 from datapipes.position.user_positions import Replayed
 
 PLACE: Final = -1
-"""Where positions of a worker have the generators: at no stage's place."""
+"""Key of the generators in a worker's positions: no stage's place."""
 
 _WHAT: Final = "the global generators of random numbers"
 
@@ -38,14 +38,14 @@ def seed_all(seed: int) -> None:
 
 
 class Generators:
-    """The three generators of this process."""
+    """The three global random number generators of this process."""
 
     def __init__(self) -> None:
         self._fresh: list[Any] = []
         self._drawn = False
 
     def seed(self, seed: int) -> None:
-        """Begin an epoch."""
+        """Seed the generators for an epoch."""
         seed_all(seed)
         self._fresh, self._drawn = _now(), False
 

@@ -1,4 +1,4 @@
-"""Ctrl-C that comes while processes are started or ended: it waits for that, so that none is left half begun or behind.
+"""Ctrl-C while processes are started or ended: it waits for that, so that none is left half begun or behind.
 
 A program that is already ending because of Ctrl-C is not told a second time.
 """

@@ -1,9 +1,9 @@
-"""What users' classes keep on ``self`` from epoch to epoch, as a worker and home tell it to each other.
+"""State that users' classes keep on ``self`` from epoch to epoch, as sent between a worker and home.
 
 It goes on in the worker by itself, whatever it is. Home knows as much of it as a state may hold
-(``datapipes.position.kept``), for states and for the worker that takes this one's place. The frame that ends an opening
-says what the classes keep after it. An opening that is left before its end says nothing: then the first frame of the
-next one says what that began with. Orders tell what home knows; a new worker begins with it.
+(``datapipes.position.kept``), for states and for the worker that takes this one's place. The message that ends an
+opening says what the classes keep after it. An opening that is left before its end says nothing: then the first message
+of the next one says what that began with. Orders tell what home knows; a new worker begins with it.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from datapipes.position.seeds import Run
 
 
 class Keeping:
-    """What the classes in the graph of a worker, or of the dispatcher, keep."""
+    """State that the classes in the graph of a worker, or of the dispatcher, keep."""
 
     def __init__(self) -> None:
         self._stages: dict[int, Pipe] = {}
         self._epoch: object = None
         self._began: dict[int, kept.KeptValues] = {}  # what the classes had when the epoch began
-        self._after: Table | None = None  # what the last frame of the opening before said, which home may have dropped
+        self._after: Table | None = None  # by the last message of the opening before, which home may have dropped
         self._news: Table = {}  # what home was not told
 
     def begin(self, graph: Pipe, number: int, run: Run, known: Table | None) -> None:
-        """Have the classes begin an epoch; if it is opened again, after an error, with what they had at its start."""
+        """Begin an epoch of the classes; if it is opened again, after an error, with what they had at its start."""
         kept.prepare(graph)
         # Copies share what is kept, and have places, which what a user's function has added to the graph has not.
         self._stages = kept.keeping(structure.unfold(graph)) if any(map(kept.keeps, structure.walk(graph))) else {}
@@ -46,16 +46,16 @@ class Keeping:
         self._epoch, self._after = epoch, None
 
     def add(self, told: Table | None) -> None:
-        """Take what the dispatcher's classes keep with what is told next."""
+        """Add the dispatcher's classes' state to what is told next."""
         self._news |= told or {}
 
     def news(self) -> Table | None:
-        """What home is to be told with the next frame, if anything."""
+        """Kept state to be told to home with the next message, if any."""
         news, self._news = self._news, {}
         return news or None
 
     def after(self) -> Table | None:
-        """The same with the last frame of an opening, whose session has been closed."""
+        """The same with the last message of an opening, whose session has been closed."""
         self._after = self._now()
         self._news |= self._after
         return self.news()

@@ -1,4 +1,4 @@
-"""Whether a graph can run in workers, asked when the loader is made: what cannot is named there, not found later.
+"""Check that a graph can run in workers, when the loader is made: what cannot is named there, not found later.
 
 Only what its elements are is not known before they are made; one that cannot be sent is an error in its place.
 """
@@ -50,7 +50,7 @@ def needs_many_readers(graph: Pipe, workers: int) -> None:
 
 
 def _read_by_all(stage: Pipe) -> list[Pipe]:
-    """What stands above a stage in every worker: what is dispatched is read by one process for all."""
+    """The stages above a stage that every worker reads: what is dispatched is read by one process for all."""
     return [] if isinstance(stage, ShardingRoundRobinDispatcher) else structure.parents(stage)
 
 

@@ -1,4 +1,4 @@
-"""What the services with workers have in common: a part of the graph is made elsewhere, in processes or in threads.
+"""Base of the services with workers: a part of the graph is made elsewhere, in processes or in threads.
 
 The pool of workers is ended with the service, whichever way that goes. The stage at home refers to the pool and never
 to the service, which would otherwise not be let go of as long as its stage is there.
@@ -20,7 +20,7 @@ from reading_services.workers.gather import Gathered, Producers
 
 
 class Workers(Producers, Protocol):
-    """Those who make the elements, and can be ended."""
+    """The workers that make the elements, and can be ended."""
 
     def close(self) -> None:
         """End all of them; calling it again does nothing."""

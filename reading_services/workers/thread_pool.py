@@ -1,8 +1,8 @@
-"""Workers that are threads of this process: nothing is pickled and nothing is copied.
+"""The pool of worker threads of this process: nothing is pickled and nothing is copied.
 
 They speak the same protocol as worker processes, over the link within a process. A thread cannot be killed: one that is
 stuck in a function of the user's is left behind, as a daemon, and told to leave when it comes back. Whoever waits for a
-frame is woken when another thread leaves the opening or ends the pool. In a fork of the process there are no threads.
+message is woken when another thread leaves the opening or ends the pool. In a fork of the process there are no threads.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Worker:
 
 
 class ThreadPool:
-    """All worker threads of a service."""
+    """The pool of all worker threads of a service."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class ThreadPool:
         return [*(worker.thread for worker in self._workers), *dispatchers]
 
     def start(self) -> None:
-        """Begin all threads."""
+        """Start all threads."""
         for thread in self._threads:
             thread.start()
 
@@ -106,7 +106,7 @@ class ThreadPool:
                 worker.link.send(worker.consumer.open(replace(order, key=self._opening, crowd=crowd)))
 
     def stop(self) -> None:
-        """Say that nobody wants the rest of the opening; whoever waits for it in another thread is told as well."""
+        """Stop the opening: nobody wants the rest; whoever waits for it in another thread is told as well."""
         self._left = True
         self._arrived.put(_WAKE)
         for worker in self._workers:
@@ -120,14 +120,14 @@ class ThreadPool:
             raise WorkersLeft("the workers were ended, with their reading service")
 
     def used_up(self, number: int, frame: Any) -> None:
-        """Give a worker credit for a frame."""
+        """Give a worker credit for a message."""
         self._must_run()
         worker = self._workers[number]
         if (credit := worker.consumer.used_up(frame)) is not None:
             worker.link.send(credit)
 
     def next_frame(self, numbers: Iterable[int]) -> tuple[int, ToConsumer]:
-        """The next frame of one of these workers, whichever comes first."""
+        """The next message of one of these workers, whichever comes first."""
         self._must_run()
         asked = [self._workers[number] for number in numbers]
         while not self._left:

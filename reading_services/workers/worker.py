@@ -1,8 +1,8 @@
-"""A worker: makes the elements of a graph for somebody else, as far ahead as its window lets it.
+"""The worker loop: makes the elements of a graph for a consumer, as far ahead as its window lets it.
 
-The loop waits only when it has nothing to do: for a frame that opens something, or for credit. Elements travel in
+The loop waits only when it has nothing to do: for a message that opens something, or for credit. Elements travel in
 chunks, as many as are made in about a millisecond, so a slow element is on its way at once and quick ones share the
-price of a frame. With a chunk goes the position after it, as long as looking at positions takes a small share of the
+price of a message. With a chunk goes the position after it, as long as looking at positions takes a small share of the
 time; whoever saves in between counts the elements since.
 """
 
@@ -42,19 +42,19 @@ _CHEAP = 0.05  # the share of the time that may go into looking at positions
 
 @dataclass(frozen=True, slots=True)
 class EpochStart:
-    """What a worker is told of an epoch before it opens its graph for it."""
+    """An epoch as a worker is told of it, before it opens its graph for it."""
 
     number: int
     """Of this epoch with this service. One that is opened again, after an error, is not begun again."""
     seeds: Any
     """The generator of seeds from which that of each worker's own function is spawned."""
     reset: Any = None
-    """What the services in front have to do to the graph: a function, or the pickle of one."""
+    """Change that the services in front have to make to the graph: a function, or the pickle of one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to open: a run, from its start or from a position, and how many elements behind that."""
+    """An order to open a run, from its start or from a position, and the number of elements behind that."""
 
     run: Run
     above: Table | None = None
@@ -67,7 +67,7 @@ class Order:
     crowd: tuple[int, ...] = ()
     """and which of them take part in it."""
     kept: Table | None = None
-    """What users' classes keep, as far as home knows it (``workers.keeping``)."""
+    """State that users' classes keep, as far as home knows it (``workers.keeping``)."""
 
 
 def part_of(graph: Pipe, info: WorkerInfo, init_fn: Callable[[Any, WorkerInfo], Any] | None) -> Pipe:
@@ -117,13 +117,13 @@ class WorkerEpochs:
 
 
 class Packing(Protocol):
-    """How a chunk of elements is made ready for the link; with its size in bytes."""
+    """Packs a chunk of elements for the link; returns it with its size in bytes."""
 
     def __call__(self, elements: list[Any]) -> tuple[Any, int]: ...
 
 
 class Pace:
-    """How many elements are made at a time, so that making them takes about a millisecond."""
+    """Chunk size: the number of elements made at a time, so that making them takes about a millisecond."""
 
     def __init__(self) -> None:
         self.at_once = 1
@@ -259,7 +259,7 @@ class Server:
         return self._session
 
     def _position(self, in_any_case: bool = False) -> Table | str | None:
-        """Where the session is, if looking is cheap; or why nobody can save that."""
+        """The session's position, if looking is cheap; or why nobody can save that."""
         session = self._session
         if session is None or not (in_any_case or self._looking <= _CHEAP * self._making):
             return None

@@ -1,4 +1,4 @@
-"""Where rooms meet: lengths of diamonds, torch's pipes above ours, ranks with workers, map-style pipes of streams."""
+"""Rooms together: lengths of diamonds, torch's pipes above ours, ranks with workers, map-style pipes of streams."""
 
 from __future__ import annotations
 

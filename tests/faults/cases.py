@@ -1,4 +1,4 @@
-"""What can go wrong with workers, one function a case; each runs in a main program.
+"""Fault cases of workers, one function a case; each runs in a main program.
 
 ``python -m tests.faults.cases METHOD NAME`` runs one. Without a name they are read, line by line, from standard input,
 and what is wrong with each is written as a line. A case asserts what it expects and ends by itself; whoever starts it

@@ -111,7 +111,7 @@ class _Running:
         self._before: set[str] = set()
 
     def asked(self, name: str) -> str:
-        """What is wrong with one of several cases."""
+        """The complaint about one of several cases."""
         with suppress(BrokenPipeError):  # it has ended, and says so below
             self._orders.write(f"{name}\n".encode())
             self._orders.flush()
@@ -122,7 +122,7 @@ class _Running:
         return problem
 
     def watched(self, name: str) -> str:
-        """What is wrong with the end of a program that runs one case."""
+        """The complaint about the end of a program that runs one case."""
         seconds = CASES[name][1] + 10
         for _ in range(_SIGNALS.get(name, name == "the parent is killed")):
             if not self._line(seconds):
@@ -148,7 +148,7 @@ class _Running:
         return ""
 
     def _line(self, seconds: float) -> bytes:
-        """What it writes next; nothing if it ends, or writes nothing for so long."""
+        """The next line that it writes; nothing if it ends, or writes nothing for so long."""
         end = os.pidfd_open(self._process.pid)
         try:
             readable, _, _ = select.select([self._lines.fileno(), end], [], [], seconds)
@@ -161,7 +161,7 @@ class _Running:
         return os.pread(self._errors, 1 << 20, 0).decode(errors="replace").strip()[-3000:]
 
     def left(self, but: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """What is there of a case that is over, beside what was there before; the processes are ended."""
+        """Leftovers of a case that is over, beside what was there before; the processes are ended."""
         until = monotonic() + _LEAVING
         found = []
         for pid, command in _processes(self._mark):

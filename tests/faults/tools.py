@@ -1,4 +1,4 @@
-"""What the cases of ``tests.faults.cases`` have in common: a loader with workers, and what is seen of it."""
+"""Tools of the cases of ``tests.faults.cases``: a loader with workers, and what is seen of it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def within(seconds: float, started: float) -> None:
 
 
 def raised_by(dl: Iterable[Any]) -> tuple[list[Any], BaseException]:
-    """What a loader gives, and the error that ends it."""
+    """Elements of a loader, and the error that ends it."""
     given: list[Any] = []
     try:
         given.extend(dl)

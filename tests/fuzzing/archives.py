@@ -52,7 +52,7 @@ def text() -> bytes:
 
 
 def marker(data: bytes) -> int | None:
-    """Where the marker of a tar archive's end is: the first two blocks of zeros."""
+    """Offset of the marker of a tar archive's end: the first two blocks of zeros."""
     places = range(0, len(data) - 1023, 512)
     return next((at for at in places if not any(data[at : at + 1024])), None)
 

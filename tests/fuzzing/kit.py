@@ -39,7 +39,7 @@ class Hang(BaseException):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of one case: ``right``, ``declared``, or the sentence that says what is wrong."""
+    """Outcome of one case: ``right``, ``declared``, or the sentence that says what is wrong."""
 
     outcome: str
     error: str = ""
@@ -103,7 +103,7 @@ class Bench:
         return sorted(os.listdir(self.folder)) + sorted(os.listdir(self.inner))
 
     def tried(self, data: bytes, cut: bool = False) -> Verdict:
-        """What comes of a file with these bytes."""
+        """Outcome of a file with these bytes."""
         self.path.write_bytes(data)
         same = self.form.same_after_cut if cut else self.form.same
         try:

@@ -34,7 +34,7 @@ Hit = frozenset[int]
 
 
 class Fault(ValueError):
-    """What a specimen's source or function is made to raise."""
+    """The error that a specimen's source or function is made to raise."""
 
 
 # A state can only tell of an exception that a child of a fork was still to meet: then it is a GraphError.
@@ -154,7 +154,7 @@ def _build_with(specimen: Specimen, tap: Tap, _: Tap) -> Pipe:
 
 
 def _hits(length: int) -> list[Hit]:
-    """Which elements to hit: the first, one in the middle, the one after it, both, the last, all."""
+    """Elements to hit: the first, one in the middle, the one after it, both, the last, all."""
     middle = length // 2
     if length >= MOST_FAULTS // 2:
         return [frozenset({middle})]

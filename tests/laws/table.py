@@ -37,7 +37,7 @@ PATIENCE = 600  # seconds for the whole table; then the stacks are printed, and 
 
 
 def broken(specimens: Iterable[Specimen], law: str) -> list[str]:
-    """What is wrong with specimens under one law."""
+    """Complaints about specimens under one law."""
     wrong = []
     for specimen in specimens:
         if not specimen.raises or law == "errors":

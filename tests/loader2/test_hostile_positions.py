@@ -58,7 +58,7 @@ def running(graph: Graph = buffers, after: int = 4) -> State:
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """What a state holds, and where, containers included."""
+    """Values of a state, and their places, containers included."""
     yield path, value
     for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if type(value) is list else ():
         yield from leaves(inner, (*path, key))
@@ -134,7 +134,7 @@ def test_plain_values_of_the_wrong_kind_are_refused_by_loading_or_fit(graph: Gra
 
 
 def reason_to_refuse(graph: Graph, state: State) -> str:
-    """What a loader says when it refuses a state; nothing if it takes it."""
+    """The error of a loader that refuses a state; nothing if it takes it."""
     try:
         DataLoader2(graph()).load_state_dict(state)
     except StateError as error:

@@ -100,7 +100,7 @@ def test_a_rank_that_cannot_take_part_says_so_to_the_others() -> None:
 
 
 def of_ranks(states: list[dict[str, Any]]) -> dict[str, Any]:
-    """What ranks would have gathered."""
+    """The state that ranks would have gathered."""
     return {"world_size": len(states), "states": [gather(state)["states"][0] for state in states]}
 
 

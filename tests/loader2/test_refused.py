@@ -1,4 +1,4 @@
-"""What can never be opened is refused when the loader is made; an opening that fails says where, however often."""
+"""Graphs that can never be opened are refused when the loader is made; a failing opening says where, however often."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from reading_services.interface.service import Level, ResetFn
 
 
 class Ranked(ReadingServiceInterface):
-    """What a rank makes of a graph, up to where ranks would be kept in step."""
+    """A service that gives a rank its part of a graph, up to where ranks would be kept in step."""
 
     level: ClassVar[Level | None] = "ranks"
 

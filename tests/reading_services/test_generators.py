@@ -1,4 +1,4 @@
-"""What functions draw in worker processes, from generators that belong to nobody, goes on where it was."""
+"""Random numbers that functions draw in worker processes, from global generators, go on where they were."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a service returns from ``initialize_iteration`` runs in the workers of the service behind it."""
+"""A function that a service returns from ``initialize_iteration`` runs in the workers of the service behind it."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Socket:
 
 
 class Remote:
-    """What a service gives in place of a graph."""
+    """An iterable that a service gives in place of a graph."""
 
     def __init__(self, datapipe: Any) -> None:
         self.datapipe = datapipe

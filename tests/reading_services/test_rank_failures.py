@@ -1,4 +1,4 @@
-"""What becomes of the others when a rank dies, fails, stalls, differs or leaves: an error that says which and why.
+"""A rank that dies, fails, stalls, differs or leaves: the others get an error that says which and why.
 
 Ranks tell how long they waited; the bounds are those that are promised, far above what it takes.
 """
@@ -54,7 +54,7 @@ def same(x: int) -> int:
 
 
 def error_of(elements: Any) -> tuple[BaseException, int, float]:
-    """What iterating raised, after how many elements, and after how many seconds without one."""
+    """The error that iterating raised, after how many elements, and after how many seconds without one."""
     count, last = 0, monotonic()
     try:
         for _ in elements:

@@ -88,7 +88,7 @@ def upper(path: str) -> str:
 
 
 def ending(file: tuple[str, Any]) -> int:
-    """Which of two an archive's member goes to, by its path."""
+    """The number, of two, that an archive's member goes to, by its path."""
     return int(file[0] < file[0].rpartition("/")[0] + "/3")
 
 

@@ -28,7 +28,7 @@ def below(root: str, name: object) -> str:
 
 
 def copied_to(root: str, file: Any) -> str:
-    """Where the copy of a file goes: of a path, or of a path and its stream."""
+    """Path of a file's copy: of a path, or of a path and its stream."""
     return os.path.join(root, os.path.basename(file if isinstance(file, str) else file[0]))
 
 

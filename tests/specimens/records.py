@@ -59,7 +59,7 @@ def of(*names: str) -> Pipe:
 
 
 def count_of(element: Any) -> Any:
-    """What is handed on, with the paths shortened."""
+    """A pair that is handed on, with the path shortened."""
     return element[0].rpartition("/")[2], element[1]
 
 

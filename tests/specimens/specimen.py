@@ -1,4 +1,4 @@
-"""What a specimen is: an example graph that the laws are tried on, built anew whenever one is asked for.
+"""Specimen: an example graph that the laws are tried on, built anew whenever one is asked for.
 
 A specimen belongs to one operator and is built by a function that is given a ``Tap``. The function sends its first
 source through the tap, and those that are read in step with it through ``tap.partner``; ``tap.function`` and

@@ -1,19 +1,19 @@
-"""The host's side of the IPU: batches of a step, the loader, the accessor and the reading service.
+"""The host's side of the IPU: combined batches, the loader, the accessor and the reading service.
 
 - ``accessor``: AsynchronousDataAccessor
-- ``aliasing``: steps that are only lent, and a guard on them
-- ``arithmetic``: how many rows a step has, and which of them goes where
-- ``combined``: the stage that makes them of micro-batches
-- ``feed``: the process that it has, started, listened to and ended
-- ``feeding``: what happens in that process
+- ``aliasing``: guard against use of a step's tensors after they were given back
+- ``arithmetic``: batch sizes: number of rows of a step, and which of them goes where
+- ``combined``: the stage that makes combined batches of micro-batches
+- ``feed``: the accessor's loading process, started, listened to and ended
+- ``feeding``: the loop of the loading process
 - ``loader``: DataLoader
-- ``loading_rules``: what it asks of its arguments, and what it warns of
-- ``micro_batches``: what a graph says about its own batches
-- ``parcels``: a dataset on its way to that process
-- ``partition``: which part of the data is this process's
-- ``rebatching``: rows regrouped, and batches put together
-- ``rows``: rows of tensors, read at once
+- ``loading_rules``: validation of a DataLoader's arguments, and its warnings
+- ``micro_batches``: batch stage and batch size of a graph
+- ``parcels``: a dataset sent to the loading process through a mapped file
+- ``partition``: partition of a dataset among several processes
+- ``rebatching``: rows regrouped, and batches joined
+- ``rows``: rows of tensors, collated at once
 - ``service``: IPUReadingService, any graph as combined batches
-- ``sources``: what that process reads, epoch by epoch
-- ``uniform``: elements that are all like the first
+- ``sources``: source of an accessor, one iterator for each epoch
+- ``uniform``: elements of equal structure, shapes and types
 """

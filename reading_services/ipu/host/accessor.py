@@ -157,7 +157,7 @@ class AsynchronousDataAccessor(Iterator[Any]):
         return rebuilt(self._like, tensors if self._ring is None else self._ring.lend(tensors))
 
     def _frame(self) -> ToConsumer:
-        """The next frame of the current opening."""
+        """The next message of the current opening."""
         while not self._arrived:
             frame = self._feed.receive()
             if frame is not None:

@@ -1,4 +1,4 @@
-"""PopTorch's rule that a step's tensors are only lent, made visible: a ring of memory, and a guard on what lies in it.
+"""Guard against use of a step's tensors after they were given back: PopTorch only lends them, from a ring of memory.
 
 A ring has as many slots as its accessor's buffer; each step is laid in the next one, over what was there. Its tensors,
 and what torch makes of them without a copy, refuse every operation once the step was given back; their shapes and types
@@ -44,7 +44,7 @@ class LentTensor(torch.Tensor):
 
 
 def _guarded(made: Any, lent: list[LentTensor]) -> Any:
-    """What was made of lent tensors; what lies in their memory is lent as they are."""
+    """Mark tensors made of lent ones as lent, where they lie in the same memory."""
     if type(made) in (tuple, list):
         return type(made)(_guarded(part, lent) for part in made)
     if not isinstance(made, torch.Tensor) or isinstance(made, LentTensor) or made.layout is not torch.strided:
@@ -75,7 +75,7 @@ def _flat(args: Any) -> list[Any]:
 
 
 class Ring:
-    """The memory of so many steps, used in turn."""
+    """A ring buffer of the memory of so many steps, used in turn."""
 
     def __init__(self, slots: int) -> None:
         self._slots: list[list[torch.Tensor]] = [[] for _ in range(slots)]

@@ -1,4 +1,4 @@
-"""How many rows a step has, and which of them goes where: the arithmetic that the loader and the device share.
+"""Batch sizes of the IPU: number of rows of a step, and which of them goes where, as loader and device share it.
 
 A step hands over one combined batch: as many micro-batches as its device iterations, accumulation steps and input
 groups need, the iterations slowest and the groups fastest.
@@ -59,7 +59,7 @@ class Batching:
 
     @classmethod
     def of(cls, options: Options, batch_size: int | None) -> Batching:
-        """The numbers that options and a loader's ``batch_size`` stand for."""
+        """The batch sizes that options and a loader's ``batch_size`` stand for."""
         return cls(
             micro_batch=batch_size,
             accumulation=options.Training.gradient_accumulation,
@@ -102,7 +102,7 @@ class Batching:
         return None if self.replica_batch is None else self.replica_batch * self.groups
 
     def block(self, d: int, a: int, g: int) -> int:
-        """Which micro-batch of a step goes to device iteration d, accumulation step a, input group g."""
+        """The index of the micro-batch of a step for device iteration d, accumulation step a, input group g."""
         return (d * self.accumulation + a) * self.groups + g
 
     def group_of(self, replica: int) -> int:
@@ -129,7 +129,7 @@ class Batching:
         return range(start, start + size + (self.process < more))
 
     def steps(self, elements: int, drop_last: bool) -> int:
-        """How many steps an epoch over so many elements has in this process."""
+        """Number of steps of an epoch over so many elements in this process."""
         if self.combined is None:
             raise ValueError("without a batch size the number of steps is that of the dataset's own batches")
         mine = len(self.part(elements, drop_last))

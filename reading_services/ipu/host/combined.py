@@ -25,7 +25,7 @@ from reading_services.ipu.names.messages import logger
 
 @dataclass
 class Dropped:
-    """How many rows the last whole epoch has left out."""
+    """The number of rows that the last whole epoch has left out."""
 
     rows: int = 0
 

@@ -1,7 +1,7 @@
-"""The process that loads for an accessor, as its owner sees it: started, listened to, and ended.
+"""The loading process of an accessor, as its owner sees it: started, listened to, and ended.
 
-Waiting for a frame ends with the process, too. What it had sent before is given first. Ending escalates: it is told to
-leave, then sent SIGTERM, then SIGKILL; that is done at the latest when the interpreter leaves.
+Waiting for a message ends with the process, too. What it had sent before is given first. Ending escalates: it is told
+to leave, then sent SIGTERM, then SIGKILL; that is done at the latest when the interpreter leaves.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _METHODS = {
 
 
 class Feed:
-    """One such process."""
+    """One loading process of an accessor."""
 
     def __init__(
         self, source: EpochSource, strategy: SharingStrategy, window: Window, load_indefinitely: bool, seed: int
@@ -88,13 +88,13 @@ class Feed:
         return pid
 
     def send(self, frame: ToProducer) -> None:
-        """Send a frame; that nobody gets it is noticed when the next one is waited for."""
+        """Send a message; that nobody gets it is noticed when the next one is waited for."""
         self._origin.must_be_here("the accessor's process and elements")
         with suppress(OSError):
             self._link.send(frame)
 
     def receive(self, wait: bool = True) -> ToConsumer | None:
-        """The next frame; None if there is none yet and nobody wants to wait. WorkerDied if there will be none."""
+        """The next message; None if there is none yet and nobody wants to wait. WorkerDied if there will be none."""
         self._origin.must_be_here("the accessor's process and elements")
         while True:
             found = self._poller.wait(None if wait else 0)
@@ -136,7 +136,7 @@ def _parcel(sent: Any, on_disk: bool) -> Parcel:
 
 
 def _death_of(begun: Any) -> int:
-    """What becomes readable when a process has ended; its sentinel would wait for the processes it has started, too."""
+    """A descriptor, readable when a process has ended; its sentinel would wait for processes it has started, too."""
     try:
         return os.pidfd_open(begun.pid)
     except ProcessLookupError:  # gone already, and buried by the fork server
@@ -149,7 +149,7 @@ def _room() -> int:
 
 
 def _preload() -> None:
-    """Have the fork server, if it is not there yet, import once what every process of an accessor needs."""
+    """Preload the fork server, if it is not there yet, with what every process of an accessor needs."""
     server: Any = vars(forkserver)["_forkserver"]  # what was asked for before is kept nowhere else
     if feed.__module__ not in server._preload_modules:
         multiprocessing.set_forkserver_preload([*server._preload_modules, feed.__module__])

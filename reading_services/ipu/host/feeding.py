@@ -1,8 +1,9 @@
-"""The process of an accessor: it iterates a dataset for somebody else, as many elements ahead as there are slots.
+"""The loading process of an accessor: it iterates a dataset for its owner, as many elements ahead as there are slots.
 
-An opening of the protocol is a run of epochs. The end of an epoch is a frame of no elements; behind it the next epoch
+An opening of the protocol is a run of epochs. The end of an epoch is a message of no elements; behind it the next epoch
 follows at once, but never one that is two ahead of the consumer's. Where nothing is to be loaded unasked, the opening
-ends there. Each element is a frame of its own, so that credit counts slots. With the very first goes what all are like.
+ends there. Each element is a message of its own, so that credit counts slots. With the very first goes what all are
+like.
 
 It leaves at once and quietly on Ctrl-C, which reaches all processes at a terminal, and on SIGTERM, and takes along the
 workers that a loader has started here.
@@ -42,7 +43,7 @@ class EmptyDataset(ValueError):
 
 @dataclass
 class FeedJob:
-    """All that the process is started with."""
+    """The arguments that the process is started with."""
 
     link: ProducerEnd
     source: Any
@@ -90,7 +91,7 @@ def _leave(number: int, frame: Any) -> None:
 
 
 class Feeder:
-    """The loop of the process."""
+    """The loop of the loading process."""
 
     def __init__(
         self, link: ProducerEnd, source: EpochSource, window: Window, load_indefinitely: bool, seed: int, where: str
@@ -148,14 +149,14 @@ class Feeder:
             self._fail(error)
 
     def _make(self) -> None:
-        """Send the next element, or that there is none."""
+        """Send the next element, or the end of the epoch."""
         elements: Any = self._elements
         made = next(elements, _NO_MORE)
         if made is _NO_MORE:
             self._end()
             return
         element = element_of(made)
-        del made  # nobody but the frame may have an element that is handed over in the memory it was made in
+        del made  # nobody but the message may have an element that is handed over in the memory it was made in
         like = None
         if self._uniform is None:
             self._uniform = Uniform(element, self._source.rows_vary)

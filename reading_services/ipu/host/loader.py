@@ -177,7 +177,7 @@ class DataLoader(Sourced, data.DataLoader[Any]):
         return iterator
 
     def source(self, rebatched_size: int | None) -> EpochSource:
-        """What an accessor of somebody else reads."""
+        """The source for an accessor that somebody else makes."""
         if self._accessor is not None:
             raise Error(
                 "this DataLoader already uses an AsynchronousDataAccessor internally: iterate it as it is, or give the "

@@ -1,4 +1,4 @@
-"""What a DataLoader asks of its arguments, and what it warns of, in the log."""
+"""Validation of a DataLoader's arguments, and its warnings in the log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def must_rebatch(mode: DataLoaderMode, drop_last: bool, combined: int | None, se
 def check_rebatching(
     mode: DataLoaderMode, combined: int | None, worker_size: int | None, async_options: Mapping[str, Any]
 ) -> None:
-    """Refuse what cannot be said beside rebatching."""
+    """Refuse arguments that rebatching excludes."""
     if combined == 1:
         raise BadArgument(
             f"{mode.name} with a combined batch size of 1: the rebatched size must be None or greater than 1"
@@ -65,7 +65,7 @@ def block_of(
 
 
 def warn_of_rest(elements: int, batching: Batching) -> None:
-    """Say that the last step is smaller than the others, if it is."""
+    """Warn that the last step is smaller than the others, if it is."""
     at_once = (batching.combined or 1) * batching.processes
     if rest := elements % at_once:
         logger.warning(
@@ -78,7 +78,7 @@ def warn_of_rest(elements: int, batching: Batching) -> None:
 
 
 def warn_of_last_group(batch_sampler: Any, batching: Batching) -> None:
-    """Say that the last step has fewer of a sampler's batches than the others, if it has, or may have."""
+    """Warn that the last step has fewer of a sampler's batches than the others, if it has, or may have."""
     try:
         rest = len(batch_sampler) % batching.micro_batches
     except (TypeError, NotImplementedError):
@@ -95,7 +95,7 @@ def warn_of_last_group(batch_sampler: Any, batching: Batching) -> None:
 
 
 def warn_of_copies(dataset: Any, workers: int, init_fn: Any) -> None:
-    """Say that a stream comes once from each of several workers, unless somebody sees to it; pipes do."""
+    """Warn that a stream comes once from each of several workers, unless somebody sees to it; pipes do."""
     if workers > 1 and init_fn is None and not isinstance(dataset, IterDataPipe):
         logger.warning(
             "each of the %d workers is given the whole IterableDataset, so the dataset will be returned %d times "

@@ -1,4 +1,4 @@
-"""What a graph says about its own batches, the micro-batches of a device. Pure functions: no pipe is changed.
+"""Batch stage and batch size of a graph, for the micro-batches of a device. Pure functions: no pipe is changed.
 
 The batch is looked for from the end of the graph up, through stages that keep batches one by one; workers that run such
 a graph give its batches.
@@ -70,7 +70,7 @@ def keeps_rows(graph: Pipe) -> bool:
 
 @operator
 class Rows(IterDataPipe[Any]):
-    """Stands for a batch where only the number of its rows is asked for."""
+    """A stand-in for a batch where only the number of its rows is asked for."""
 
     datapipe: IterDataPipe[Any]
     unit: int

@@ -1,4 +1,4 @@
-"""A parcel: one large object on its way to a process that is being started.
+"""Send one large object to a process that is being started, through a file that both map.
 
 The memory of its arrays is copied once, into a file without a name that both processes map: in memory, or on disk
 where memory is short. The other side's arrays lie in that file; nothing is left of it when they are gone.
@@ -32,7 +32,7 @@ class Parcel:
                 at += aligned(part.nbytes)
 
     def open(self) -> Any:
-        """What was packed; done once, by the process that was given the parcel."""
+        """Unpack the object; done once, by the process that was given the parcel."""
         memory = memoryview(mmap.mmap(self._file.fd, 0, access=mmap.ACCESS_COPY))
         parts, at = [], 0
         for size in self._sizes:
@@ -42,7 +42,7 @@ class Parcel:
         return unpickled(parts[0], parts[1:])
 
     def close(self) -> None:
-        """Let go of the file; the process that was given the parcel has it by now."""
+        """Close the file; the process that was given the parcel has it by now."""
         os.close(self._file.fd)
 
 

@@ -1,4 +1,4 @@
-"""Which part of the data is this process's, where several share it.
+"""Partition of a dataset among several processes: the part of this one.
 
 Of a collection each process has one block of the index range, without a gap; blocks do not overlap. Shuffled, all
 processes permute the whole range alike, and each takes its block of that: the order of an epoch follows from the seed
@@ -60,7 +60,7 @@ class ProcessBlock(Sampler[int]):
         return iter(self._permutation(self._seed, self.epoch)[start : start + len(self._part)].tolist())
 
     def _permutation(self, seed: int, epoch: int) -> torch.Tensor:
-        """What one generator draws when it is asked for the (epoch + 1)-th time."""
+        """The permutation that one generator draws when it is asked for the (epoch + 1)-th time."""
         if self._drawn is None or self._drawn[0] > epoch:
             self._drawn = 0, torch.Generator().manual_seed(seed)
         drawn, generator = self._drawn
@@ -87,7 +87,7 @@ class ProcessShare(IterableDataset[Any]):
         self._next = 0
 
     def begin(self, epoch: int) -> None:
-        """Say which epoch the next iteration is; those after it, in a worker that lives on, are counted."""
+        """Set the epoch of the next iteration; those after it, in a worker that lives on, are counted."""
         self._next = epoch
 
     def __iter__(self) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Batches of other sizes: rows regrouped, and whole batches put together.
+"""Rebatching: rows regrouped as batches of other sizes, and whole batches joined.
 
 A batch is a structure of tensors whose first dimension counts rows, and of lists of texts, one a row. No row is lost,
 but for a last, incomplete batch that is not wanted; no row comes twice, and all stay in order. A batch that has the
@@ -35,19 +35,19 @@ def rebatched(batches: Iterable[Any], size: int, keep_rest: bool) -> Iterator[An
 
 
 class WaitingBatches:
-    """Batches whose rows wait for more."""
+    """A queue of batches whose rows wait for more."""
 
     def __init__(self) -> None:
         self.batches: list[Any] = []
         self.rows = 0
 
     def add(self, batch: Any) -> None:
-        """Have the rows of a batch wait behind the others."""
+        """Append the rows of a batch behind the others."""
         self.rows += rows_of(batch)
         self.batches.append(batch)
 
     def taken(self, rows: int) -> Any:
-        """So many rows off the front, as one batch."""
+        """Take so many rows off the front, as one batch."""
         self.rows -= rows
         taken: list[Any] = []
         while rows:

@@ -1,4 +1,4 @@
-"""Rows of tensors, read at once: exactly the batches that torch's own loop over rows and its collation make."""
+"""Collate rows of tensors at once: exactly the batches that torch's own loop over rows and its collation make."""
 
 from __future__ import annotations
 

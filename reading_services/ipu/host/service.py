@@ -85,7 +85,7 @@ class IPUReadingService(ReadingServiceInterface):
 
     @property
     def dropped(self) -> int:
-        """How many rows the last whole epoch left out, because they were too few for a combined batch."""
+        """Number of rows that the last whole epoch left out, because they were too few for a combined batch."""
         return self._dropped.rows
 
     # -- several processes ---------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ class IPUReadingService(ReadingServiceInterface):
         return apply_sharding(structure.unfold(datapipe), of, process, group)
 
     def _fewest_steps(self, datapipe: Pipe, services: Sequence[Any]) -> int | None:
-        """How many steps the process with the fewest has; None if that is not known beforehand."""
+        """Number of steps of the process with the fewest; None if that is not known beforehand."""
         parts = (self._part(datapipe, process) for process in range(self._batching.processes))
         lengths = [exact_length(self._combined(planned_by(services, part), None)) for part in parts]
         known = [length for length in lengths if length is not None]
@@ -176,7 +176,7 @@ class IPUReadingService(ReadingServiceInterface):
 
 
 def _ahead(mode: DataLoaderMode, async_options: Mapping[str, Any]) -> int:
-    """How many steps are made ahead."""
+    """Number of steps made ahead."""
     if "rebatched_size" in async_options:
         raise BadArgument(
             "async_options cannot have a 'rebatched_size': the combined batch follows from the options and the graph's "

@@ -1,4 +1,4 @@
-"""What an accessor reads: a source, which gives one iterator for each epoch, in whichever process it is asked."""
+"""Source of an accessor, which gives one iterator for each epoch, in whichever process it is asked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reading_services.ipu.host.rebatching import rebatched
 
 
 class Sourced(ABC):
-    """What knows best how an accessor should read it."""
+    """A dataset that knows best how an accessor should read it."""
 
     @abstractmethod
     def source(self, rebatched_size: int | None) -> EpochSource:
@@ -25,7 +25,7 @@ class EpochSource(Sourced):
     rows_vary = False
     """Whether elements may differ in their number of rows."""
     seed: int | None = None
-    """What random numbers in the other process follow from; None: from this one's."""
+    """Seed of random numbers in the other process; None: they follow from this one's."""
 
     def source(self, rebatched_size: int | None) -> EpochSource:
         return Rebatched(self, rebatched_size) if rebatched_size else self
@@ -39,7 +39,7 @@ class EpochSource(Sourced):
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many elements an epoch has."""
+        """Number of elements of an epoch."""
 
 
 class Plain(EpochSource):

@@ -1,4 +1,4 @@
-"""Elements that are all alike: their first one sets the structure and shapes that others must have, and their types.
+"""Elements of equal structure, shapes and types, as the first one sets them.
 
 PopTorch copies later elements into buffers of the first one's sizes and types. So numbers of another type are converted
 here, too; but where PopTorch would broadcast an element of another shape unseen, the error names what differs.
@@ -17,14 +17,14 @@ from reading_services.ipu.names.messages import logger
 
 
 def element_of(made: Any) -> Any:
-    """What a dataset made as the accessor gives it: a flat container that is no mapping becomes a list."""
+    """A dataset's element as the accessor gives it: a flat container that is no mapping becomes a list."""
     if isinstance(made, torch.Tensor | Mapping | str | bytes) or parser_of(type(made)) is not None:
         return made
     return list(made) if isinstance(made, Iterable) else made
 
 
 class Uniform:
-    """The likeness of all elements, taken from the first."""
+    """The structure, shapes and types of all elements, taken from the first."""
 
     def __init__(self, first: Any, rows_vary: bool) -> None:
         self._rows_vary = rows_vary

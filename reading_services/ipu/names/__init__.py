@@ -1,8 +1,8 @@
-"""PopTorch's words: enums, errors, the log, strategies, structures of tensors.
+"""PopTorch's names: enums, errors, logging, execution strategies, structures of tensors.
 
-- ``custom_types``: structures of tensors, with registered types among them
-- ``enums``: its enums
-- ``errors``: its errors
-- ``messages``: the logger, its levels and the form of its lines
-- ``strategies``: how a model is cut over several IPUs, and in which order the parts run
+- ``custom_types``: nested structures of tensors, with registered types among them
+- ``enums``: PopTorch's enums
+- ``errors``: PopTorch's errors
+- ``messages``: logging: the logger, its levels and the form of its lines
+- ``strategies``: execution strategies: a model cut over several IPUs, and the order in which its parts run
 """

@@ -1,4 +1,4 @@
-"""Structures of tensors: taken apart into their tensors, and put together again from others.
+"""Nested structures of tensors: taken apart into their tensors, and put together again from others.
 
 A structure is a tensor, or a tuple, list, named tuple or mapping of structures (of any class that can be copied), or an
 object of a registered type, whose *parser* knows its tensors. The tensors come in one fixed order, that of the
@@ -34,7 +34,7 @@ _parsers: dict[type, ICustomArgParser] = {}
 
 
 def registerCustomArgParser(custom_type: type, parser: ICustomArgParser | None) -> None:
-    """Say how a type is taken apart, in place of what was said before; None takes it back.
+    """Register how a type is taken apart, in place of what was said before; None takes it back.
 
     >>> class Pair:
     ...     def __init__(self, left, right):
@@ -72,7 +72,7 @@ def parser_of(kind: type) -> ICustomArgParser | None:
 
 
 def leaves_of(structure: Any) -> Iterator[Any]:
-    """What a structure is made of: its tensors, and whatever is no structure itself."""
+    """The leaves of a structure: its tensors, and whatever is no structure itself."""
     parser = None if isinstance(structure, torch.Tensor) else parser_of(type(structure))
     if parser is not None:
         yield from parser.yieldTensors(structure)
@@ -101,7 +101,7 @@ def tensors_of(structure: Any) -> Iterator[torch.Tensor]:
 
 
 def columns_of(structure: Any) -> Iterator[Any]:
-    """What has one entry a row: the tensors of a batch, and its lists of texts, in order."""
+    """The columns of a batch, with one entry a row: its tensors and its lists of texts, in order."""
     return (leaf for leaf in leaves_of(structure) if isinstance(leaf, torch.Tensor) or is_texts(leaf))
 
 

@@ -24,7 +24,7 @@ class SharingStrategy(IntEnum):
 
 
 class OutputMode(IntEnum):
-    """Which of the outputs of one step come back to the host."""
+    """Selection of the outputs of one step that come back to the host."""
 
     Final = 0
     """Those of the last micro-batch of each replica."""
@@ -63,7 +63,7 @@ class MeanReductionStrategy(IntEnum):
 
 
 class CommGroupType(IntEnum):
-    """Which replicas form a group."""
+    """Grouping of replicas."""
 
     All = 0
     Consecutive = 1
@@ -74,7 +74,7 @@ class CommGroupType(IntEnum):
 
 
 class SyncPattern(IntEnum):
-    """Which IPUs wait for each other; stored only."""
+    """Synchronisation of IPUs, which wait for each other; stored only."""
 
     Full = 0
     SinglePipeline = 1
@@ -82,7 +82,7 @@ class SyncPattern(IntEnum):
 
 
 class VariableRetrievalMode(IntEnum):
-    """Of which replicas a variable is read; stored only."""
+    """The replicas that a variable is read of; stored only."""
 
     OnePerGroup = 0
     AllReplicas = 2

@@ -7,7 +7,7 @@ from datapipes.errors import Loader2Error
 
 
 class Error(Loader2Error):
-    """What PopTorch's Python layer raises: ``str()`` shows the type in quotes, then the message.
+    """The error that PopTorch's Python layer raises: ``str()`` shows the type in quotes, then the message.
 
     >>> print(Error("Zero-sized tensors are unsupported"))
     'poptorch_py_error': Zero-sized tensors are unsupported

@@ -1,4 +1,4 @@
-"""The log of the IPU side: the logger ``poptorch::python``, its levels and the form of its lines.
+"""Logging of the IPU side: the logger ``poptorch::python``, its levels and the form of its lines.
 
 Warnings of this side are records there, never ``warnings.warn``. The lines go to whatever standard error is when they
 are written; they reach the handlers of the root logger, too.
@@ -50,7 +50,7 @@ class _ToStandardError(logging.Handler):
 
 
 def setLogLevel(level: str | int) -> None:
-    """Let records of this level and above through: a name, or 0 (TRACE), 1, 2, 3 (WARN), 4 (ERR) or 6 (OFF).
+    """Set the log level: a name, or 0 (TRACE), 1, 2, 3 (WARN), 4 (ERR) or 6 (OFF); records below it are dropped.
 
     >>> setLogLevel("ERR")
     >>> setLogLevel(3)

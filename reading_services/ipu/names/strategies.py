@@ -1,4 +1,4 @@
-"""How a model is cut over several IPUs: blocks of it, the stages made of them, and the order in which they run."""
+"""Execution strategies: a model cut over several IPUs in blocks and stages, and the order in which these run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ M = TypeVar("M", bound=nn.Module)
 
 
 class AutoStage(IntEnum):
-    """How blocks that no stage names are put into stages."""
+    """Assignment to stages of blocks that no stage names."""
 
     SameAsIpu = 0
     AutoIncrement = 1
@@ -38,7 +38,7 @@ _entered = _Entered()
 
 @contextmanager
 def entering() -> Iterator[list[Block]]:
-    """Give the blocks that a forward pass comes through."""
+    """Collect the blocks that a forward pass comes through."""
     _entered.blocks, _entered.ids = [], None
     try:
         yield _entered.blocks
@@ -63,7 +63,7 @@ class Block(ContextDecorator):
 
     @staticmethod
     def useAutoId() -> None:
-        """Let blocks without an id be called "0", "1" ... in this forward pass, for stages to name them."""
+        """Number blocks without an id "0", "1" ... in this forward pass, for stages to name them."""
         _entered.ids = {}
 
     def __enter__(self) -> Block:
@@ -81,7 +81,7 @@ class Block(ContextDecorator):
 
 
 def BlockFunction(user_id: str | None = None, ipu_id: int | None = None) -> Block:
-    """Let a block begin where the decorated function is called.
+    """Begin a block where the decorated function is called.
 
     >>> @BlockFunction("decoder", ipu_id=1)
     ... def decoder(x):
@@ -93,7 +93,7 @@ def BlockFunction(user_id: str | None = None, ipu_id: int | None = None) -> Bloc
 
 
 def BeginBlock(layer_to_call: M, user_id: str | None = None, ipu_id: int | None = None) -> M:
-    """Let a block begin where a layer is called; it lasts until the next one begins. Returns the layer.
+    """Begin a block where a layer is called; it lasts until the next one begins. Returns the layer.
 
     >>> model = nn.Sequential(nn.Linear(1, 2), BeginBlock(nn.Linear(2, 1), "second", ipu_id=1))
     """
@@ -150,7 +150,7 @@ class Stage:
 
 
 class ExecutionStrategy:
-    """What pipelined and sharded execution have in common: stages, and blocks that are not in any of them.
+    """Base of pipelined and sharded execution: stages, and blocks that are not in any of them.
 
     Each argument is a stage, a block, or the name of a block, which then is a stage of its own; or the only one is an
     ``AutoStage``.
@@ -178,7 +178,7 @@ class ExecutionStrategy:
 
     @property
     def auto(self) -> AutoStage:
-        """How blocks that are in no stage are put into one."""
+        """The assignment to stages of blocks that are in none."""
         return self._auto
 
     @property
@@ -195,7 +195,7 @@ class ExecutionStrategy:
         raise BadArgument(f"no stage has a block {block_id!r}; the blocks are {names}")
 
     def backendOptions(self) -> dict[str, Any]:
-        """What the strategy adds to ``Options.toDict()``."""
+        """Options that the strategy adds to ``Options.toDict()``."""
         return {"execution_mode": self._mode}
 
     def __repr__(self) -> str:

@@ -1,15 +1,15 @@
-"""Options, and what their parts are set to: importable as ``poptorch.options``, too.
+"""Options of loader and device, and the values of their parts: importable as ``poptorch.options``, too.
 
-- ``distributed``: which of several processes this is
+- ``distributed``: number of this process among several
 - ``environment``: environment variables, and errors that name them
-- ``execution``: options
+- ``execution``: Options, the class
 - ``files``: options from files and from JSON
-- ``locations``: where tensors are kept
+- ``locations``: locations of tensors on the hardware
 - ``popart``: settings for the backend, by any name
 - ``precision``: precision, and the tracer's obsolete options
-- ``stored``: those of its methods that change neither batches nor results
+- ``stored``: options for caching, logs and profiles, which change neither batches nor results
 - ``training``: accumulation and reduction of gradients
-- ``values``: named values that know their type and can be frozen
+- ``values``: typed options that can be frozen
 """
 
 from reading_services.ipu.names.errors import ConfigFileError

@@ -1,4 +1,4 @@
-"""Which of several processes this is."""
+"""Number of this process among several, and how many there are."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _DistributedOptions(OptionValues):
         _DistributedOptions.setEnvVarNames(self, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK")
 
     def configureProcessId(self, process_id: int, num_processes: int) -> Self:
-        """Say which process this is, counted from 0, and how many there are.
+        """Set the number of this process, counted from 0, and how many there are.
 
         >>> from reading_services.ipu import Options
         >>> Options().Distributed.configureProcessId(1, 4).processId
@@ -36,15 +36,15 @@ class _DistributedOptions(OptionValues):
         )
 
     def disable(self) -> Self:
-        """One process, whatever the environment says."""
+        """Use one process, whatever the environment says."""
         return self.set(num_distributed_processes=1, distributed_process_id=0)
 
     @property
     def processId(self) -> int:
-        """Which process this is."""
+        """The number of this process."""
         return self.distributed_process_id
 
     @property
     def numProcesses(self) -> int:
-        """How many processes there are."""
+        """The number of processes."""
         return self.num_distributed_processes

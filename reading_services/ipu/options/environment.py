@@ -1,4 +1,4 @@
-"""Environment variables, named by the errors that come of them."""
+"""Numbers from environment variables, which errors that come of them name."""
 
 from __future__ import annotations
 

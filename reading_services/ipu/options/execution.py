@@ -89,12 +89,12 @@ class Options(StoredOptions, Files):
 
     @property
     def Distributed(self) -> _DistributedOptions:
-        """Which of several processes this is."""
+        """The number of this process, and of all."""
         return self._distributed
 
     @property
     def TensorLocations(self) -> _TensorLocationOptions:
-        """Where tensors are kept."""
+        """Locations of tensors."""
         return self._tensor_locations
 
     @property
@@ -112,11 +112,11 @@ class Options(StoredOptions, Files):
         return self._popart
 
     def deviceIterations(self, device_iterations: int) -> Self:
-        """How many batches the device takes in one step, with a weight update after each when it trains."""
+        """Number of batches the device takes in one step, with a weight update after each when it trains."""
         return self.set(device_iterations=device_iterations)
 
     def replicationFactor(self, replication_factor: int) -> Self:
-        """How many copies of the model this process runs, each on rows of its own."""
+        """Number of copies of the model that this process runs, each on rows of its own."""
         return self.set(replication_factor=replication_factor)
 
     def inputReplicaGrouping(self, input_group_size: int, input_group_type: CommGroupType) -> Self:
@@ -144,7 +144,7 @@ class Options(StoredOptions, Files):
         return self.set(input_group_size=input_group_size, input_cgt=input_group_type)
 
     def outputMode(self, output_mode: OutputMode, output_return_period: int | None = None) -> Self:
-        """Which outputs of a step come back; ``EveryN`` takes the number of iterations from one to the next.
+        """The outputs of a step that come back; ``EveryN`` takes the number of iterations from one to the next.
 
         >>> Options().outputMode(OutputMode.EveryN, 5).output_return_period
         5
@@ -185,7 +185,7 @@ class Options(StoredOptions, Files):
         return self.createOrSet(random_seed=random_seed)
 
     def setExecutionStrategy(self, strategy: ExecutionStrategy) -> Self:
-        """How a model that is cut over several IPUs runs."""
+        """The execution strategy of a model that is cut over several IPUs."""
         self.checkIsFrozen()
         if not isinstance(strategy, ExecutionStrategy):
             raise BadArgument(f"a strategy is a PipelinedExecution or a ShardedExecution, and not {strategy!r}")
@@ -200,7 +200,7 @@ class Options(StoredOptions, Files):
         return self.set(connection_type=connection_type.value)
 
     def syncPattern(self, sync_pattern: SyncPattern) -> Self:
-        """Which IPUs wait for each other."""
+        """Synchronisation of IPUs, which wait for each other."""
         self.checkIsFrozen()
         if not isinstance(sync_pattern, SyncPattern):
             raise BadArgument(f"the sync pattern is a poptorch.SyncPattern, and not {sync_pattern!r}")
@@ -211,7 +211,7 @@ class Options(StoredOptions, Files):
         return self.__deepcopy__({})
 
     def toDict(self) -> dict[str, Any]:
-        """Everything that the backend is told, in one flat dictionary."""
+        """All options that the backend is told, in one flat dictionary."""
         if self.defaultOutputMode():
             raise BadArgument("An output mode must be picked before serialisation; call outputMode()")
         merged = self._execution_strategy.backendOptions()

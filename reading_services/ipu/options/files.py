@@ -28,7 +28,7 @@ _POPTORCH = SimpleNamespace(
     enums=SimpleNamespace(**_ENUMS),
     options=SimpleNamespace(TensorLocationSettings=TensorLocationSettings),
 )
-"""What a line finds under the package's name."""
+"""The names that a line finds under the package's name."""
 _READ = (
     *(ast.Expression, ast.Call, ast.keyword, ast.Attribute, ast.Name, ast.Constant, ast.expr_context),
     *(ast.List, ast.Tuple, ast.Set, ast.Dict, ast.UnaryOp, ast.USub, ast.UAdd),
@@ -103,7 +103,7 @@ def _public(owner: Any, name: str) -> Any:
 
 
 class _Reader:
-    """What the expression of one line stands for."""
+    """Evaluation of the expression of one line."""
 
     def __init__(self, options: Files) -> None:
         self._options = options

@@ -1,4 +1,4 @@
-"""Where tensors are kept on the hardware. All of it is stored, none of it acted upon."""
+"""Locations of tensors on the hardware. All of it is stored, none of it acted upon."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from reading_services.ipu.options.values import OptionValues, settled
 
 
 class TensorLocationSettings:
-    """Where one kind of tensor is kept.
+    """Location of one kind of tensor.
 
     >>> TensorLocationSettings().useOnChipStorage(False).minElementsForOffChip(100)
     TensorLocationSettings(minElementsForOffChip=100, onChip=False)
@@ -43,7 +43,7 @@ class TensorLocationSettings:
         return self._keep("useIOTilesToStore", bool, use)
 
     def toDict(self) -> dict[str, Any]:
-        """What was set."""
+        """The settings made so far."""
         return dict(self._kept)
 
     def _keep(self, name: str, kind: type, value: Any) -> Self:
@@ -58,28 +58,28 @@ class TensorLocationSettings:
 
 
 class _TensorLocationOptions(OptionValues):
-    """Where weights, activations and the optimiser's tensors are kept."""
+    """Locations of weights, activations and the optimiser's tensors."""
 
     def numIOTiles(self, num_tiles: int) -> Self:
-        """How many tiles do input and output and nothing else."""
+        """Number of tiles that do input and output and nothing else."""
         if not isinstance(num_tiles, int) or num_tiles not in range(32, 193, 2):
             raise BadArgument("numIOTiles must be an even number between 32 and 192.")
         return self.createOrSet(numIOTiles=num_tiles)
 
     def setActivationLocation(self, location: TensorLocationSettings) -> Self:
-        """Where activations are kept."""
+        """Location of activations."""
         return self._keep("location_activation", location)
 
     def setWeightLocation(self, location: TensorLocationSettings) -> Self:
-        """Where weights are kept."""
+        """Location of weights."""
         return self._keep("location_weight", location)
 
     def setOptimizerLocation(self, location: TensorLocationSettings) -> Self:
-        """Where the optimiser's state is kept."""
+        """Location of the optimiser's state."""
         return self._keep("location_optimizer", location)
 
     def setAccumulatorLocation(self, location: TensorLocationSettings) -> Self:
-        """Where sums of gradients are kept."""
+        """Location of sums of gradients."""
         return self._keep("location_accumulator", location)
 
     def _keep(self, name: str, location: TensorLocationSettings) -> Self:

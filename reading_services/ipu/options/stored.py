@@ -1,4 +1,4 @@
-"""Options that are about the device's surroundings. Most of them are kept and read by nobody here."""
+"""Options for the device's surroundings: caching, logs, profiles. Most of them are kept and read by nobody here."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class StoredOptions(OptionValues):
         )
 
     def enableSyntheticData(self, enabled: bool) -> Self:
-        """Let the device make its own inputs, so that neither transfers nor the loader count."""
+        """Use synthetic inputs, made by the device, so that neither transfers nor the loader count."""
         self._popart.set("syntheticDataMode", 2 if enabled else 0)
         return self
 
@@ -81,15 +81,15 @@ class StoredOptions(OptionValues):
         return self
 
     def modelName(self, name: str) -> Self:
-        """What reports call the model."""
+        """Name of the model in reports."""
         return self.createOrSet(model_name=name)
 
     def logDir(self, log_dir: str) -> Self:
-        """Where logs are written."""
+        """Folder of the logs."""
         return self.set(log_dir=log_dir)
 
     def maxRepeatLogs(self, max_repeat_logs: int | None) -> Self:
-        """How often the same message is logged; None is always."""
+        """Number of times that the same message is logged; None is always."""
         return self.set(max_repeat_logs=2**64 - 1 if max_repeat_logs is None else max_repeat_logs)
 
     def showCompilationProgressBar(self, show: bool = True) -> Self:
@@ -111,7 +111,7 @@ class StoredOptions(OptionValues):
         return self
 
     def setAvailableMemoryProportion(self, available_memory_proportion: Mapping[str, float]) -> Self:
-        """How much of its memory each IPU has for convolutions: ``{"IPU0": 0.5}``."""
+        """Proportion of each IPU's memory for convolutions: ``{"IPU0": 0.5}``."""
         self.checkIsFrozen()
         for name in available_memory_proportion:
             if not name.startswith("IPU") or not name[3:].isdecimal():

@@ -24,7 +24,7 @@ class _TrainingOptions(OptionValues):
         self.__dict__["_popart"] = popart
 
     def gradientAccumulation(self, gradient_accumulation: int) -> Self:
-        """How many micro-batches one weight update sums up the gradients of.
+        """Number of micro-batches that one weight update sums up the gradients of.
 
         >>> from reading_services.ipu import Options
         >>> Options().Training.gradientAccumulation(4).gradient_accumulation

@@ -1,4 +1,4 @@
-"""Named values that know their type and can be frozen: what all parts of the options are made of.
+"""Typed options that can be frozen: named values that all parts of the options are made of.
 
 A class declares its values as a table of ``Value(default)``. A value is of its default's type (a bool passes for an
 int), and nothing changes once the object is frozen. Names that are not declared can be added by ``createOrSet`` only.
@@ -107,7 +107,7 @@ class OptionValues:
         return self._values[name]
 
     def _hint(self, name: str) -> str:
-        """What whoever wrote an unknown name may have meant."""
+        """A hint for an unknown name: the method that may have been meant."""
         first, *rest = name.split("_")
         method = first + "".join(word.title() for word in rest)
         return f" (call {method}() to set it)" if callable(getattr(type(self), method, None)) else ""

@@ -1,8 +1,8 @@
-"""What an instance that poprun started knows of itself and of the others.
+"""Instances that poprun started: number, replicas and device of this one, and of the others.
 
 The environment is read at each call. Without the launcher there is one instance with one replica.
 
-- ``poptorch``: options for an instance, with what the launcher decides
+- ``poptorch``: options for an instance, with the launcher's values set
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def getLocalInstanceIndex() -> int:
 
 
 def getNumInstances() -> int:
-    """How many instances there are.
+    """The number of instances.
 
     >>> getNumInstances(), getInstanceIndex()
     (1, 0)
@@ -88,7 +88,7 @@ def checkNumIpusPerReplica(ipusPerReplica: int) -> bool:
 
 
 def init() -> None:
-    """Let the instances talk to each other through ``torch.distributed``; without the launcher there is nobody to.
+    """Join the instances in a ``torch.distributed`` group; without the launcher there is nobody to talk to.
 
     The process group is gloo's, and is closed when the process ends. Calling it again changes nothing.
     """

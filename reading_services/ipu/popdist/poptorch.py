@@ -62,7 +62,7 @@ class Options(options.Options):
 
 
 class _Distributed(_DistributedOptions):
-    """Which instance this is, as the launcher says."""
+    """The number of this instance, as the launcher says."""
 
     def disable(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Refused."""

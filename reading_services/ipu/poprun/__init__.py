@@ -1,9 +1,9 @@
 """The command ``poprun``, which starts several instances of a program: ``poprun --num-instances 2 python train.py``.
 
 - ``__main__``: the same command, as a module
-- ``arguments``: its command line
+- ``arguments``: poprun's command line, parsed
 - ``group``: one process group for all instances, so that none is left behind
 - ``launcher``: instances started, signals handed on, and the status at the end
-- ``output``: what instances print, in whole lines with their prefixes
-- ``variables``: what an instance finds in its environment
+- ``output``: output of the instances, in whole lines with their prefixes
+- ``variables``: environment variables of an instance
 """

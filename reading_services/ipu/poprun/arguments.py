@@ -27,12 +27,12 @@ _IGNORED = {
     "--offline-mode": "yes",
     "--allow-run-as-root": "0",
 }
-"""What only hardware or MPI has a use for, and its defaults."""
+"""Options that only hardware or MPI has a use for, and their defaults."""
 
 
 @dataclass(frozen=True)
 class LaunchPlan:
-    """What is to be started."""
+    """The program, instances, replicas and variables to be started."""
 
     command: Sequence[str]
     replicas: int = 1
@@ -42,7 +42,7 @@ class LaunchPlan:
     """The only instance whose output is shown; None shows all."""
     cache: str | None = None
     variables: dict[str, str] = field(default_factory=dict)
-    """What ``-x NAME=VALUE`` gives all instances."""
+    """Environment variables that ``-x NAME=VALUE`` gives all instances."""
     topology: bool = False
     verbosity: int = 0
 

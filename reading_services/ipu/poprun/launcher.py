@@ -158,7 +158,7 @@ class _Launch:
                 self._until = monotonic() + self._grace
 
     def _wait_for_output(self) -> None:
-        """Until all output is written; a launcher that was told to leave is not kept by a reader who does not read."""
+        """Wait until all output is written; a launcher told to leave is not kept by a reader who does not read."""
         with selectors.DefaultSelector() as events:
             events.register(self._events, selectors.EVENT_READ)
             until = max(self._until or 0.0, monotonic() + _LAST_WORDS)

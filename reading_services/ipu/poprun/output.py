@@ -1,4 +1,4 @@
-"""What instances print, carried to the launcher's own output: whole lines, each with its instance's prefix.
+"""Output of the instances, carried to the launcher's own: whole lines, each with its instance's prefix.
 
 One thread reads all pipes and writes, so lines are never mixed, and a reader of the launcher's output that is slow
 slows the instances down. It waits for the pipes, and for the word that all instances have ended; what is in the pipes

@@ -1,4 +1,4 @@
-"""What an instance finds in its environment, and the table of who has which replicas."""
+"""Environment variables of an instance, and the table of the replicas of each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from reading_services.ipu.poprun.arguments import LaunchPlan
 
 
 def variables(plan: LaunchPlan, instance: int, rendezvous: str) -> dict[str, str]:
-    """The environment of one instance: the launcher's own, and what tells the instance who it is.
+    """The environment of one instance: the launcher's own, and the variables that tell the instance its place.
 
     The names that MPI gives are set too: plain ``poptorch.Options`` learns from them which process it is in.
     """
@@ -35,7 +35,7 @@ def variables(plan: LaunchPlan, instance: int, rendezvous: str) -> dict[str, str
 
 
 def topology(plan: LaunchPlan) -> str:
-    """Who has which replicas, as a table."""
+    """The replicas of each instance, as a table."""
     each = plan.replicas_of_each
     rows = [("host", "ILD", "instance", "replicas", "IPUs")]
     for instance in range(plan.instances):

@@ -19,7 +19,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 @dataclass(frozen=True)
 class Arguments:
-    """What a model was compiled with: all arguments of ``forward`` without their data, defaults among them.
+    """Arguments that a model was compiled with: all of ``forward`` without their data, defaults among them.
 
     So it is one call whether an argument is given by its place or its name, or left out where it has that very value.
     """
@@ -34,7 +34,7 @@ class Arguments:
 
     @classmethod
     def of(cls, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        """Those of a first call, after looking whether ``forward`` can be called so."""
+        """Arguments of a first call, after looking whether ``forward`` can be called so."""
         signature = inspect.signature(forward)
         whole = bound(signature, args, kwargs)
         names = [name for name, each in signature.parameters.items() if each.kind in _POSITIONAL]

@@ -1,4 +1,4 @@
-"""Compiling: everything that is looked at once, before the first step."""
+"""Compile a model for the simulated device: everything that is looked at once, before the first step."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from reading_services.ipu.simulator.rows import check_rows, wire_bytes
 
 @dataclass
 class Compiled:
-    """A program, and what is known of its steps before any was run."""
+    """A compiled program, and what is known of its steps before any was run."""
 
     program: Program
     arguments: Arguments
@@ -37,7 +37,7 @@ class Compiled:
 
     @property
     def inputs(self) -> int:
-        """How many tensors a step is given."""
+        """Number of tensors a step is given."""
         return len(self.arguments.named())
 
     def step(self, tensors: list[Tensor], computes: bool) -> Any:

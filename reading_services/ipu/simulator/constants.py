@@ -1,4 +1,4 @@
-"""Which outputs of ``forward`` are constants: made of nothing that the device computes.
+"""Constant outputs of ``forward``: those made of nothing that the device computes.
 
 A tensor is known to be one when torch made it of constants only, without drawing a random number, and nobody has
 written to it since. Whatever is not known to be constant counts as computed.

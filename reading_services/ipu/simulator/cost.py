@@ -1,4 +1,4 @@
-"""The cost model: how long a step would take on the device, in modelled seconds.
+"""Cost model: the time that a step would take on the device, in modelled seconds.
 
 Nothing here reads a clock. A ``Work`` says what one call asks of the device, a ``CostModel`` holds the constants, and
 the ``StepCost`` that follows from the two is a prediction, never a measurement. Its parts add up to the whole: the wall
@@ -21,7 +21,7 @@ SOURCED, DERIVED, ASSUMED, GIVEN = "sourced", "derived", "assumed", "given"
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What one call asks of the device of this process: facts, no times.
+    """The work of one call for the device of this process: facts, no times.
 
     ``bytes_in`` and ``bytes_out`` are those of the whole call, as they cross the link (64-bit numbers as 32-bit ones).
     ``flops`` are those of one micro-batch, its backward pass included where it is trained.
@@ -54,7 +54,7 @@ class Work:
 
     @property
     def micro_batches(self) -> int:
-        """How many micro-batches each replica computes in the call."""
+        """Number of micro-batches that each replica computes in the call."""
         return self.device_iterations * self.gradient_accumulation
 
     @property
@@ -79,17 +79,17 @@ class StepCost:
 
     @property
     def transfer(self) -> float:
-        """What the link carries, hidden behind compute or not."""
+        """Modelled seconds of transfers over the link, hidden behind compute or not."""
         return self.transfer_in + self.transfer_out
 
     @property
     def step(self) -> float:
-        """From the start of the call to its end."""
+        """Seconds from the start of the call to its end."""
         return self.compute + self.bubble + self.reduction + self.transfer - self.hidden + self.sync
 
     @property
     def wall(self) -> float:
-        """From the start of the call to the start of the next one: the wait for the loader included."""
+        """Wall time from the start of the call to the start of the next one: the wait for the loader included."""
         return self.step + self.wait
 
     @property
@@ -194,7 +194,7 @@ class CostModel:
         return replace(cost, wait=load if mode == "sync" else max(0.0, load - cost.step))
 
     def _compute(self, work: Work) -> tuple[float, float]:
-        """How long a chip computes, and how long it waits for the other stages of its replica.
+        """Seconds that a chip computes, and that it waits for the other stages of its replica.
 
         Stages are taken to be equally long. A pipeline fills and empties for every weight update, where a micro-batch
         passes all stages but the last twice, and in inference once for the call. Shards take turns.

@@ -28,13 +28,13 @@ class Counters:
 
     @classmethod
     def silent(cls, inputs: int, outputs: int) -> Counters:
-        """Those of a call on synthetic data, or of none so far."""
+        """Counters of a call on synthetic data, or of none so far."""
         ticks: list[Ticks] = [[[] for _ in range(count)] for count in (inputs, inputs, outputs, outputs)]
         return cls(*ticks)
 
     @classmethod
     def of(cls, cost: StepCost, kept: KeptOutputs, inputs: int, outputs: int) -> Counters:
-        """Those of a call that costs so much."""
+        """Counters of a call that costs so much."""
         batching, counters = kept.batching, cls.silent(inputs, outputs)
         micro_steps, replicas = batching.iterations * batching.accumulation, batching.replicas
         entering = cost.transfer_in / (micro_steps * replicas)
@@ -59,19 +59,19 @@ class Counters:
         return {kind: [list(ticks) for ticks in getattr(self, kind)] for kind in KINDS}
 
     def host_ipu(self) -> Latency:
-        """From the first input's start to the last one's end."""
+        """Latency from the first input's start to the last one's end."""
         return _latency(_first(self.input), _last(self.input_complete))
 
     def compute(self) -> Latency:
-        """From the end of the inputs to the outputs."""
+        """Latency from the end of the inputs to the outputs."""
         return _latency(_last(self.input_complete), _last(self.output))
 
     def ipu_host(self) -> Latency:
-        """From the first output's start to the last one's end."""
+        """Latency from the first output's start to the last one's end."""
         return _latency(_first(self.output), _last(self.output_complete))
 
     def round_trip(self) -> Latency:
-        """From the first input's start to the last output's end."""
+        """Latency from the first input's start to the last output's end."""
         return _latency(_first(self.input), _last(self.output_complete))
 
 

@@ -45,7 +45,7 @@ class PoplarExecutor(Observed):
         self.model = model
         """The user's own model."""
         self.options = options
-        """What it was made with, frozen."""
+        """The options that it was made with, frozen."""
         self.cost_model = CostModel()
         self.computes = True
         """Whether steps are computed; one that is not takes its modelled time, trains nothing and gives zeros."""

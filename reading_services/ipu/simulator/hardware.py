@@ -1,4 +1,4 @@
-"""What there is of IPU hardware: none. The device is a simulated one."""
+"""Availability of IPU hardware: there is none, the device is a simulated one."""
 
 
 def ipuHardwareIsAvailable(num_ipus: int = 1) -> bool:

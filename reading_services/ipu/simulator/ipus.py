@@ -1,4 +1,4 @@
-"""The IPUs of a model: how many stages and chips it has, and which chip this process holds.
+"""Number of IPUs of a model: its stages and chips, and which chip this process holds.
 
 A chip that was asked for by its number is held by one executor of one process at a time. It is a locked file, so that
 it is let go of when its holder dies.
@@ -25,7 +25,7 @@ _PATIENCE = 3600.0  # seconds that POPTORCH_WAIT_FOR_IPU waits at most
 
 
 def stages_and_ipus(blocks: list[Block], strategy: ExecutionStrategy) -> tuple[int, int]:
-    """How many stages a model has, by the blocks that a forward pass came through, and on how many chips.
+    """Number of stages of a model, by the blocks that a forward pass came through, and of their chips.
 
     A block that is in no stage is in one with the others of its chip, or has one of its own (``AutoIncrement``). Its
     chip is that of its stage, else its own, else the one with the number of its stage.

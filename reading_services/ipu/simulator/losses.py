@@ -1,4 +1,4 @@
-"""Which tensor trains: the one that a loss function made, wherever in ``forward`` that was.
+"""Find the loss tensor that trains: the one that a loss function made, wherever in ``forward`` that was.
 
 A loss function is one of torch's, or ``identity_loss`` around anything else. Of several, the one that follows from all
 others counts; a number that is returned and follows from it takes its place. What was found when the model was compiled
@@ -90,7 +90,7 @@ def identity_loss(x: Tensor, reduction: str) -> Tensor:
 
 @contextmanager
 def on_device() -> Iterator[Pass]:
-    """Say that the block is run by a device, and keep the losses that are marked in it."""
+    """Mark the block as run by a device, and keep the losses that are marked in it."""
     before, _running.forward = _running.forward, Pass()
     try:
         yield _running.forward
@@ -116,7 +116,7 @@ class Watching(TorchFunctionMode):
 
 @dataclass(frozen=True)
 class LossPlace:
-    """Where the loss is found: among the marked tensors, those of loss functions, or the outputs."""
+    """The place of the loss: among the marked tensors, those of loss functions, or the outputs."""
 
     among: Literal["marked", "made", "outputs"]
     number: int
@@ -131,7 +131,7 @@ class LossPlace:
 
 
 def find_loss(forward: Pass, outputs: list[Tensor]) -> LossPlace:
-    """Where the loss of a model is, by one forward pass of it."""
+    """The place of a model's loss, found by one forward pass of it."""
     made = [(LossPlace("marked", n), tensor) for n, tensor in enumerate(forward.marked) if tensor.requires_grad]
     made += [(LossPlace("made", n), tensor) for n, tensor in enumerate(forward.made) if tensor.requires_grad]
     last = [pair for pair in made if not any(_follows(other, pair[1]) for _, other in made)]

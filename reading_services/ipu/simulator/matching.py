@@ -1,4 +1,4 @@
-"""Values held against what a model was compiled with: same tensors, same nesting, same numbers beside them.
+"""Match values against those that a model was compiled with: same tensors, same nesting, same numbers beside them.
 
 A template is a value whose tensors are empty ones without memory: it says what each later value has to look like.
 """

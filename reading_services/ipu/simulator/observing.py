@@ -1,4 +1,4 @@
-"""What can be asked of an executor about its steps.
+"""Measurements of an executor's steps: cycle count, latency, performance counters, report.
 
 All times are modelled, but for two: how long compiling took, and the last line of a report, which are measured here.
 """
@@ -16,7 +16,7 @@ from reading_services.ipu.simulator.report import CallMeter, Report
 
 
 class Observed:
-    """The part of an executor that answers questions."""
+    """The part of an executor that measures its steps."""
 
     options: Options
     cost_model: CostModel
@@ -26,7 +26,7 @@ class Observed:
     _meter: CallMeter
 
     def compilationTime(self) -> timedelta:
-        """How long compiling took here: that of the simulation, and measured."""
+        """Compile time here: that of the simulation, and measured."""
         if self._compiled is None:
             raise Error("Please compile the model before obtaining compilation time.")
         if not self.options._show_compilation_progress_bar:
@@ -51,19 +51,19 @@ class Observed:
         return self._counters().host_ipu()
 
     def getComputeLatency(self) -> Latency:
-        """The same from there to the outputs."""
+        """Least, most and mean modelled seconds from the end of the inputs to the outputs."""
         return self._counters().compute()
 
     def getIpuHostLatency(self) -> Latency:
-        """The same from the device to the host."""
+        """Least, most and mean modelled seconds from the device to the host."""
         return self._counters().ipu_host()
 
     def getLatency(self) -> Latency:
-        """The same from the first input to the last output."""
+        """Least, most and mean modelled seconds from the first input to the last output."""
         return self._counters().round_trip()
 
     def report(self, load: float | None = None, mode: Mode = "async", cost: CostModel | None = None) -> Report:
-        """Where the modelled time of all steps so far goes; ``load`` is how long the loader takes for one, if known."""
+        """Report of the modelled time of all steps so far; ``load`` is how long the loader takes for one, if known."""
         return self._meter.report(cost or self.cost_model, load, mode)
 
     def _counters(self) -> Counters:

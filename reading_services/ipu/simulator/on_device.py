@@ -1,4 +1,4 @@
-"""A module as the device has it: a copy of the user's, with weights of its own and everything else as it was.
+"""The device's copy of a module, with weights of its own and everything else as it was.
 
 A weight that ``forward`` reaches past the copy (by a function that remembers the model, by another module that holds it
 or shares a parameter) is the user's, and the device's takes its place in every operation of torch.

@@ -22,7 +22,7 @@ Dtype = torch.dtype | None
 
 
 class VariableAttributes:
-    """Which hyper-parameters may change after compiling: on a chip a constant takes less memory.
+    """Constant and variable hyper-parameters after compiling: on a chip a constant takes less memory.
 
     Those that an optimiser was given are variable, and its defaults are constant. Nothing is computed otherwise here.
 
@@ -43,11 +43,11 @@ class VariableAttributes:
         return attr not in self._variable
 
     def markAsConstant(self, attr: str) -> None:
-        """Say that it will not change."""
+        """Mark a hyper-parameter as one that will not change."""
         self._variable.discard(self._known(attr))
 
     def markAsVariable(self, attr: str) -> None:
-        """Say that it may change."""
+        """Mark a hyper-parameter as one that may change."""
         self._variable.add(self._known(attr))
 
     def _known(self, attr: str) -> str:
@@ -57,7 +57,7 @@ class VariableAttributes:
 
 
 class Optimizer:
-    """What PopTorch's optimisers have and torch's do not."""
+    """Base of the optimisers: arguments and methods that PopTorch's have and torch's do not."""
 
     variable_attrs: VariableAttributes
     accum_type: Dtype = None
@@ -71,7 +71,7 @@ class Optimizer:
             setattr(self, name, value)
 
     def _in_groups(self: Any, **more: Any) -> None:
-        """Have groups hold what torch's do not, each its own value or this one."""
+        """Set in groups what torch's do not hold, each its own value or this one."""
         self.defaults.update(more)
         for group in self.param_groups:
             group.update({name: group.get(name, value) for name, value in more.items()})
@@ -97,7 +97,7 @@ class Optimizer:
 
 
 def _given(init: Callable[P, None]) -> Callable[P, None]:
-    """Let an optimiser know which hyper-parameters it was given."""
+    """Tell an optimiser which hyper-parameters it was given."""
     signature = inspect.signature(init)
 
     @functools.wraps(init)

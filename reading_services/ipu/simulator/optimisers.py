@@ -22,7 +22,7 @@ _KINDS: dict[type[Optimizer], type[Optimizer]] = {
     torch.optim.RMSprop: optim.RMSprop,
     optim.LAMB: optim.LAMB,
 }
-"""What a user may give, and what the device has for it."""
+"""Optimisers that a user may give, and those that the device has for them."""
 
 
 @dataclass(frozen=True)

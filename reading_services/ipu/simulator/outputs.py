@@ -1,4 +1,4 @@
-"""Which outputs of a step come back, and where each goes.
+"""Outputs of a step: selection of those that come back, and the place of each.
 
 One output tensor of the step is made for each output of ``forward``; each micro-batch that counts is written into its
 rows, in the order of the inputs: device iterations slowest, then accumulation steps, replicas fastest. Numbers without
@@ -41,7 +41,7 @@ class KeptOutputs:
 
     @property
     def count(self) -> int:
-        """How many micro-batches' outputs there are in the end."""
+        """Number of micro-batches' outputs in the end."""
         all_of_them = self.batching.iterations * self.batching.accumulation * self.batching.replicas
         match self.mode:
             case OutputMode.All:
@@ -108,13 +108,13 @@ class Outputs:
 
 
 def refuse_backward(tensor: Tensor) -> None:
-    """Let ``backward()`` of an output say what is wrong with it."""
+    """Make ``backward()`` of an output raise an error that says what is wrong with it."""
     # An attribute of this one tensor, which copies of it have, too.
     tensor.backward = no_backward  # type: ignore[method-assign]  # a method is what it replaces
 
 
 def no_backward(*args: Any, **kwargs: Any) -> NoReturn:
-    """What an output has in place of ``backward``: the gradients were used on the device."""
+    """Raise in place of an output's ``backward``: the gradients were used on the device."""
     raise Error(
         "backward() cannot be called explicitly on outputs of a PopTorch model: the call of the model has trained it"
     )

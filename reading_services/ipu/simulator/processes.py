@@ -1,4 +1,4 @@
-"""Gradients and first weights among several processes, through ``torch.distributed``.
+"""Reduce gradients and share first weights among several processes, through ``torch.distributed``.
 
 All of them take part in each exchange, in the same order, because they run the same program. Each gets the same sums,
 to the last bit, so that weights which began equal stay so.
@@ -54,6 +54,6 @@ def sum_gradients(parameters: Iterable[nn.Parameter]) -> None:
 
 
 def from_first(tensors: Iterable[Tensor]) -> None:
-    """Give all processes the first one's numbers."""
+    """Broadcast the first process's numbers to all."""
     for tensor in tensors:
         dist.broadcast(tensor.detach(), src=0)

@@ -1,4 +1,4 @@
-"""A compiled model: what the device does in one step.
+"""A compiled model's program: what the device does in one step.
 
 Row blocks go to replicas in the order device iteration (slowest), accumulation step, input group (fastest). Each
 micro-batch is one forward pass, and when training one backward pass; a device iteration ends with one weight update.
@@ -33,7 +33,7 @@ from reading_services.ipu.simulator.rows import rows_of
 
 @dataclass
 class Training:
-    """What training adds: the optimiser, and how gradients of micro-batches and replicas are put together."""
+    """Settings of training: the optimiser, and how gradients of micro-batches and replicas are put together."""
 
     optimizer: Optimizer
     averages: bool
@@ -85,7 +85,7 @@ class Program:
         self._trace(self._rows(tensors, 0), trains)
 
     def reset_replicas(self) -> None:
-        """Let all replicas begin with the buffers that the module has."""
+        """Reset all replicas to the buffers that the module has."""
         apart = self.changes_buffers and self.batching.replicas > 1
         self._replicas = [_cloned(self._buffers()) for _ in range(self.batching.replicas if apart else 0)]
 
@@ -159,7 +159,7 @@ class Program:
         return [rows_of(tensor, block, self.batching.micro_batches) for tensor in tensors]
 
     def _structured(self, tensors: list[Tensor]) -> Any:
-        """What ``forward`` returns, made of these tensors and of the constants."""
+        """The value of ``forward``, made of these tensors and of the constants."""
         left, total = iter(tensors), len(self.like) + len(self._constants)
         constants = {n: each.to(narrowed(each.dtype), copy=True) for n, each in self._constants.items()}
         for each in constants.values():

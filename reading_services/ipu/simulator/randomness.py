@@ -1,4 +1,4 @@
-"""The device's random numbers: a stream of its own, so that neither side's depend on what the other one draws."""
+"""Random numbers of the device: a stream of its own, so that neither side's depend on what the other one draws."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Randomness:
 
     @contextmanager
     def drawn(self) -> Iterator[None]:
-        """In the block torch draws from the device's stream; the host's goes on afterwards as if nothing had been."""
+        """Use the device's stream for torch's draws in the block; the host's goes on as if nothing had been."""
         host = torch.get_rng_state()
         torch.set_rng_state(self._state)
         try:

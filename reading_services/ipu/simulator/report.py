@@ -1,4 +1,4 @@
-"""What a device did: a ``CallMeter`` that an executor feeds, and the ``Report`` that is made of it.
+"""Report of modelled and measured times: a ``CallMeter`` that an executor feeds, and the ``Report`` that is made of it.
 
 Two kinds of seconds never meet in one number. Modelled ones follow from the work and a ``CostModel``, and are those of
 the device; measured ones are what the simulation took on this computer's clock, and say nothing about a device. The
@@ -69,7 +69,7 @@ class EqualSteps:
 
 
 class Report:
-    """Where the modelled time of a device goes, and apart from it what its simulation took.
+    """Modelled time of a device, part by part, and apart from it the measured time of its simulation.
 
     >>> meter = CallMeter()
     >>> for second in range(3):
@@ -98,7 +98,7 @@ class Report:
 
     @property
     def count(self) -> int:
-        """How many steps there were."""
+        """Number of steps."""
         return self.steps[-1].first + self.steps[-1].count - 1 if self.steps else 0
 
     def total(self, part: str) -> float:
@@ -111,7 +111,7 @@ class Report:
 
     @property
     def synthetic_items_per_second(self) -> float:
-        """What the device could do if its data came from nowhere."""
+        """Items a second if the device's data came from nowhere."""
         return _rate(self.total("items"), self.synthetic_seconds)
 
     @property

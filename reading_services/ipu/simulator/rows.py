@@ -40,7 +40,7 @@ def rows_of(tensor: Tensor, block: int, blocks: int) -> Tensor:
 
 
 def wire_bytes(tensors: Iterable[Tensor]) -> int:
-    """How many bytes they are on the way to the device or back, where no number has 64 bits.
+    """Number of bytes on the way to the device or back, where no number has 64 bits.
 
     >>> import torch
     >>> wire_bytes([torch.zeros(3, dtype=torch.int64)])

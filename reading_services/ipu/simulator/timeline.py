@@ -1,4 +1,4 @@
-"""A picture of a modelled run: what the loader, the infeed queue, the link and the chips do at each moment.
+"""Timeline of a modelled run as a picture: what the loader, the infeed queue, the link and the chips do at each moment.
 
 Every moment of the run is in one rectangle of the lane of chips or in one of the lane of stalls, and in no two of them:
 what computes and what keeps it from computing add up to the run. The lanes of loader, queue and link lie beside them,
@@ -133,7 +133,7 @@ def _spans(costs: Sequence[StepCost], load: float, mode: Mode) -> Iterator[Span]
 
 
 def _parts(cost: StepCost) -> Iterator[tuple[str, str, float]]:
-    """What a chip does one after the other in a step, transfers as far as they are not hidden behind the rest."""
+    """Spans of a chip, one after the other in a step, transfers as far as they are not hidden behind the rest."""
     before = cost.transfer_in - min(cost.hidden, cost.transfer_in)
     yield "stalls", "waits for transfers", before
     yield "chips", "compute", cost.compute

@@ -1,4 +1,4 @@
-"""The two copies of the weights, by name: the host's, which are the user's own tensors, and the device's."""
+"""Weights of host and device, by name: the host's are the user's own tensors, the device has copies."""
 
 from __future__ import annotations
 

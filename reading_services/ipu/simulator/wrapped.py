@@ -1,4 +1,4 @@
-"""The user's model while a device trains it: it looks at its own weights, and has them brought home first.
+"""A wrapped user's model, which a device trains: it looks at its own weights, and has them brought home first.
 
 The model's class and those of its parameters and buffers are exchanged for ones that know their trainers: the weights
 are the same objects as before, and touching one, or asking the model for any, copies what the device has trained. That
@@ -20,7 +20,7 @@ _LOOKING = ("forward", "parameters", "named_parameters", "buffers", "named_buffe
 
 
 class Trainer(Protocol):
-    """What trains a model on a device."""
+    """The executor that trains a model on a device."""
 
     def destroy(self) -> None: ...
 
@@ -71,12 +71,12 @@ _WATCHED = {plain: watched for watched, plain in _PLAIN.items()}
 
 
 def trainer_of(model: nn.Module) -> Trainer | None:
-    """What trains a model, if something does."""
+    """The trainer of a model, if it has one."""
     return getattr(type(model), "_poptorch_trainer", None)
 
 
 def trainers_of(model: nn.Module) -> list[Trainer]:
-    """What trains any of a model's weights, by whatever model it got them."""
+    """The trainers of any of a model's weights, by whatever model they got them."""
     found = {id(each): each for tensor in _weights(model) for each in vars(tensor).get("trainers", ())}
     return list(found.values())
 
@@ -95,7 +95,7 @@ def shallow_copy(model: nn.Module) -> nn.Module:
 
 
 def wrap(model: nn.Module, trainer: Trainer) -> None:
-    """Let a model and its weights know who trains them."""
+    """Wrap a model and its weights, so that they know who trains them."""
     refuse_wrapped(model)
     for tensor in _weights(model):
         if type(tensor) in _WATCHED:
@@ -105,7 +105,7 @@ def wrap(model: nn.Module, trainer: Trainer) -> None:
 
 
 def refuse_wrapped(model: nn.Module) -> None:
-    """Raise if something trains a model already."""
+    """Raise if a model has a trainer already."""
     if trainer_of(model) is not None:
         raise RuntimeError(
             "Model has already been wrapped in 'poptorch.trainingModel': call destroy() on the model or on its "
@@ -114,7 +114,7 @@ def refuse_wrapped(model: nn.Module) -> None:
 
 
 def unwrap(model: nn.Module) -> None:
-    """Make a model and its weights again what they were."""
+    """Unwrap a model and its weights, back to what they were."""
     trainer = trainer_of(model)
     model.__class__ = plain_class(model)
     for tensor in _weights(model):
@@ -167,5 +167,5 @@ def _wrapping(kind: type[nn.Module], trainer: Trainer) -> type[nn.Module]:
 
 
 def _made(make: Callable[..., Any], given: tuple[Any, ...]) -> Any:
-    """What a wrapped model is unpickled by; pickle would not have ``copyreg.__newobj__`` make another class."""
+    """Unpickle a wrapped model; pickle would not have ``copyreg.__newobj__`` make another class."""
     return make(*given)

@@ -1,6 +1,6 @@
-"""Workers that are processes: begun, watched and ended.
+"""Worker processes: started, watched and ended.
 
-- ``main``: what happens in such a process around its loop
-- ``members``: processes one by one: begun, asked where they stand, ended
-- ``pool``: all processes of a service, started, watched and ended by one owner
+- ``main``: main functions of worker and dispatcher processes
+- ``members``: single processes: started, asked for stack traces, ended
+- ``pool``: the pool of processes of a service, started, watched and ended by one owner
 """

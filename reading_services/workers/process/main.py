@@ -1,4 +1,4 @@
-"""The process of a worker: what happens in it before and around the worker's loop.
+"""The main functions of worker and dispatcher processes, around the worker's loop.
 
 A worker leaves when it is told to, when its link breaks, and when the process that started it is gone, which a thread
 waits for. Ctrl-C at a terminal reaches all processes; what it means is decided in the parent, and workers ignore it.
@@ -34,7 +34,7 @@ from reading_services.workers.worker import Order, Server, WorkerEpochs, part_of
 
 @dataclass
 class WorkerJob:
-    """All that a worker is started with."""
+    """The arguments that a worker process is started with."""
 
     link: ProducerEnd
     info: WorkerInfo
@@ -77,7 +77,7 @@ def work(job: WorkerJob) -> None:
 
 @dataclass
 class DispatcherJob:
-    """All that the dispatcher is started with."""
+    """The arguments that the dispatcher is started with."""
 
     links: list[ProducerEnd]
     graph: Any
@@ -112,7 +112,7 @@ def dispatch(job: DispatcherJob) -> None:
 
 
 def settle(parent: int, stacks: SharedFd, on_interrupt: Any = signal.SIG_IGN) -> None:
-    """What every process of a service does first."""
+    """Set up a process of a service, before anything else."""
     signal.signal(signal.SIGINT, on_interrupt)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     faulthandler.register(signal.SIGUSR1, file=stacks.fd, all_threads=True)
@@ -122,6 +122,6 @@ def settle(parent: int, stacks: SharedFd, on_interrupt: Any = signal.SIG_IGN) ->
 
 
 def packed(elements: list[Any]) -> tuple[Any, int]:
-    """A chunk of elements as the body of a frame, and its size in bytes."""
+    """A chunk of elements as the body of a message, and its size in bytes."""
     data, buffers = pickled(elements)
     return (data, buffers), len(data) + sum(buffer.nbytes for buffer in buffers)

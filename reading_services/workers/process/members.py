@@ -1,4 +1,4 @@
-"""The processes of a pool, one by one: begun deaf to Ctrl-C, asked where they stand, and ended."""
+"""The processes of a pool, one by one: started without Ctrl-C, asked for stack traces, and ended."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class WorkerProcess:
 
 @dataclass
 class Worker(WorkerProcess):
-    """A worker, its link, and where the protocol with it is."""
+    """A worker process, its link, and the protocol's state."""
 
     number: int
     link: process.ConsumerEnd
     consumer: Consumer = field(default_factory=Consumer)
     frames: deque[ToConsumer] = field(default_factory=deque)
-    """What has come and was not asked for yet."""
+    """Messages that have come and were not asked for yet."""
     has_spoken: bool = False
     """Whether anything has come since it was started."""
 
@@ -92,7 +92,7 @@ _begun: WeakSet[Any] = WeakSet()
 
 
 def _disown() -> None:
-    """In a fork of this process, by ``os.fork``: multiprocessing would end our processes when the fork leaves."""
+    """Disown the processes in a fork by ``os.fork``: multiprocessing would end our processes when the fork leaves."""
     vars(multiprocessing.process)["_children"].difference_update(_begun)
 
 
@@ -132,14 +132,14 @@ def end(members: Sequence[WorkerProcess]) -> None:
 
 
 def kill(members: Sequence[WorkerProcess]) -> None:
-    """End processes at once; whoever waits for their end sees it."""
+    """Kill processes at once; whoever waits for their end sees it."""
     for member in members:
         with suppress(OSError, ValueError):  # it has ended, or was closed, meanwhile
             member.process.kill()
 
 
 def how_it_ended(process: Any) -> str:
-    """What became of a process that ended without a word, for the message of an error."""
+    """Exit code, signal or closed link of a process that ended without a word, for the message of an error."""
     if process.exitcode is None:
         process.join(_PATIENCE)
     code = process.exitcode
@@ -157,7 +157,7 @@ def file_for_stacks() -> int:
 
 
 def stacks_of(member: WorkerProcess) -> str:
-    """Where all threads of a process are."""
+    """Stack traces of all threads of a process."""
     written = partial(os.fstat, member.stacks)
     before = size = written().st_size
     os.kill(member.process.pid, signal.SIGUSR1)

@@ -1,9 +1,9 @@
-"""The workers of one service, as the process at home sees them: started together, watched, and ended by one owner.
+"""The pool of worker processes of one service, as home sees them: started together, watched, and ended by one owner.
 
-Nothing here waits without an end. Whoever waits for a frame is woken by the death of any process of the pool, and when
-another thread leaves the opening or ends the pool. What any worker has sent is taken out of its pipe while waiting for
-another, and what a worker is told is written as its pipe has room, so that no worker waits to write while others, or
-this process, wait for it. Ending escalates: the workers are told to leave, then sent SIGTERM, then SIGKILL.
+Nothing here waits without an end. Whoever waits for a message is woken by the death of any process of the pool, and
+when another thread leaves the opening or ends the pool. What any worker has sent is taken out of its pipe while waiting
+for another, and what a worker is told is written as its pipe has room, so that no worker waits to write while others,
+or this process, wait for it. Ending escalates: the workers are told to leave, then sent SIGTERM, then SIGKILL.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _TO_START = 60.0  # seconds that a new worker may take before its first elements
 
 @dataclass(frozen=True)
 class PoolPlan:
-    """What a pool runs, and how."""
+    """The graph that a pool runs, and its settings."""
 
     graph: Pipe
     workers: int
@@ -62,7 +62,7 @@ class PoolPlan:
 
 
 class WorkerPool:
-    """All processes of a service."""
+    """The pool of all processes of a service."""
 
     def __init__(self, plan: PoolPlan) -> None:
         self._plan = plan
@@ -89,7 +89,7 @@ class WorkerPool:
     # -- starting ------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start whoever does not run. With a dispatcher all start together, because its links cannot be mended."""
+        """Start members that do not run. With a dispatcher all start together, because its links cannot be mended."""
         members = self._members()
         if any(member.has_ended for member in members):
             failure = next(filter(None, map(self._failure_at_start, self._running())), None)
@@ -163,7 +163,7 @@ class WorkerPool:
                     self._tell(worker, worker.consumer.open(replace(order, key=self._opening, crowd=crowd)))
 
     def stop(self) -> None:
-        """Say that nobody wants the rest of the opening; whoever waits for it in another thread is told as well."""
+        """Stop the opening: nobody wants the rest; whoever waits for it in another thread is told as well."""
         if not self._origin.is_here or self._closed:
             return
         with self._alone():
@@ -206,14 +206,14 @@ class WorkerPool:
             raise self._died(worker) from None
 
     def used_up(self, number: int, frame: Any) -> None:
-        """Give a worker credit for a frame."""
+        """Give a worker credit for a message."""
         with self._talking():
             worker = self._workers[number]
             if worker is not None and (credit := worker.consumer.used_up(frame)) is not None:
                 self._tell(worker, credit)
 
     def next_frame(self, numbers: Iterable[int]) -> tuple[int, ToConsumer]:
-        """The next frame of one of these workers, whichever comes first."""
+        """The next message of one of these workers, whichever comes first."""
         with self._talking():
             asked = [worker for worker in self._running() if worker.number in set(numbers)]
             started = monotonic()
@@ -232,14 +232,14 @@ class WorkerPool:
             raise WorkersLeft("this iteration was left, or its workers were ended, while an element was waited for")
 
     def _patience(self, asked: list[Worker], since: float) -> float | None:
-        """How many seconds to wait; a worker that is only starting has to import first."""
+        """Timeout in seconds; a worker that is only starting has to import first."""
         if self._plan.timeout is None:
             return None
         seconds = self._plan.timeout + (0 if all(worker.has_spoken for worker in asked) else _TO_START)
         return max(0.0, since + seconds - monotonic())
 
     def _take(self, fd: int) -> WorkerProcess | None:
-        """Take the frame that has come over a link; the member whose end this is, if it is one."""
+        """Take the message that has come over a link; the member whose end this is, if it is one."""
         member = self._watched[fd]
         if not isinstance(member, Worker) or fd != member.link.elements.fileno():
             return member
@@ -261,7 +261,7 @@ class WorkerPool:
     # -- what goes wrong -----------------------------------------------------------------------------------------------
 
     def _failure_at_start(self, worker: Worker) -> BaseException | None:
-        """What kept a worker from starting, if that is why it has gone."""
+        """The error that kept a worker from starting, if that is why it has gone."""
         with suppress(EOFError, OSError):
             while (frame := worker.link.receive()) is not None:
                 worker.frames.append(frame)
@@ -272,7 +272,7 @@ class WorkerPool:
         return None
 
     def _died(self, member: WorkerProcess) -> BaseException:
-        """Why a member of the pool has gone."""
+        """The error for a member of the pool that has gone."""
         if isinstance(member, Worker) and (failure := self._failure_at_start(member)) is not None:
             return failure
         how = how_it_ended(member.process)

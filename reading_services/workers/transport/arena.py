@@ -1,4 +1,4 @@
-"""Memory that two processes share, and the leases on it.
+"""Shared memory of two processes, and the leases on it.
 
 One process writes and one reads. The writer takes a *slot*, fills it and tells the reader where it is; the reader's
 arrays lie in it. When the last of them is gone the slot's *flag* is set, a byte in the same memory, and the writer may

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from reading_services.workers.transport.protocol import Close, ToConsumer, ToProducer
 
 Arrivals: TypeAlias = SimpleQueue[tuple[int, ToConsumer | None]]
-"""Frames, and in place of one None for whoever waits to look around."""
+"""Messages, and in place of one None for whoever waits to look around."""
 
 
 class ProducerEnd:
@@ -77,7 +77,7 @@ class DealtEnd:
         self._ends.asked.put((self._number, frame))
 
     def receive(self) -> ToConsumer:
-        """The next frame; EOFError if there will be none."""
+        """The next message; EOFError if there will be none."""
         frame = self._ends.dealt[self._number].get()
         if frame is None:
             self._ends.dealt[self._number].put(None)

@@ -1,4 +1,4 @@
-"""Elements as bytes and buffers, and back: what travels between processes that trust each other.
+"""Pickle elements as bytes and out-of-band buffers, and back, between processes that trust each other.
 
 Pickle does the work. With its protocol 5 the memory of arrays stays out of the pickle, in buffers of its own, which are
 copied once, into shared memory, and are read there in place. Tensors are taken apart here, because torch's own way of
@@ -23,7 +23,7 @@ _IN_BAND = 1024
 
 
 def pickled(obj: object) -> tuple[bytes, list[memoryview]]:
-    """A pickle, and the buffers that were left out of it.
+    """A pickle, and the out-of-band buffers that were left out of it.
 
     >>> data, buffers = pickled({"rows": torch.zeros(1000), "name": "a"})
     >>> len(buffers), unpickled(data, buffers)["rows"].shape
@@ -36,7 +36,7 @@ def pickled(obj: object) -> tuple[bytes, list[memoryview]]:
 
 
 def unpickled(data: bytes | memoryview, buffers: Sequence[Any]) -> Any:
-    """What was packed; its arrays lie in the buffers."""
+    """Unpickle what was packed; its arrays lie in the buffers."""
     return pickle.loads(data, buffers=buffers)
 
 

@@ -1,4 +1,4 @@
-"""Messages over a pipe that holds less than a message: written and read as far as it goes, without a wait.
+"""Non-blocking pipes: messages longer than a pipe holds, written and read as far as it goes, without a wait.
 
 Two processes that both wait until the other one has read what they write would wait for ever, and a pipe holds 64 KiB.
 So an end never waits by itself. What the pipe has no room for stays with the ``Outbox``, what is not yet complete stays
@@ -39,7 +39,7 @@ class Outbox:
         return Outbox, (self._end,)
 
     def fileno(self) -> int:
-        """What becomes writable when there is room again, or when nobody will read any more."""
+        """File descriptor that becomes writable when there is room again, or when nobody will read any more."""
         return self._end.fileno()
 
     def put(self, message: bytes) -> None:
@@ -65,7 +65,7 @@ class Outbox:
         return True
 
     def flush_or_drop(self) -> None:
-        """The same for somebody to whom it is told elsewhere that nobody reads any more: the rest is dropped."""
+        """Write what there is room for; the rest is dropped if nobody reads any more, which is told elsewhere."""
         try:
             self.flush()
         except OSError:
@@ -77,7 +77,7 @@ class Outbox:
         return not self._unsent
 
     def close(self) -> None:
-        """Let go of the end, and of what was not written."""
+        """Close the end, and drop what was not written."""
         self._unsent.clear()
         self._end.close()
 
@@ -96,7 +96,7 @@ class Inbox:
         return Inbox, (self._end,)
 
     def fileno(self) -> int:
-        """What becomes readable when something has come, or when nothing will."""
+        """File descriptor that becomes readable when something has come, or when nothing will."""
         return self._end.fileno()
 
     def get(self, wait: bool = False) -> memoryview | None:
@@ -122,7 +122,7 @@ class Inbox:
             self._message = bytearray(*_LENGTH.unpack(coming))
 
     def close(self) -> None:
-        """Let go of the end."""
+        """Close the end."""
         self._end.close()
 
 

@@ -1,6 +1,6 @@
 """The link between two processes: two pipes, and memory that both see.
 
-A frame of elements is a pickle and the memory of its arrays (``workers.packing``). What is large goes into the arena
+A message of elements is a pickle and the memory of its arrays (``workers.packing``). What is large goes into the arena
 and is read there in place; what is small, and what finds no room there, goes through the pipe.
 
 One side of every link never waits for room in a pipe (``links.pipes``): the process at home, and the dispatcher, which
@@ -25,7 +25,7 @@ from reading_services.workers.transport.protocol import Close, Items, ToConsumer
 
 _HEAD = struct.Struct("<I")
 _THROUGH_THE_PIPE = 1 << 15
-"""Frames up to so many bytes go through the pipe, which holds them without a wait."""
+"""Messages up to so many bytes go through the pipe, which holds them without a wait."""
 
 
 class SharedFd:
@@ -52,13 +52,13 @@ class ProducerEnd:
         self._writer: arena.Writer | None = None
 
     def send(self, frame: ToConsumer, wait: bool = True) -> None:
-        """Send a frame. Without a wait ``elements`` keeps what the pipe has no room for."""
+        """Send a message. Without a wait ``elements`` keeps what the pipe has no room for."""
         message = self._packed(frame) if isinstance(frame, Items) else _HEAD.pack(0) + pickle.dumps(frame, 5)
         self.elements.put(message)
         self.elements.flush(wait)
 
     def _packed(self, frame: Items) -> bytes:
-        """A frame as a message; its elements must be nobody's but the frame's by now."""
+        """Pickle a message; its elements must be nobody's but the message's by now."""
         data, buffers = frame.body
         writer = self._arena()
         offsets = [writer.reserved_at(buffer) for buffer in buffers]
@@ -105,7 +105,7 @@ class ProducerEnds:
         self._all[number].send(frame, wait=False)
 
     def receive(self, wait: bool) -> tuple[int, ToProducer] | None:
-        """The next frame of anybody; a consumer that has gone without a word counts as one that closes."""
+        """The next message of anybody; a consumer that has gone without a word counts as one that closes."""
         while self._ends:
             for fd in self._poller.wait(None if wait else 0):
                 number, end = self._ends[fd]
@@ -139,12 +139,12 @@ class ConsumerEnd:
         """Whether elements have come through the pipe because the memory was full."""
 
     def send(self, frame: ToProducer) -> None:
-        """Send a frame; ``control`` keeps what the pipe has no room for."""
+        """Send a message; ``control`` keeps what the pipe has no room for."""
         self.control.put(pickle.dumps(frame, 5))
         self.control.flush()
 
     def receive(self) -> ToConsumer | None:
-        """The next frame; None if none has come to its end yet. EOFError if there will be none."""
+        """The next message; None if none has come to its end yet. EOFError if there will be none."""
         message = self.elements.get()
         if message is None:
             return None
@@ -184,7 +184,7 @@ class Awaited:
         self._end.control.flush(wait=True)
 
     def receive(self) -> ToConsumer:
-        """The next frame; EOFError if there will be none."""
+        """The next message; EOFError if there will be none."""
         while (frame := self._end.receive()) is None:
             until_ready(self._end.elements.fileno(), select.POLLIN)
         return frame

@@ -1,10 +1,10 @@
-"""What a producer of elements and its consumer say to each other: frames, and who may send which of them when.
+"""The protocol of a producer of elements and its consumer: messages, and who may send which of them when.
 
-No input, no output, no time: two state machines and a table. A link carries the frames (``workers.links``).
+No input, no output, no time: two state machines and a table. A link carries the messages (``workers.links``).
 
     consumer -> producer                          producer -> consumer
     Open     make the elements of an opening      Items    some elements, in order, and the position after them
-    Credit   a frame of yours was used up         Failed   an error in place of an element, and the position after it
+    Credit   a message of yours was used up       Failed   an error in place of an element, and the position after it
     Widen    run ahead so far from now on         End      the opening has no more elements
     Stop     nobody wants the rest of an opening
     Close    leave
@@ -21,9 +21,10 @@ No input, no output, no time: two state machines and a table. A link carries the
                                                   Widen         idle
                                                   Close         gone
 
-Every frame names its opening. Those of an earlier opening may still be under way when the next one begins; the consumer
-drops them on sight, and the producer ignores credit for them. A producer runs ahead of its consumer by its window: a
-number of elements, more of them while they are small, never more than so many bytes, and always at least one frame.
+Every message names its opening. Those of an earlier opening may still be under way when the next one begins; the
+consumer drops them on sight, and the producer ignores credit for them. A producer runs ahead of its consumer by its
+window: a number of elements, more of them while they are small, never more than so many bytes, and always at least one
+message.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """The oldest frame of an opening that was not yet used up is used up."""
+    """The oldest message of an opening that was not yet used up is used up."""
 
     opening: int
 
@@ -82,9 +83,9 @@ class Items:
     body: Any
     above: Any = None
     errors: Any = None
-    """How many errors the stages have tolerated up to here, if any: in the whole stream, not in the frame."""
+    """How many errors the stages have tolerated up to here, if any: in the whole stream, not in the message."""
     kept: Any = None
-    """What users' classes had when the opening began, in its first frame, if the consumer does not know that."""
+    """State that users' classes had when the opening began, in its first message, unless the consumer knows that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ ToConsumer: TypeAlias = Items | Failed | End
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How far a producer may run ahead."""
+    """Limits of how far a producer may run ahead."""
 
     items: int
     """So many elements,"""
@@ -124,18 +125,18 @@ class Window:
 
 
 class Producer:
-    """The producer's half: what it may send, given what it got and sent."""
+    """The producer's state machine: what it may send, given what it got and sent."""
 
     def __init__(self, window: Window) -> None:
         self.window = window
         self.opening: int | None = None
         self.gone = False
-        self._under_way: deque[tuple[int, int]] = deque()  # (elements, bytes) of the frames that are not used up
+        self._under_way: deque[tuple[int, int]] = deque()  # (elements, bytes) of the messages that are not used up
         self._items = self._bytes = 0
         self._latest = START
 
     def receive(self, frame: ToProducer) -> None:
-        """Take note of a frame from the consumer."""
+        """Take note of a message from the consumer."""
         if self.gone:
             raise ProtocolError(f"{frame} after Close")
         if isinstance(frame, Close):
@@ -162,12 +163,12 @@ class Producer:
 
     @property
     def may_send(self) -> bool:
-        """Whether a frame of elements may be sent now."""
+        """Whether a message of elements may be sent now."""
         return self.opening is not None and (not self._under_way or self.room(0) > 0)
 
     @property
     def under_way(self) -> list[int]:
-        """The number of elements in each frame that is not used up."""
+        """The number of elements in each message that is not used up."""
         return [count for count, _ in self._under_way]
 
     @property
@@ -176,7 +177,7 @@ class Producer:
         return self.opening is not None and not self._under_way
 
     def room(self, size: int) -> int:
-        """How many elements of about ``size`` bytes the next frame may hold; at least one while it may be sent."""
+        """Number of elements of about ``size`` bytes for the next message; at least one while it may be sent."""
         if self._bytes >= self.window.most:
             return 0
         fits = (self.window.most - self._bytes) // max(size, 1)
@@ -184,7 +185,7 @@ class Producer:
         return min(max(self.window.items - self._items, small), max(fits, 1))
 
     def items(self, count: int, size: int, body: Any, above: Any = None, errors: Any = None, kept: Any = None) -> Items:
-        """The frame for some elements."""
+        """The message for some elements."""
         frame = Items(self._open_one(), count, size, body, above, errors, kept)
         self._under_way.append((count, size))
         self._items += count
@@ -192,7 +193,7 @@ class Producer:
         return frame
 
     def failed(self, error: Any, above: Any = None, errors: Any = None, kept: Any = None) -> Failed:
-        """The frame for an error; before the first opening, one that keeps the producer from starting."""
+        """The message for an error; before the first opening, one that keeps the producer from starting."""
         if self._latest == START:
             self.gone = True
             return Failed(START, error)
@@ -201,7 +202,7 @@ class Producer:
         return frame
 
     def end(self, errors: Any = None, kept: Any = None) -> End:
-        """The frame for the end of the stream."""
+        """The message for the end of the stream."""
         frame = End(self._open_one(), errors, kept)
         self.opening = None
         return frame
@@ -213,7 +214,7 @@ class Producer:
 
 
 class Consumer:
-    """The consumer's half, for one producer."""
+    """The consumer's state machine, for one producer."""
 
     def __init__(self) -> None:
         self.opening = START
@@ -229,7 +230,7 @@ class Consumer:
         return Open(self.opening, order)
 
     def receive(self, frame: ToConsumer) -> ToConsumer | None:
-        """A frame from the producer, or None if it is of an earlier opening and has to be dropped."""
+        """A message from the producer, or None if it is of an earlier opening and has to be dropped."""
         if frame.opening == START and isinstance(frame, Failed):
             self.ended = True
             return frame
@@ -253,7 +254,7 @@ class Consumer:
         return Stop(self.opening)
 
     def close(self) -> Close:
-        """Have the producer leave."""
+        """Tell the producer to leave."""
         self._not_closed()
         self.closed = True
         return Close()

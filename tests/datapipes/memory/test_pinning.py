@@ -22,14 +22,14 @@ class Pair(NamedTuple):
 
 
 class ForTorch:
-    """What torch's own loader accepts: no argument."""
+    """A class whose ``pin_memory`` torch's own loader accepts: no argument."""
 
     def pin_memory(self) -> str:
         return "pinned"
 
 
 class ForTorchdata:
-    """What torchdata's pinning accepts: a device, always given."""
+    """A class whose ``pin_memory`` torchdata accepts: a device, always given."""
 
     def pin_memory(self, device: object) -> str:
         return f"pinned for {device}"

@@ -1,4 +1,4 @@
-"""Which elements belong to a shard: groups combine the same way whatever the order they are set in."""
+"""Elements of a shard: sharding groups combine the same way whatever the order they are set in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plain class keeps on ``self`` goes on from epoch to epoch, and is part of its position."""
+"""State that a plain class keeps on ``self`` goes on from epoch to epoch, and is part of its position."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class Noting:
 
 
 def resumed(graph: Callable[[], IterDataPipe[Any]], take: int, state: dict[str, Any] | None = None) -> list[Any]:
-    """What follows after some elements, by an iterator that is loaded from the state of another one."""
+    """Elements after some, by an iterator that is loaded from the state of another one."""
     iterator: Any = iter(graph())
     for _ in range(take):
         next(iterator)

@@ -1,4 +1,4 @@
-"""What a run tells a user's class, and whom: seeds, shards and switches go to copies, never to the user's object."""
+"""Settings of a run for users' classes: seeds, shards and switches go to copies, never to the user's object."""
 
 from __future__ import annotations
 

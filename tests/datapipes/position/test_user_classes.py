@@ -37,7 +37,7 @@ def numbers(length: int = 6) -> IterDataPipe[int]:
 
 
 def portrait(pipe: Pipe) -> list[Any]:
-    """What the stages of a graph hold, but for torch's own bookkeeping on the pipes that torch iterates."""
+    """Attributes of the stages of a graph, but for torch's own bookkeeping on the pipes that torch iterates."""
     return [
         {name: repr(value) for name, value in vars(stage).items() if not name.startswith("_")} for stage in walk(pipe)
     ]

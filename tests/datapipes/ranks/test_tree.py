@@ -22,7 +22,7 @@ RANKS = 7
 
 
 def on_tree(run: Callable[[int, Tree], Any], timeout: float = 1800) -> list[Any]:
-    """What a function gives on each rank of a binary tree of three levels."""
+    """Results of a function on each rank of a binary tree of three levels."""
     store = dist.HashStore()  # type: ignore[attr-defined]  # torch exports it without saying so
 
     def be(rank: int) -> Any:

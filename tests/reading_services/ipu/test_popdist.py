@@ -1,4 +1,4 @@
-"""What an instance knows, with the launcher's variables and without, and what its options refuse."""
+"""popdist: an instance with the launcher's variables and without, and what its options refuse."""
 
 import inspect
 import re

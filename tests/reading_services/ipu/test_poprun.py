@@ -1,4 +1,4 @@
-"""What poprun starts, what it tells the instances, and what comes of their output and of their ends."""
+"""poprun: instances started, their environment, their output and their ends."""
 
 import json
 import os

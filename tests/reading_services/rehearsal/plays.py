@@ -1,4 +1,4 @@
-"""What is played on two hosts. ``python -m tests.reading_services.rehearsal.plays NAME FOLDER`` plays one.
+"""Scenarios on two hosts. ``python -m tests.reading_services.rehearsal.plays NAME FOLDER`` plays one.
 
 Each host runs torchrun, and they find each other over the wire. A play asserts what it expects.
 """

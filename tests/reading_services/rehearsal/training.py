@@ -68,7 +68,7 @@ def main(folder: Path) -> None:
 
 
 def in_step(batches: Iterator[list[int]]) -> None:
-    """What the gradients do in a training. Its own error names nobody, but the loader's next one does."""
+    """Stand in for the gradients of a training. Its own error names nobody, but the loader's next one does."""
     try:
         dist.all_reduce(torch.zeros(1))
     except RuntimeError:

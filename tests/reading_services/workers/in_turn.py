@@ -1,4 +1,4 @@
-"""What workers must give, said without any: the shards of a graph, each read by itself, and one of each in turn."""
+"""Expected output of workers, made without any: the shards of a graph, each read by itself, and one of each in turn."""
 
 from __future__ import annotations
 

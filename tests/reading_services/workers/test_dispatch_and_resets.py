@@ -1,4 +1,4 @@
-"""What is dispatched together with functions that change graphs, with states, and with every way to start processes."""
+"""Dispatching together with functions that change graphs, with states, and with every way to start processes."""
 
 from __future__ import annotations
 

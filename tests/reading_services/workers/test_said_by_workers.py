@@ -1,4 +1,4 @@
-"""What a user is told of workers: what cannot be sent, shared memory that is full, warnings of functions."""
+"""Messages to the user about workers: what cannot be sent, shared memory that is full, warnings of functions."""
 
 from __future__ import annotations
 

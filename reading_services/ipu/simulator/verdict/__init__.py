@@ -1,6 +1,6 @@
-"""Whether a loader keeps up with the simulated device, and what to change if it does not.
+"""Find the bottleneck: whether a loader keeps up with the simulated device, and what to change if it does not.
 
-- ``bottleneck``: a verdict: who holds the device up, by which figures, and what to change
-- ``judging``: how one comes to a verdict
-- ``rates``: how fast a loader is on this computer
+- ``bottleneck``: Verdict: the bottleneck, its figures, and what to change
+- ``judging``: a loader measured, and held against the modelled device
+- ``rates``: throughput of a loader on this computer
 """

@@ -1,4 +1,4 @@
-"""A verdict: whether the loader holds the device up, what else does, and what to change.
+"""Bottleneck of a run: whether the loader holds the device up, what else does, and what to change.
 
 The loader is measured on this computer; the device is modelled. The one thing taken from the former to the latter is
 the loader's time for a step, which the wait of the device follows from, and every line of the verdict says which it is.
@@ -23,7 +23,7 @@ FREE = 0.02  # a wait of less than this part of the time is none
 
 @dataclass(frozen=True)
 class Verdict:
-    """What holds the device up: ``bottleneck`` is "loader", "transfer" or "compute". ``print`` shows how it was found.
+    """The bottleneck of a device: ``bottleneck`` is "loader", "transfer" or "compute". ``print`` shows how it came out.
 
     ``loader`` is measured; ``work``, ``real`` and ``synthetic`` are modelled.
     """
@@ -71,7 +71,7 @@ class Verdict:
 
     @property
     def advice(self) -> list[str]:
-        """What to change, the most useful first."""
+        """Changes that help, the most useful first."""
         return list(self._advice())
 
     def timeline(self, steps: int = 6) -> Timeline:

@@ -1,4 +1,4 @@
-"""Come to a verdict: measure a loader, model the device that it feeds, and put the two beside each other."""
+"""Find the bottleneck: measure a loader, model the device that it feeds, and put the two beside each other."""
 
 from __future__ import annotations
 

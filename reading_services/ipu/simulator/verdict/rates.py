@@ -1,4 +1,4 @@
-"""How fast a loader is on this computer, by the clock, and how large its steps are.
+"""Throughput of a loader on this computer, by the clock, and the size of its steps.
 
 Starting workers is not counted: neither is the first step. What a loader has made beforehand comes faster than it is
 made, so counting begins only when a quarter of the time has gone by and all that was ready is used up.
@@ -24,7 +24,7 @@ WARMING_UP = 0.25
 
 @dataclass(frozen=True)
 class Shape:
-    """What one step of a loader is: its rows, and its bytes as a device is sent them."""
+    """Size of one step of a loader: its rows, and its bytes as a device is sent them."""
 
     rows: int
     wire_bytes: int
@@ -41,7 +41,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Rate:
-    """Measured: how many steps and items a loader gave in how many seconds, and the longest that one step took."""
+    """Measured rate: how many steps and items a loader gave in how many seconds, and the longest that one step took."""
 
     steps: int
     items: int
@@ -96,7 +96,7 @@ def runs_ahead(loader: Any) -> bool:
 
 
 def workers_of(loader: Any) -> int:
-    """How many workers a loader has; 0 where it has none or does not tell."""
+    """Number of workers of a loader; 0 where it has none or does not tell."""
     return max(int(getattr(each, "num_workers", 0) or 0) for each in _services_of(loader))
 
 

@@ -1,4 +1,4 @@
-"""What end_caching saves, and how it and its graph fail: with nothing left behind, and saying why."""
+"""end_caching: which files it saves, and failures, with nothing left behind, and saying why."""
 
 from __future__ import annotations
 

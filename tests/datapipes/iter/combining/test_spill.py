@@ -1,4 +1,4 @@
-"""What waits in fork and its kin is bounded in elements and bytes, or goes to disk and comes back in its order."""
+"""Buffers of fork and its kin are bounded in elements and bytes, or go to disk and come back in their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a threadpool_map is: what is ahead is made again, or saved, and nothing is done twice to one element."""
+"""Position of a threadpool_map: what is ahead is made again, or saved, and nothing is done twice to one element."""
 
 from __future__ import annotations
 

@@ -43,5 +43,5 @@ def files(*named: tuple[str, bytes | io.IOBase]) -> Pipe:
 
 
 def contents(pipe: Pipe) -> dict[str, bytes]:
-    """What each stream holds, read as they come."""
+    """Contents of each stream, read as they come."""
     return {path: stream.read() for path, stream in pipe}

@@ -1,4 +1,4 @@
-"""What is no pair of a name and a file is told so, by the name of the stage that met it."""
+"""An element that is no pair of a name and a file is told so, by the name of the stage that met it."""
 
 from typing import Any
 

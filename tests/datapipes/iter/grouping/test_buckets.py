@@ -49,7 +49,7 @@ def test_of_equal_lengths_the_first_comes_first_and_none_is_compared() -> None:
 
 
 def naive(lengths: list[int], most: int, buffer_size: int, padding: bool) -> list[list[int]]:
-    """What comes out of the buffer, in order, cut into batches."""
+    """Elements as they come out of the buffer, in order, cut into batches."""
     heap: list[int] = []
     order = []
     for length in lengths:

@@ -1,4 +1,4 @@
-"""What an accessor says when something goes wrong, and when: at once, with the reason, and never by waiting."""
+"""Errors of an accessor: raised at once, with the reason, and never by waiting."""
 
 from __future__ import annotations
 

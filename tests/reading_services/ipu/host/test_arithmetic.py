@@ -1,4 +1,4 @@
-"""How many rows a step has, which of them goes where, and which part of the data is a process's.
+"""Batch sizes: number of rows of a step, which of them goes where, and which part of the data is a process's.
 
 The tables are those of the seed and of the batching guide; a naive enumeration is the judge of everything else.
 """

@@ -1,4 +1,4 @@
-"""What a DataLoader refuses, with which error, and what it warns of, in the log."""
+"""Arguments that a DataLoader refuses, with which error, and its warnings, in the log."""
 
 from __future__ import annotations
 

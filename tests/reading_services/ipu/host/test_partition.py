@@ -31,7 +31,7 @@ def rows(steps: Any) -> list[int]:
 
 
 def naive(elements: int, combined: int, processes: int, drop_last: bool, seed: int | None, epochs: int) -> Any:
-    """What each process sees in each epoch, written down as the contract says it."""
+    """Elements that each process sees in each epoch, written down as the contract says it."""
     generator = torch.Generator()
     generator.manual_seed(seed or 0)
     seen = []

@@ -1,4 +1,4 @@
-"""What the options refuse: each row a call, the class of the error and what it says. Nothing is changed by any."""
+"""Options that are refused: each row a call, the class of the error and what it says. Nothing is changed by any."""
 
 from typing import Any
 

@@ -53,7 +53,7 @@ def micro_batches(batching: Batching) -> Iterator[tuple[int, int, int]]:
 
 
 def block_by_counting(batching: Batching, d: int, a: int, r: int, orthogonal: bool) -> int:
-    """Which block of rows one replica gets, found by dealing blocks out one after the other."""
+    """The block of rows that one replica gets, found by dealing blocks out one after the other."""
     groups = batching.replicas // batching.group_size
     group = r % groups if orthogonal else r // batching.group_size
     dealt = 0

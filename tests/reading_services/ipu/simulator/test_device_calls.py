@@ -1,4 +1,4 @@
-"""What a call may be given: by the signature of ``forward``, and after compiling nothing else than before."""
+"""Arguments of a call: by the signature of ``forward``, and after compiling nothing else than before."""
 
 from __future__ import annotations
 

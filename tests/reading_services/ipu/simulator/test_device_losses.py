@@ -1,4 +1,4 @@
-"""Which tensor trains."""
+"""The loss tensor that trains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes back: types, new memory, constants, no gradients; and what is said about inputs that were mended."""
+"""Outputs: types, new memory, constants, no gradients; and what is said about inputs that were mended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows each replica sees, and which outputs come back, against loops that count them out."""
+"""Rows that each replica sees, and outputs that come back, against loops that count them out."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What stays as it was compiled, and what lives on: flags, attributes, buffers, random numbers."""
+"""State that stays as it was compiled, and state that lives on: flags, attributes, buffers, random numbers."""
 
 from __future__ import annotations
 

@@ -37,15 +37,15 @@ from reading_services.workers.transport.protocol import (
 
 OPENINGS = 2
 CAPACITY = 2
-"""What a pipe holds; a frame is as large as 1, or as a position."""
+"""Capacity of a pipe; a message is as large as 1, or as a position."""
 
 
 @dataclass
 class Pipe:
-    """One way of a link: frames that are not yet wholly in the pipe, what is in it, and the frames that have come."""
+    """One way of a link: messages not yet wholly in the pipe, what is in it, and the messages that have come."""
 
     unsent: deque[tuple[object, int]] = field(default_factory=deque)
-    inside: deque[tuple[object, int]] = field(default_factory=deque)  # None for a part with which no frame ends
+    inside: deque[tuple[object, int]] = field(default_factory=deque)  # None for a part with which no message ends
     come: deque[Any] = field(default_factory=deque)
 
     def put(self, frame: object, size: int = 1) -> None:
@@ -243,7 +243,7 @@ PARTS = frozenset({World, Pipe, Producer, Consumer})
 
 
 def copied(part: Any) -> Any:
-    """A world, or a part of one, that can go on by itself; frames and numbers do not change, and are shared."""
+    """A world, or a part of one, that can go on by itself; messages and numbers do not change, and are shared."""
     if type(part) is deque:
         return part.copy()
     if type(part) is list:

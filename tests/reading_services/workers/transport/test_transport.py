@@ -1,4 +1,4 @@
-"""What travels between processes arrives equal, belongs to whoever gets it, and is never written over."""
+"""Elements sent between processes arrive equal, belong to whoever gets them, and are never written over."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_arrays_arrive_as_they_were(size: int) -> None:
 
 
 def others(n: int) -> list[Any]:
-    """What has an equality of its own."""
+    """Elements with an equality of their own."""
     return [
         *(None, n, 1.5, "text" * n, b"bytes" * n, bytearray(b"array" * n), {n, "x"}, frozenset([n]), 2**n % 2**500),
         *([1, [n, (2, {"a": [n]})]], (), OrderedDict(a=n), range(n), slice(n), complex(n), Ellipsis, NotImplemented),
@@ -158,7 +158,7 @@ def test_images_frames_and_functions(size: int) -> None:
 
 
 def sent_through_workers(elements: list[Any]) -> list[Any]:
-    """What one worker process gives of these."""
+    """Elements as one worker process gives them."""
     with DataLoader2(IterableWrapper(elements, deepcopy=False), reading_service=processes(1)) as loader:
         return list(iter(loader))
 
