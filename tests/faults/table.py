@@ -107,7 +107,7 @@ class _Running:
         self._orders, self._lines = self._process.stdin, self._process.stdout
         assert self._line(_LEAVING), f"there is no memory of its own: {self._said()}"
         # It shows what is there also when the last process that could see it has ended.
-        self._memory = os.open(f"/proc/{self._process.pid}/root/dev/shm", os.O_RDONLY | os.O_DIRECTORY)
+        self._memory = os.open(Path("/proc", str(self._process.pid), "root", "dev/shm"), os.O_RDONLY | os.O_DIRECTORY)
         self._before: set[str] = set()
 
     def asked(self, name: str) -> str:
