@@ -9,7 +9,6 @@ are chain methods as well: ``datapipes.fluent`` has the table of these, and says
 - ``elements/``: operators that map, filter, flatten, number and repeat elements
 - ``files/``: operators that list files, open, read, check and save them
 - ``formats/``: operators that parse file formats: text, records, tables, samples
-- ``frames/``: operators on data frames of pandas
 - ``grouping/``: operators that batch, group, unbatch and shuffle elements
 - ``placement/``: operators that shard, prefetch, dispatch and synchronize: where and when a part of the graph runs
 - ``remote/``: operators that read and write files elsewhere: HTTP, Google Drive, s3, AIStore, fsspec, iopath
@@ -61,9 +60,9 @@ from datapipes.iter.formats.parquet import ParquetDataFrameLoader, ParquetReader
 from datapipes.iter.formats.routed_decode import RoutedDecoder
 from datapipes.iter.formats.tfrecord import TFRecordLoader
 from datapipes.iter.formats.webdataset import WebDataset
-from datapipes.iter.frames.making import DataFrameMaker
 from datapipes.iter.grouping.batch import Batcher
 from datapipes.iter.grouping.buckets import BucketBatcher, MaxTokenBucketizer
+from datapipes.iter.grouping.data_frames import DataFrameMaker
 from datapipes.iter.grouping.groupby import Grouper
 from datapipes.iter.grouping.in_batch_shuffle import InBatchShuffler
 from datapipes.iter.grouping.paragraphs import ParagraphAggregator

@@ -2,6 +2,5 @@
 
 - ``budget``: eviction of a cache's files, least recently used first
 - ``listfile``: the list of the files that were made of one element
-- ``position``: position of an end_caching
 - ``production``: the cached files of one element, found or made
 """

@@ -1,1 +1,0 @@
-"""Operator that makes data frames of pandas."""
