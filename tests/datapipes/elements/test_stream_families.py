@@ -58,6 +58,7 @@ def test_autoclose_climbs_through_nested_archives() -> None:
 def test_archive_closes_even_if_its_last_member_fails_to() -> None:
     class Failing(io.BytesIO):
         def close(self) -> None:
+            super().close()
             raise OSError("disk full")
 
     archive = wrapped()
@@ -125,6 +126,7 @@ def test_janitor_ends_on_containers_that_hold_themselves() -> None:
 def test_janitor_closes_the_rest_if_one_fails() -> None:
     class Failing(io.BytesIO):
         def close(self) -> None:
+            super().close()
             raise OSError("disk full")
 
     streams = [wrapped(), StreamWrapper(Failing()), wrapped()]

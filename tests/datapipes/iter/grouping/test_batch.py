@@ -94,8 +94,8 @@ def test_so_does_one_in_a_stage_with_a_position() -> None:
 
 
 def test_a_wrapper_that_raises_has_consumed_its_batch() -> None:
-    dp = numbers(5).batch(2, wrapper_class=lambda batch: 10 // batch[0])
-    assert outcomes(dp) == ["ZeroDivisionError: integer division or modulo by zero", 5, 2]
+    dp = numbers(5).batch(2, wrapper_class=lambda batch: failing_at(0)(batch[0]))
+    assert outcomes(dp) == ["ValueError: 0 is bad", 2, 4]
 
 
 def test_a_stray_stop_is_no_end() -> None:
