@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import pkgutil
 import typing
 from importlib import import_module
@@ -14,8 +15,10 @@ import pytest
 import datapipes.iter
 import datapipes.map
 from datapipes.fluent import IterMethods, MapMethods, operators_of
+from datapipes.graph import find_dps, traverse_dps
 from datapipes.iter import IterDataPipe
 from datapipes.map import MapDataPipe
+from tests.specimens.catalogue import SPECIMENS, WRAPPERS
 
 KINDS: list[tuple[ModuleType, type, type]] = [
     (datapipes.iter, IterDataPipe, IterMethods),
@@ -112,3 +115,24 @@ def test_an_operator_is_documented_with_an_example_and_its_method_too(base: type
     assert ">>>" in text, f"{operator} has no example"
     assert "." in text.splitlines()[0], f"{operator} does not say in a sentence what it does"
     assert getattr(base, name).__doc__ == text
+
+
+@pytest.mark.parametrize("module", [datapipes.iter, datapipes.map])
+def test_what_an_operator_makes_is_found_as_its_instance(module: Any) -> None:
+    kind = module.__name__.rpartition(".")[2]
+    methods = operators_of({"iter": IterMethods, "map": MapMethods}[kind])
+    made = {f"{kind}.{name}": operator for name, operator in methods.items()}
+    made |= {f"{kind}.{name}": getattr(module, name) for name in module.__all__ if f"{kind}.{name}" in WRAPPERS}
+    seen = set()
+    for specimen in SPECIMENS:
+        if specimen.operator in made and specimen.by == "pickle":
+            pipe, operator = specimen.pipe(), made[specimen.operator]
+            found = find_dps(traverse_dps(pipe), operator)
+            assert found, f"{specimen}: no {operator.__name__} in {pipe!r}"
+            copies = find_dps(traverse_dps(pickle.loads(pickle.dumps(pipe))), operator)
+            assert [type(each) for each in copies] == [type(each) for each in found], specimen
+            assert operator is pickle.loads(pickle.dumps(operator))
+            seen.add(operator.__name__)
+    # Beside those: the base class, what is no stage, a part of random_split, and what makes pipes of the other kind.
+    others = {"IterDataPipe", "MapDataPipe", "Transfer", "SplitterIterator", "MapToIterConverter", "IterToMapConverter"}
+    assert {*module.__all__} - others <= seen

@@ -1,5 +1,6 @@
 """A graph as a value: what one stage is, which stages are its parents, how it prints, copies and pickles.
 
+- ``composed``: operators that are functions, which are looked for as a class is
 - ``indexed``: streams that can be read by position
 - ``parents``: what a stage holds: its attributes, and the pipes among them, which are its parents
 - ``pickling``: how a pipe is pickled and copied, sources first where a graph is deep
