@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import pkgutil
+import re
 import typing
 from importlib import import_module
 from inspect import Parameter, signature
@@ -12,13 +13,17 @@ from typing import Any
 
 import pytest
 
+import datapipes
 import datapipes.iter
 import datapipes.map
+import loader2
+import reading_services
 from datapipes.fluent import IterMethods, MapMethods, operators_of
 from datapipes.graph import find_dps, traverse_dps
 from datapipes.iter import IterDataPipe
 from datapipes.map import MapDataPipe
 from tests.specimens.catalogue import SPECIMENS, WRAPPERS
+from tests.test_house import ROOT
 
 KINDS: list[tuple[ModuleType, type, type]] = [
     (datapipes.iter, IterDataPipe, IterMethods),
@@ -29,6 +34,15 @@ OPERATORS = [
     for module, base, fluent in KINDS
     for name, operator in operators_of(fluent).items()
 ]
+# Where a user would look for what is no operator.
+HOMES = {
+    "PADDING": reading_services,
+    "SKIP": datapipes,
+    "Transfer": datapipes,
+    "allow": datapipes,
+    "gather": loader2,
+    "scatter": loader2,
+}
 # What an operator reads is its first parameter and an attribute of the same name, which users' code relies on.
 FIRST = {
     "source_datapipe": {
@@ -77,6 +91,19 @@ def test_every_operator_is_in_the_catalogue() -> None:
 @pytest.mark.parametrize(("module", "base", "fluent"), KINDS)
 def test_exports_are_sorted_and_complete(module: Any, base: type, fluent: type) -> None:
     assert list(module.__all__) == sorted(name for name in vars(module) if name[:1].isupper())
+
+
+@pytest.mark.parametrize(("name", "home"), HOMES.items())
+def test_documents_name_the_one_home_of_what_is_no_operator(name: str, home: ModuleType) -> None:
+    assert name in home.__all__
+    assert hasattr(home, name)
+    texts = [path.read_text() for path in (ROOT / "README.md", *(ROOT / "tutorials").glob("*.py"))]
+    imported = rf"^ *from ([\w.]+) import (?:[\w, ]*\W)?{name}\b"
+    dotted = rf"\b((?:datapipes|loader2|reading_services)(?:\.\w+)*)\.{name}\b"
+    found = {
+        home for text in texts for pattern in (imported, dotted) for home in re.findall(pattern, text, re.MULTILINE)
+    }
+    assert found == {home.__name__}
 
 
 def test_what_has_a_method_is_exported_by_the_kind_that_it_makes() -> None:
