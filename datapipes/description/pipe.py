@@ -294,10 +294,10 @@ def operator(cls: C) -> C:
 
     >>> @operator
     ... class Repeated(IterDataPipe[Any]):
-    ...     datapipe: IterDataPipe[Any]
+    ...     source_datapipe: IterDataPipe[Any]
     ...     times: int = 2
     >>> Repeated._parents
-    ('datapipe',)
+    ('source_datapipe',)
     """
     made: Any = dataclass(init="__init__" not in vars(cls), repr=False, eq=False, match_args=False)(cls)
     if "_parents" not in vars(made):
