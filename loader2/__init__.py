@@ -14,8 +14,19 @@
 from loader2 import adapters, graph, random, state
 from loader2.iteration import DataLoader2Iterator
 from loader2.loader import DataLoader2
+from loader2.rank_states import gather, scatter
 
 __version__ = "0.1.0.dev0"
 """The one place where the number stands; the build reads it here."""
 
-__all__ = ["DataLoader2", "DataLoader2Iterator", "adapters", "graph", "random", "state", "__version__"]
+__all__ = [
+    "DataLoader2",
+    "DataLoader2Iterator",
+    "__version__",
+    "adapters",
+    "gather",
+    "graph",
+    "random",
+    "scatter",
+    "state",
+]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import pkgutil
+import re
 import typing
 from importlib import import_module
 from inspect import Parameter, signature
@@ -11,11 +13,17 @@ from typing import Any
 
 import pytest
 
+import datapipes
 import datapipes.iter
 import datapipes.map
+import loader2
+import reading_services
 from datapipes.fluent import IterMethods, MapMethods, operators_of
+from datapipes.graph import find_dps, traverse_dps
 from datapipes.iter import IterDataPipe
 from datapipes.map import MapDataPipe
+from tests.specimens.catalogue import SPECIMENS, WRAPPERS
+from tests.test_house import ROOT
 
 KINDS: list[tuple[ModuleType, type, type]] = [
     (datapipes.iter, IterDataPipe, IterMethods),
@@ -26,27 +34,25 @@ OPERATORS = [
     for module, base, fluent in KINDS
     for name, operator in operators_of(fluent).items()
 ]
-# What an operator reads is its first parameter and an attribute of the same name, which users' code relies on.
+# Where a user would look for what is no operator.
+HOMES = {
+    "PADDING": reading_services,
+    "SKIP": datapipes,
+    "Transfer": datapipes,
+    "allow": datapipes,
+    "gather": loader2,
+    "scatter": loader2,
+}
+# What an operator reads is its first parameter and an attribute of the same name, ``source_datapipe``; the others are
+# torchdata's, which users' code relies on.
 FIRST = {
-    "source_datapipe": {
-        *(
-            "add_index",
-            "async_map_batches",
-            "memory_cell",
-            "pin_memory",
-            "rows2columnar",
-            "set_length",
-            "threadpool_map",
-        ),
-        *("cycle", "enumerate", "header", "parse_csv", "parse_csv_as_dict", "prefetch", "readlines", "repeat"),
-        *("list_files_by_ais", "list_files_by_s3", "load_files_by_ais", "load_files_by_s3"),
-        *("open_files_by_fsspec", "open_files_by_iopath", "save_by_fsspec", "save_by_iopath"),
-        *("read_from_gdrive", "read_from_http", "read_from_remote"),
-        *("random_split", "sharding_filter", "unzip", "zip_with_iter"),
-        *("lines_to_paragraphs", "shard_expand", "sharding_round_robin_dispatch"),
-        *("check_hash", "on_disk_cache", "save_to_disk"),
-        *("decompress", "extract", "webdataset"),
-        *("list_row_groups", "parse_json_files", "parse_jsonl", "read_arrow", "read_csv_columns", "read_parquet"),
+    "datapipe": {
+        *("batch", "bucketbatch", "collate", "demux", "drop", "end_caching"),
+        *("filter", "flatmap", "flatten", "fork", "fullsync", "groupby"),
+        *("in_batch_shuffle", "load_from_bz2", "load_from_rar", "load_from_tar", "load_from_tfrecord", "load_from_xz"),
+        *("load_from_zip", "map", "map_batches", "max_token_bucketize", "open_files", "read_from_stream"),
+        *("round_robin_demux", "routed_decode", "shuffle", "shuffled_flatmap", "slice", "to_iter_datapipe"),
+        *("to_map_datapipe", "unbatch"),
     },
     "source_iterdatapipe": {"zip_with_map"},
     "datapipes": {"concat", "mux", "mux_longest", "zip", "zip_longest"},
@@ -76,6 +82,19 @@ def test_exports_are_sorted_and_complete(module: Any, base: type, fluent: type) 
     assert list(module.__all__) == sorted(name for name in vars(module) if name[:1].isupper())
 
 
+@pytest.mark.parametrize(("name", "home"), HOMES.items())
+def test_documents_name_the_one_home_of_what_is_no_operator(name: str, home: ModuleType) -> None:
+    assert name in home.__all__
+    assert hasattr(home, name)
+    texts = [path.read_text() for path in (ROOT / "README.md", *(ROOT / "tutorials").glob("*.py"))]
+    imported = rf"^ *from ([\w.]+) import (?:[\w, ]*\W)?{name}\b"
+    dotted = rf"\b((?:datapipes|loader2|reading_services)(?:\.\w+)*)\.{name}\b"
+    found = {
+        home for text in texts for pattern in (imported, dotted) for home in re.findall(pattern, text, re.MULTILINE)
+    }
+    assert found == {home.__name__}
+
+
 def test_what_has_a_method_is_exported_by_the_kind_that_it_makes() -> None:
     made = {"to_map_datapipe": datapipes.map, "to_iter_datapipe": datapipes.iter}
     for module, _, fluent in KINDS:
@@ -103,7 +122,7 @@ def test_overloads_take_what_their_operator_takes() -> None:
 @pytest.mark.parametrize(("base", "name", "operator"), OPERATORS)
 def test_the_source_has_the_name_that_users_know(base: type, name: str, operator: Any) -> None:
     first = next(iter(signature(operator).parameters))
-    assert first == next((known for known, names in FIRST.items() if name in names), "datapipe")
+    assert first == next((known for known, names in FIRST.items() if name in names), "source_datapipe")
 
 
 @pytest.mark.parametrize(("base", "name", "operator"), OPERATORS)
@@ -112,3 +131,24 @@ def test_an_operator_is_documented_with_an_example_and_its_method_too(base: type
     assert ">>>" in text, f"{operator} has no example"
     assert "." in text.splitlines()[0], f"{operator} does not say in a sentence what it does"
     assert getattr(base, name).__doc__ == text
+
+
+@pytest.mark.parametrize("module", [datapipes.iter, datapipes.map])
+def test_what_an_operator_makes_is_found_as_its_instance(module: Any) -> None:
+    kind = module.__name__.rpartition(".")[2]
+    methods = operators_of({"iter": IterMethods, "map": MapMethods}[kind])
+    made = {f"{kind}.{name}": operator for name, operator in methods.items()}
+    made |= {f"{kind}.{name}": getattr(module, name) for name in module.__all__ if f"{kind}.{name}" in WRAPPERS}
+    seen = set()
+    for specimen in SPECIMENS:
+        if specimen.operator in made and specimen.by == "pickle":
+            pipe, operator = specimen.pipe(), made[specimen.operator]
+            found = find_dps(traverse_dps(pipe), operator)
+            assert found, f"{specimen}: no {operator.__name__} in {pipe!r}"
+            copies = find_dps(traverse_dps(pickle.loads(pickle.dumps(pipe))), operator)
+            assert [type(each) for each in copies] == [type(each) for each in found], specimen
+            assert operator is pickle.loads(pickle.dumps(operator))
+            seen.add(operator.__name__)
+    # Beside those: the base class, what is no stage, a part of random_split, and what makes pipes of the other kind.
+    others = {"IterDataPipe", "MapDataPipe", "Transfer", "SplitterIterator", "MapToIterConverter", "IterToMapConverter"}
+    assert {*module.__all__} - others <= seen

@@ -23,8 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from datapipes.iter import IterDataPipe
 from datapipes.map import SequenceWrapper
-from loader2 import DataLoader2
-from loader2.state import gather, scatter
+from loader2 import DataLoader2, gather, scatter
 from reading_services import DistributedReadingService, MultiProcessingReadingService, SequentialReadingService
 
 RANKS = 2

@@ -1,5 +1,6 @@
 """Pipes and graphs as values: their attributes, parents, repr, copies and pickles.
 
+- ``composed``: operators that are functions, which are looked for as a class is
 - ``indexed``: streams that can be read by position
 - ``parents``: attributes of a stage, and its parents, the pipes among them
 - ``pickling``: pickling and copying of pipes, sources first where a graph is deep

@@ -49,6 +49,7 @@ class Named:
     repr_hook: ClassVar[Hook | None] = None
     _fluent: ClassVar[str | None] = None  # the method that makes this stage, for its repr
     _parents: ClassVar[tuple[str, ...] | None] = None  # the attributes that hold parents (``operator``); None: any may
+    _made_by: str | None = None  # the operator that gave this stage, if that is a function (``composed``)
     _identified_by: ClassVar[str | None] = None  # the attribute whose elements positions count
     _hub: ClassVar[bool] = False  # whether several consumers share one position of this stage
     _commutes: ClassVar[bool] = False  # whether it is one to one and in order, by means other than a step
@@ -293,10 +294,10 @@ def operator(cls: C) -> C:
 
     >>> @operator
     ... class Repeated(IterDataPipe[Any]):
-    ...     datapipe: IterDataPipe[Any]
+    ...     source_datapipe: IterDataPipe[Any]
     ...     times: int = 2
     >>> Repeated._parents
-    ('datapipe',)
+    ('source_datapipe',)
     """
     made: Any = dataclass(init="__init__" not in vars(cls), repr=False, eq=False, match_args=False)(cls)
     if "_parents" not in vars(made):

@@ -107,7 +107,7 @@ def parts_of(obj: Any) -> tuple[tuple[Any, ...], Any]:
     """Arguments for ``make`` and then for ``fill``, or None, that rebuild an object of an allowed class."""
     cls: Any = type(obj)
     if not is_allowed(cls):
-        advice = f"allow it with loader2.state.allow({cls.__name__}), or keep plain values in the elements"
+        advice = f"allow it with datapipes.allow({cls.__name__}), or keep plain values in the elements"
         raise TypeError(_unallowable(cls) or f"its class may not be in saved states; {advice}")
     if is_enum(cls):
         if _member(cls, obj._value_) is not obj:
@@ -146,7 +146,7 @@ def make(family: object, name: object, *content: Any) -> Any:
     if cls is None:
         raise NotAllowed(
             f"holds objects of the class {name!r:.200}, which this process does not allow; "
-            "if you trust it, import it and call loader2.state.allow with it before loading"
+            "if you trust it, import it and call datapipes.allow with it before loading"
         )
     if is_enum(cls) and family == "enum" and len(content) == 1:
         return _member(cls, content[0])

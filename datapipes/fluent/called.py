@@ -22,10 +22,11 @@ def explaining(operator: Callable[..., Any], name: str) -> Callable[..., Any]:
     def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         try:
             return operator(self, *args, **kwargs)
-        except TypeError as error:
-            if error.__traceback__ is None or error.__traceback__.tb_next is not None:  # it comes from inside
+        except TypeError:
+            explained = _explained(call, args, kwargs)
+            if explained is None:  # the call fits, and the error comes from inside
                 raise
-            raise _explained(call, args, kwargs) or error from None
+            raise explained from None
 
     call.__name__ = name
     return call

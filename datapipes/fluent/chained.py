@@ -41,7 +41,8 @@ def overloaded(operator: Callable[..., Any]) -> Callable[[M], M]:
 def operators_of(methods: type) -> dict[str, Callable[..., Any]]:
     """The operator of each chain method, by the method's name, sorted."""
     named = {name: getattr(methods, name) for name in sorted(vars(methods)) if not name.startswith("__")}
-    return {name: inspect.unwrap(method) for name, method in named.items() if callable(method)}
+    # Behind an operator that is a function, and a class to who looks for it, there is the bare function.
+    return {name: inspect.unwrap(m, stop=inspect.isclass) for name, m in named.items() if callable(m)}
 
 
 class _Chained:
@@ -72,7 +73,7 @@ class _Chained:
         if parameters[0].kind is not Parameter.VAR_POSITIONAL:  # of which the pipe is but the first
             parameters.pop(0)
         returned = signature.return_annotation
-        if inspect.isclass(self.__wrapped__):
+        if inspect.isclass(inspect.unwrap(self.__wrapped__)):
             returned = self.__wrapped__.__name__
         return Signature([Parameter("self", Parameter.POSITIONAL_ONLY), *parameters], return_annotation=returned)
 

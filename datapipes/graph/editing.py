@@ -9,7 +9,7 @@ old graph.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from datapipes.description import structure
@@ -67,12 +67,14 @@ def breadth_first(level: Iterable[Node], seen: set[int]) -> list[Pipe]:
     return found
 
 
-def find_dps(graph: DataPipeGraph, dp_type: type) -> list[Pipe]:
+def find_dps(graph: DataPipeGraph, dp_type: type | Callable[..., Any]) -> list[Pipe]:
     """Every stage of a type or of a subclass of it, depth first from the end.
 
-    torchdata matched the exact type only, so that it did not find what users derive from its pipes.
+    torchdata matched the exact type only, so that it did not find what users derive from its pipes. An operator that is
+    a function, such as ``Forker``, stands for the stages that it gave.
     """
-    return [pipe for pipe, _ in depth_first(graph) if isinstance(pipe, dp_type)]
+    kind: Any = dp_type
+    return [pipe for pipe, _ in depth_first(graph) if isinstance(pipe, kind)]
 
 
 def depth_first(graph: DataPipeGraph) -> Iterator[Node]:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeVar
 
 from torch.utils.data import MapDataPipe as TorchMapDataPipe
 
+from datapipes.description.composed import composed
 from datapipes.description.pipe import MapDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.errors import BadArgument, BadArgumentType, GraphError
@@ -75,6 +76,7 @@ class Zipper(MapDataPipe[tuple[Any, ...]]):
         return min(map(length_of, self.datapipes))
 
 
+@composed
 def UnZipper(
     source_datapipe: MapDataPipe[Any], sequence_length: int, columns_to_skip: Sequence[int] | None = None
 ) -> list[MapDataPipe[Any]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextvars import ContextVar
+from difflib import get_close_matches
 from operator import index
 from typing import Any
 
@@ -33,6 +35,23 @@ def needs_count(pipe: Pipe, name: str, least: int | None = None, reason: str = "
     count = whole_number(name, value, pipe)
     setattr(pipe, name, count)
     needs(least is None or count >= least, pipe, reason)
+
+
+def check_options(pipe: Pipe, options: Collection[str], known: Collection[str] | None = None) -> None:
+    """Refuse a keyword for somebody else who does not know it: most likely it is one of the stage's own, misspelt.
+
+    Where nobody can say what is ``known`` there, as where it depends on the file system, what is near a keyword of the
+    stage is refused. The attributes of the stage are already set, and have the names of its parameters.
+    """
+    own = [name for name in vars(pipe) if not name.startswith("_")]
+    for name in options:
+        if known is not None and name in known:
+            continue
+        near = get_close_matches(name, [*own, *(known or ())], n=1, cutoff=0.8)
+        if near or known is not None:
+            remedy = f"did you mean {near[0]!r}?" if near else f"beside its own it takes {', '.join(known or ())}"
+            # Its value is not shown: what is secret is known by its name.
+            raise BadArgumentType(f"{pipe._fluent}() got an unexpected keyword argument {name!r}; {remedy}")
 
 
 def whole_number(name: str, value: Any, asking: object) -> int:

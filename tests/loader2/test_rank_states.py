@@ -15,8 +15,7 @@ from torch.distributed.checkpoint.state_dict_saver import save
 
 from datapipes.errors import StateError, UnsafeState
 from datapipes.iter import IterableWrapper
-from loader2 import DataLoader2
-from loader2.state import gather, scatter
+from loader2 import DataLoader2, gather, scatter
 from reading_services import InProcessReadingService, SequentialReadingService, ThreadingReadingService
 from tests.many_ranks import on_ranks
 from tests.reading_services.ranked import Ranked

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import torch
 
+from datapipes import allow
 from datapipes.errors import UnsavableElement
 from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
-from loader2.state import allow
 from tests.loader2.graphs import Graph, State, buffers, every_graph, loader_of, shown, states_of, what_follows
 from tests.specimens.specimen import Countable
 
@@ -170,9 +170,9 @@ def test_buffered_elements_of_a_users_class_are_saved_once_it_is_allowed() -> No
 
     loader = loader_of(graph)
     iterator = iter(loader)
-    with pytest.warns(UserWarning, match=r"loader2\.state\.allow\(Point\)"):
+    with pytest.warns(UserWarning, match=r"datapipes\.allow\(Point\)"):
         next(iterator)
-    with pytest.raises(UnsavableElement, match=r"loader2\.state\.allow\(Point\)"):
+    with pytest.raises(UnsavableElement, match=r"datapipes\.allow\(Point\)"):
         loader.state_dict()
     allow(Point)
     assert list(loader_of(graph, loader.state_dict())) == list(iterator)

@@ -13,8 +13,7 @@ import pytest
 from datapipes.description.structure import Pipe
 from datapipes.errors import RanksDiffer
 from datapipes.ranks.topics import Uneven
-from loader2 import DataLoader2
-from loader2.state import gather, scatter
+from loader2 import DataLoader2, gather, scatter
 from reading_services import (
     DistributedReadingService,
     InProcessReadingService,

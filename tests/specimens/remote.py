@@ -11,8 +11,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from datapipes import Transfer
 from datapipes.description.structure import Pipe
-from datapipes.iter import FSSpecFileLister, HuggingFaceHubReader, IoPathFileLister, IterableWrapper, Transfer
+from datapipes.iter import FSSpecFileLister, HuggingFaceHubReader, IoPathFileLister, IterableWrapper
 from tests.specimens.files import CSV, name_of
 from tests.specimens.server import FILES, address
 from tests.specimens.specimen import Specimen, Tap, folder, paths, shuffled

@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY
 from enum import Enum
 from typing import Any, ClassVar, Literal, cast
 
+from datapipes.description.composed import composed
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import Origin, StreamWrapper, unwrapped
 from datapipes.errors import BadArgument
@@ -84,6 +85,7 @@ class Decompressor(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
         return _again(self, source)
 
 
+@composed
 def Extractor(
     source_datapipe: IterDataPipe[tuple[str, Any]],
     file_type: str | CompressionType | None = None,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from operator import index
 from typing import Any, ClassVar, TypeVar, cast
 
+from datapipes.description.composed import composed
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.iter.combining.hub import SPENT, Child, Folder, Hub, Queue, Queues
@@ -21,6 +22,7 @@ from datapipes.position.cells import count, fields
 T_co = TypeVar("T_co", covariant=True)
 
 
+@composed
 def Demultiplexer(
     datapipe: IterDataPipe[T_co],
     num_instances: int,
@@ -47,6 +49,7 @@ def Demultiplexer(
     return [_DemuxChild(hub, i) for i in range(num_instances)]
 
 
+@composed
 def RoundRobinDemultiplexer(
     datapipe: IterDataPipe[T_co],
     num_instances: int,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any, ClassVar, TypeVar, cast
 
+from datapipes.description.composed import composed
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import GraphError
 from datapipes.iter.combining.hub import SPENT, Child, Folder, Hub, Lost, Queue, Queues
@@ -22,6 +23,7 @@ T_co = TypeVar("T_co", covariant=True)
 _COPIES: dict[str | None, Callable[[Any], Any] | None] = {None: None, "shallow": copying.copy, "deep": copying.deepcopy}
 
 
+@composed
 def Forker(
     datapipe: IterDataPipe[T_co],
     num_instances: int,
@@ -46,6 +48,7 @@ def Forker(
     return [_ForkChild(hub, i) for i in range(num_instances)]
 
 
+@composed
 def UnZipper(
     source_datapipe: IterDataPipe[Any],
     sequence_length: int,

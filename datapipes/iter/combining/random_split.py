@@ -18,6 +18,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import torch
 
+from datapipes.description.composed import composed
 from datapipes.description.indexed import Indexed, indexed
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
@@ -36,6 +37,7 @@ Self = TypeVar("Self", bound="SplitterIterator[Any]")
 _BLOCK = 4096
 
 
+@composed
 def RandomSplitter(
     source_datapipe: IterDataPipe[T_co],
     weights: Mapping[Any, float],

@@ -16,6 +16,7 @@ from functools import partial
 from inspect import iscoroutinefunction
 from typing import Any, ClassVar
 
+from datapipes.description.composed import composed
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import BadArgument, StateError
 from datapipes.iter.grouping.batch import Batcher
@@ -29,6 +30,7 @@ from datapipes.position.opening import Opening
 _PATIENCE = 2.0  # seconds to wait for a loop that a coroutine blocks
 
 
+@composed
 def BatchAsyncMapper(
     source_datapipe: IterDataPipe[Any],
     async_fn: Callable[..., Awaitable[Any]],

@@ -26,7 +26,7 @@ from datapipes.description.indexed import Indexed, indexed
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import holds_stream, is_lost
 from datapipes.errors import GraphError, StateError, UnsavableElement
-from datapipes.operators.checks import needs_callable, needs_count, same_length
+from datapipes.operators.checks import check_options, needs_callable, needs_count, same_length
 from datapipes.operators.columns import check_columns, on_columns, validate_input_col
 from datapipes.position.cells import Cell, Table, count, fields
 from datapipes.position.forks import OwnerProcess, tell_of_forks
@@ -85,6 +85,7 @@ class ThreadPoolMapper(IterDataPipe[R_co]):
         needs_count(self, "scheduled_tasks", 1, "'scheduled_tasks' is required to be a positive integer")
         needs_count(self, "max_workers", 1, "'max_workers' is required to be a positive integer", or_none=True)
         check_policy(self)
+        check_options(self, threadpool_kwargs, ("thread_name_prefix", "initializer", "initargs"))
 
     def _open(self, at: Opening) -> Iterator[R_co]:
         mark = at.above().now if at.is_private() else None

@@ -18,13 +18,18 @@ from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.iter.files.pairs import lines_of
 from datapipes.iter.files.text_lines import LineSource, source_of
 from datapipes.messages.file_errors import located, named
-from datapipes.operators.checks import needs, needs_count
+from datapipes.operators.checks import check_options, needs, needs_count
 from datapipes.operators.flattening import Flattening
 from datapipes.operators.flattening_position import Parts
 from datapipes.position.on_error import OnError, check_policy
 
 Ragged = Literal["keep", "error"]
 
+_DIALECT = (
+    *("dialect", "delimiter", "quotechar", "escapechar", "doublequote", "skipinitialspace", "lineterminator"),
+    *("quoting", "strict"),
+)
+_DICTS = ("fieldnames", "restkey", "restval")
 _LINES = 256  # looked through at once for NUL bytes, when a file has been read for a while
 _END = sys.maxsize - 1
 
@@ -44,6 +49,7 @@ class CSVParser(Flattening[Any]):
     """
 
     _fluent: ClassVar[str | None] = "parse_csv"
+    _known: ClassVar[tuple[str, ...]] = _DIALECT
 
     source_datapipe: IterDataPipe[tuple[str, Any]]
 
@@ -74,6 +80,7 @@ class CSVParser(Flattening[Any]):
         self.max_errors = max_errors
         self.fmtparams = fmtparams
         check_policy(self)
+        check_options(self, fmtparams, self._known)
         needs_count(self, "skip_lines", 0, "'skip_lines' is required to be a positive integer")
         needs(ragged in ("keep", "error", None), self, f"ragged must be 'keep' or 'error', got {ragged!r:.60}")
 
@@ -116,6 +123,7 @@ class CSVDictParser(CSVParser):
     """
 
     _fluent: ClassVar[str | None] = "parse_csv_as_dict"
+    _known: ClassVar[tuple[str, ...]] = (*_DICTS, *_DIALECT)
 
     def __init__(
         self,
@@ -145,9 +153,7 @@ class CSVDictParser(CSVParser):
         )
 
     def _format(self) -> dict[str, Any]:
-        return {
-            name: value for name, value in self.fmtparams.items() if name not in ("fieldnames", "restkey", "restval")
-        }
+        return {name: value for name, value in self.fmtparams.items() if name not in _DICTS}
 
     def _shaped(self, rows: Iterator[list[Any]]) -> Iterator[Any]:
         rows = filter(None, rows)

@@ -18,12 +18,15 @@ from datapipes.errors import CorruptData
 from datapipes.iter.files.pairs import lines_of, stream_of
 from datapipes.iter.files.text_lines import Lines
 from datapipes.messages.file_errors import located, named
-from datapipes.operators.checks import same_length
+from datapipes.operators.checks import check_options, same_length
 from datapipes.operators.flattening import Flattening
 from datapipes.operators.flattening_position import Parts
 from datapipes.position.counting import Counted
 from datapipes.position.on_error import OnError, check_policy
 from datapipes.position.steps import Step
+
+# Of json.loads; a decoder that is given as ``cls`` may take others.
+_KNOWN = ("cls", "object_hook", "object_pairs_hook", "parse_constant", "parse_float", "parse_int", "strict")
 
 
 @operator
@@ -55,6 +58,7 @@ class JsonParser(IterDataPipe[tuple[str, Any]]):
         self.max_errors = max_errors
         self.kwargs = kwargs
         check_policy(self)
+        check_options(self, kwargs, None if "cls" in kwargs else _KNOWN)
 
     def _step(self) -> Step:
         return Step("map", self._parsed)
@@ -104,6 +108,7 @@ class JsonLinesParser(Flattening[Any]):
         self.max_errors = max_errors
         self.kwargs = kwargs
         check_policy(self)
+        check_options(self, kwargs, None if "cls" in kwargs else _KNOWN)
 
     def _inner(self, element: Any) -> Parts[Any]:
         path, stream = lines_of(element, "parse_jsonl")

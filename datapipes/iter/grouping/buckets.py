@@ -8,6 +8,7 @@ from numbers import Real
 from operator import index
 from typing import Any, ClassVar
 
+from datapipes.description.composed import composed
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.chunk import DataChunk
 from datapipes.errors import BadArgument, StateError
@@ -16,6 +17,7 @@ from datapipes.position.cells import Cell, fields
 from datapipes.position.opening import Opening
 
 
+@composed
 def BucketBatcher(
     datapipe: IterDataPipe[Any],
     batch_size: int,

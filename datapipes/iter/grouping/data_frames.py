@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
+from datapipes.description.composed import composed
 from datapipes.description.pipe import IterDataPipe
 from datapipes.errors import BadArgument
 from datapipes.messages.extras import needed
@@ -13,6 +14,7 @@ from datapipes.operators.checks import needs_callable
 from datapipes.position.on_error import OnError
 
 
+@composed
 def DataFrameMaker(
     source_dp: IterDataPipe[Any],
     dataframe_size: int = 1000,

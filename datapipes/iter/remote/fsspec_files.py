@@ -1,7 +1,9 @@
 """list_files_by_fsspec, open_files_by_fsspec, save_by_fsspec: files wherever fsspec finds them.
 
 That is on this machine and in memory, over http(s), in s3 and gcs, inside of a zip, and more: the part of a URL before
-``://`` says where. Keyword arguments go to the file system: credentials, endpoints and the like.
+``://`` says where. Keyword arguments go to the file system: credentials, endpoints and the like. One that looks like a
+slip of the stage's own is refused; a file system's that happens to is given under its protocol, as
+``zip={"model": ...}``.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from datapipes.iter.files.pairs import pair_of
 from datapipes.iter.files.pieces import whole
 from datapipes.iter.sources.wrapper import IterableWrapper
 from datapipes.messages.short import hide
-from datapipes.operators.checks import needs, needs_callable, same_length
+from datapipes.operators.checks import check_options, needs, needs_callable, same_length
 from datapipes.operators.flattening import Flattening
 from datapipes.position.on_error import OnError, check_policy
 from datapipes.position.reopening import origin_of
@@ -68,6 +70,7 @@ class FSSpecFileLister(Flattening[str]):
         self.max_errors = max_errors
         self.kwargs = kwargs
         check_policy(self)
+        check_options(self, kwargs)
 
     def _inner(self, root: str) -> list[str]:
         transfer = self.transfer or DEFAULT
@@ -128,6 +131,7 @@ class FSSpecFileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
         self.max_errors = max_errors
         self.kwargs = kwargs
         check_policy(self)
+        check_options(self, kwargs)
         needs(mode in _READING, self, f"Invalid mode {mode!r}: choose one of {', '.join(_READING)}")
 
     def _step(self) -> Step:
@@ -196,6 +200,7 @@ class FSSpecSaver(IterDataPipe[str]):
         if filepath_fn is not None:
             needs_callable("save_by_fsspec", filepath_fn)
         check_policy(self)
+        check_options(self, kwargs)
         needs(mode in _WRITING, self, f"Invalid mode {mode!r}: choose one of {', '.join(sorted(_WRITING))}")
 
     def _step(self) -> Step:

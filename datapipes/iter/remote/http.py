@@ -15,12 +15,18 @@ from datapipes.io.remote.web import Web
 from datapipes.messages.extras import needed
 from datapipes.messages.short import hide
 from datapipes.messages.warnings import warn
-from datapipes.operators.checks import needs, no_length, source_length
+from datapipes.operators.checks import check_options, needs, no_length, source_length
 from datapipes.position.on_error import OnError, check_policy, may_leave_out
 from datapipes.position.opening import Opening
 from datapipes.position.steps import Step
 
 Opener = Callable[[str], tuple[str, StreamWrapper]]
+
+# Of requests' ``get``, but for the timeout; bodies are streamed whatever ``stream`` says.
+_KNOWN = (
+    *("params", "data", "json", "files", "headers", "cookies", "auth", "cert", "verify", "proxies", "hooks"),
+    *("allow_redirects", "stream"),
+)
 
 
 @operator
@@ -48,6 +54,7 @@ class WebReader(IterDataPipe[tuple[str, StreamWrapper]]):
         self.kwargs = kwargs
         needed("requests", "http", str(self._fluent))
         check_policy(self)
+        check_options(self, kwargs, _KNOWN)
         self._patience()
         needs(not self.skip_on_error or self.on_error == "raise", self, "skip_on_error and on_error exclude each other")
 

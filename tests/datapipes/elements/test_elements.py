@@ -244,7 +244,7 @@ UNSAVABLE: list[Any] = [len, lambda: 0, Plain, sys, iter([]), ...]
 @pytest.mark.parametrize(
     ("value", "complaint"),
     [
-        (Unallowed(), r"Unallowed, cannot be saved: .*allow it with loader2\.state\.allow\(Unallowed\)"),
+        (Unallowed(), r"Unallowed, cannot be saved: .*allow it with datapipes\.allow\(Unallowed\)"),
         (StreamWrapper(object()), r"an open file that no stage of this graph can open again .* read it in a map\(\)"),
         (io.BufferedReader(io.BytesIO()), r"an open file is no data: read it in a map\(\) before this stage"),
         (HandWritten(), "its __reduce__ asks for eval"),
@@ -285,7 +285,7 @@ def test_only_classes_that_can_come_back_are_allowed() -> None:
 def test_a_class_that_is_no_longer_allowed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     saved = save([Frozen(1)])
     monkeypatch.setattr(element_classes, "_allowed", {})
-    with pytest.raises(UnsafeState, match=r"stage 3.*Frozen'.*loader2\.state\.allow"):
+    with pytest.raises(UnsafeState, match=r"stage 3.*Frozen'.*datapipes\.allow"):
         load(saved)
 
 

@@ -16,8 +16,7 @@ from datapipes.errors import StateError
 from datapipes.iter import IterableWrapper, IterDataPipe
 from datapipes.map import SequenceWrapper
 from datapipes.position.source_identity import Sources
-from loader2 import DataLoader2
-from loader2.state import gather, scatter
+from loader2 import DataLoader2, gather, scatter
 from reading_services import (
     InProcessReadingService,
     MultiProcessingReadingService,

@@ -92,11 +92,11 @@ def test_arguments() -> None:
         numbers(1).threadpool_map(5)  # type: ignore[arg-type]  # that is what is refused
     with pytest.raises(ValueError, match="required by input_col"):
         numbers(1).threadpool_map(lambda x: x, input_col=[0, 1])
-    dp = numbers(3).threadpool_map(str, nonsense=1)
-    assert repr(dp) == "IterableWrapper(range(0, 3)).threadpool_map(str, nonsense=1)"
-    it = iter(dp)
+    dp = numbers(3).threadpool_map(str, initargs=1)
+    assert repr(dp) == "IterableWrapper(range(0, 3)).threadpool_map(str, initargs=1)"
+    it = iter(numbers(3).threadpool_map(str, initializer=1))
     for _ in range(2):  # and no element is lost by that
-        with pytest.raises(TypeError, match="nonsense"):
+        with pytest.raises(TypeError, match="initializer must be a callable"):
             next(it)
 
 

@@ -11,8 +11,9 @@ import msgspec
 import pytest
 from aistore.sdk.errors import AISError
 
+from datapipes import Transfer
 from datapipes.errors import TransferError, TransferTimeout
-from datapipes.iter import AISFileLister, AISFileLoader, IterableWrapper, Transfer
+from datapipes.iter import AISFileLister, AISFileLoader, IterableWrapper
 from tests.http_server import File, Handler, InTurn, Server, redirect, serving, status
 
 QUICK = Transfer(timeout=20, deadline=50, retries=2, backoff=0)

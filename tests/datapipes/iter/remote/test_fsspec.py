@@ -14,9 +14,10 @@ from typing import Any
 import fsspec
 import pytest
 
+from datapipes import Transfer
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgument, CutShort, TransferError, TransferTimeout
-from datapipes.iter import FSSpecFileLister, FSSpecFileOpener, FSSpecSaver, IterableWrapper, Transfer
+from datapipes.iter import FSSpecFileLister, FSSpecFileOpener, FSSpecSaver, IterableWrapper
 from tests.http_server import File, Handler, InTurn, Server, serving, status
 
 QUICK = Transfer(timeout=20, deadline=50, retries=3, backoff=0)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from datapipes.iter import GDriveReader, IterableWrapper, OnlineReader, Transfer
+from datapipes import Transfer
+from datapipes.iter import GDriveReader, IterableWrapper, OnlineReader
 from datapipes.iter.remote import online
 from tests.http_server import File, Handler, Page, Server, redirect, serving
 

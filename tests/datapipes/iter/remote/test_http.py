@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import requests
 
+from datapipes import Transfer
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgument, TransferError, TransferTimeout
-from datapipes.iter import HttpReader, IterableWrapper, Transfer
+from datapipes.iter import HttpReader, IterableWrapper
 from tests.http_server import File, Handler, InTurn, Server, serving, status
 
 DATA = Random(3).randbytes(700_000)

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from iopath.common.file_io import NativePathHandler, PathHandler, PathManager
 
+from datapipes import Transfer
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgument, BadArgumentType, LockTimeout
-from datapipes.iter import IoPathFileLister, IoPathFileOpener, IoPathSaver, IterableWrapper, Transfer
+from datapipes.iter import IoPathFileLister, IoPathFileOpener, IoPathSaver, IterableWrapper
 from datapipes.iter.files.locks import locked
 from tests.datapipes.iter.files.killed import PATIENCE
 from tests.http_server import File, InTurn, serving, status

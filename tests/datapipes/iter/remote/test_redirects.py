@@ -16,8 +16,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from datapipes import Transfer
 from datapipes.errors import TransferError, TransferTimeout
-from datapipes.iter import FSSpecFileOpener, IterableWrapper, Transfer
+from datapipes.iter import FSSpecFileOpener, IterableWrapper
 from tests.http_server import File, Handler, Server, redirect, serving, status
 
 QUICK = Transfer(timeout=20, deadline=50, retries=1, backoff=0)

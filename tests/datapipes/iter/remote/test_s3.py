@@ -14,8 +14,9 @@ import boto3
 import pytest
 import s3fs
 
+from datapipes import Transfer
 from datapipes.errors import BadArgument, CutShort, TransferError, TransferTimeout
-from datapipes.iter import FSSpecFileLister, FSSpecFileOpener, IoPathFileLister, IterableWrapper, Transfer
+from datapipes.iter import FSSpecFileLister, FSSpecFileOpener, IoPathFileLister, IterableWrapper
 from tests.http_server import File, Handler, InTurn, Server, serving, status
 
 QUICK = Transfer(timeout=20, deadline=50, retries=2, backoff=0)
