@@ -31,9 +31,11 @@ _SERVERS = ("resource_tracker", "forkserver import")
 """What multiprocessing keeps until the program ends, by words of their commands."""
 _OWN_MEMORY = [
     *("unshare", "--mount", "--propagation", "unchanged", *(["--map-root-user"] if os.geteuid() else []), "sh", "-c"),
-    # Nobody else is to see the mount; where the root is none itself, as in a chroot, the folder's devices are.
-    "{ mount --make-rprivate / || mount --make-rprivate /dev; } 2>/dev/null && "
-    'mount -t tmpfs -o size="$1" none /dev/shm && shift && echo && exec "$@"',
+    # Nobody else is to see the mount. Where the root is none itself, as in a chroot, the folder of devices is.
+    """
+    { mount --make-rprivate / || mount --make-rprivate /dev; } 2>/dev/null
+    mount -t tmpfs -o size="$1" none /dev/shm && shift && echo && exec "$@"
+    """,
     "sh",
 ]
 """Runs a program, behind an empty line, with a folder of shared memory of the size that comes first."""

@@ -50,6 +50,14 @@ def of_torch(pipe: Pipe) -> Any:
     return OfTorch(pipe)
 
 
+def is_small(number: int) -> bool:
+    return number < 5
+
+
+def is_large(number: int) -> bool:
+    return number >= 5
+
+
 SHARDED: dict[str, Callable[[], Any]] = {
     "operators": lambda: sharded().map(abs).batch(3).unbatch(),
     "a user's class at the end": lambda: Generator(sharded()),
@@ -59,13 +67,13 @@ SHARDED: dict[str, Callable[[], Any]] = {
     "a class of torch's kind in the middle": lambda: Mapper(of_torch(sharded()), abs),
     "a collection": lambda: SequenceWrapper(range(LENGTH)).shuffle().sharding_filter(),
     "a class derived from an operator": lambda: InPairs(sharded()).unbatch(0).flatmap(),
-    "a sum of pipes": lambda: sharded().filter(lambda x: x < 5) + sharded().filter(lambda x: x >= 5),
+    "a sum of pipes": lambda: sharded().filter(is_small) + sharded().filter(is_large),
 }
 UNSHARDED: dict[str, Callable[[], Any]] = {
     "operators": lambda: numbers().shuffle().map(abs),
     "a user's class at the end": lambda: Generator(numbers().shuffle()),
     "a class of torch's kind at the end": lambda: OfTorch(numbers().shuffle()),
-    "a sum of pipes": lambda: numbers().shuffle().filter(lambda x: x < 5) + numbers().filter(lambda x: x >= 5),
+    "a sum of pipes": lambda: numbers().shuffle().filter(is_small) + numbers().filter(is_large),
     "a stream by key": lambda: numbers().enumerate().to_map_datapipe().to_iter_datapipe(),
 }
 
