@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
 import traceback
 import warnings
@@ -76,6 +77,15 @@ UNSHARDED: dict[str, Callable[[], Any]] = {
     "a sum of pipes": lambda: numbers().shuffle().filter(is_small) + numbers().filter(is_large),
     "a stream by key": lambda: numbers().enumerate().to_map_datapipe().to_iter_datapipe(),
 }
+
+
+@pytest.fixture
+def forked() -> Iterator[None]:
+    """Let workers be forks, whose functions need no pickle and whose warnings and output are the test's."""
+    usual = multiprocessing.get_start_method()
+    multiprocessing.set_start_method("fork", force=True)
+    yield
+    multiprocessing.set_start_method(usual, force=True)
 
 
 def flat(loader: DataLoader[Any]) -> list[Any]:
@@ -186,6 +196,7 @@ SHARDING_ITSELF: dict[str, tuple[Callable[[], Any], Callable[[int], None] | None
 }
 
 
+@pytest.mark.usefixtures("forked")
 @pytest.mark.filterwarnings("ignore:.*has no sharding_filter")
 @pytest.mark.parametrize("num_workers", [0, 1, 2, 3])
 @pytest.mark.parametrize(("build", "init"), SHARDING_ITSELF.values(), ids=SHARDING_ITSELF.keys())
@@ -210,6 +221,7 @@ def warn_aloud(worker: int) -> None:
     warnings.showwarning = lambda message, *where, **how: print(message, file=sys.__stderr__, flush=True)
 
 
+@pytest.mark.usefixtures("forked")
 @pytest.mark.parametrize("build", UNSHARDED.values(), ids=UNSHARDED.keys())
 def test_without_a_sharding_filter_one_worker_warns(
     build: Callable[[], Any], capfd: pytest.CaptureFixture[str]
@@ -233,11 +245,13 @@ def error_of(loader: Iterable[Any]) -> str:
     raise AssertionError("there was no error")
 
 
+@pytest.mark.usefixtures("forked")
 def test_the_warning_can_be_an_error() -> None:
     assert "UserWarning: " in error_of(DataLoader(numbers(), batch_size=None, num_workers=2))
     assert list(DataLoader(numbers(), batch_size=None, num_workers=1)) == list(range(LENGTH))
 
 
+@pytest.mark.usefixtures("forked")
 def test_what_a_function_reads_besides_is_not_sharded() -> None:
     beside = numbers().batch(10).map(sum)
     loader: DataLoader[Any] = DataLoader(sharded().map(lambda x: list(beside)), batch_size=None, num_workers=2)
@@ -350,6 +364,7 @@ def test_a_class_of_torchs_kind_at_the_end_is_replayed_by_the_loader() -> None:
     assert list(map(str, resumed)) == elements[7:]
 
 
+@pytest.mark.usefixtures("forked")
 def test_stopping_a_loader_half_way_leaves_nobody_behind() -> None:
     def endless() -> Iterator[int]:
         while True:
