@@ -1,19 +1,15 @@
-"""Options of loader and device, and the values of their parts: importable as ``poptorch.options``, too.
+"""Options, and what their parts are set to: importable as ``poptorch.options``, too.
 
-- ``distributed``: number of this process among several
+- ``distributed``: which of several processes this is
 - ``environment``: environment variables, and errors that name them
-- ``execution``: Options, the class
+- ``execution``: options
 - ``files``: options from files and from JSON
-- ``locations``: locations of tensors on the hardware
-- ``popart``: settings for the backend, by any name
-- ``precision``: precision, and the tracer's obsolete options
-- ``stored``: options for caching, logs and profiles, which change neither batches nor results
-- ``training``: accumulation and reduction of gradients
-- ``values``: typed options that can be frozen
+- ``stored``: the table of options that hardly anybody here acts upon, and of their setters
+- ``values``: named values that know their type and can be frozen
 """
 
 from reading_services.ipu.names.errors import ConfigFileError
 from reading_services.ipu.options.execution import Options
-from reading_services.ipu.options.locations import TensorLocationSettings
+from reading_services.ipu.options.stored import TensorLocationSettings
 
 __all__ = ["ConfigFileError", "Options", "TensorLocationSettings"]
