@@ -81,7 +81,8 @@ def begin(context: Any, main: Any, job: Any, name: str, daemon: bool = True) -> 
     heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         begun = context.Process(target=main, args=(job,), name=f"{_NAMED} {name}", daemon=daemon)
-        begun.start()
+        with _one_at_a_time[0]:
+            begun.start()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, heard)
     _begun.add(begun)
@@ -89,10 +90,12 @@ def begin(context: Any, main: Any, job: Any, name: str, daemon: bool = True) -> 
 
 
 _begun: WeakSet[Any] = WeakSet()
+_one_at_a_time = [threading.RLock()]  # filelock, which comes with torch, refuses a fork while another thread forks
 
 
 def _disown() -> None:
     """Disown the processes in a fork by ``os.fork``: multiprocessing would end our processes when the fork leaves."""
+    _one_at_a_time[0] = threading.RLock()  # a thread that is not there may have had it
     vars(multiprocessing.process)["_children"].difference_update(_begun)
 
 
