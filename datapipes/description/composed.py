@@ -8,6 +8,7 @@ what a chain method gives is read from them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import Signature, signature
 from typing import Any, TypeVar, cast
 
 from datapipes.description.pipe import Named
@@ -19,6 +20,10 @@ class Composed(type):
     """The kind of these operators: classes to ``isinstance`` and to pickle, functions to whoever calls them."""
 
     __wrapped__: Callable[..., Any]
+
+    @property
+    def __signature__(cls) -> Signature:
+        return signature(cls.__wrapped__)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         given = cls.__wrapped__(*args, **kwargs)
@@ -41,6 +46,7 @@ def composed(function: F) -> F:
     (True, True)
     """
     kept = {name: getattr(function, name) for name in ("__module__", "__qualname__", "__doc__")}
+    kept["__firstlineno__"] = function.__code__.co_firstlineno  # where Python 3.13 and later look for its source
     return cast("F", Composed(function.__name__, (), {**kept, "__wrapped__": function}))
 
 

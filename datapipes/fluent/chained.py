@@ -73,7 +73,7 @@ class _Chained:
         if parameters[0].kind is not Parameter.VAR_POSITIONAL:  # of which the pipe is but the first
             parameters.pop(0)
         returned = signature.return_annotation
-        if inspect.isclass(inspect.unwrap(self.__wrapped__)):
+        if inspect.isclass(getattr(self.__wrapped__, "__wrapped__", self.__wrapped__)):  # and no function called one
             returned = self.__wrapped__.__name__
         return Signature([Parameter("self", Parameter.POSITIONAL_ONLY), *parameters], return_annotation=returned)
 

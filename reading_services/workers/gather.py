@@ -76,7 +76,7 @@ class Gathered(MadeElsewhere[T_co]):
         self.in_order = in_order
         self.start: EpochStart | None = None
         self._epochs = 0
-        self.__dict__[KEPT] = Kept()  # by worker, as far as it was told (``workers.keeping``)
+        self.__dict__[KEPT] = Kept()  # by worker, as far as it was told (``kept_by_workers``)
 
     @property
     def kept(self) -> KeptByWorkers:

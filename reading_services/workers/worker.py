@@ -67,7 +67,7 @@ class Order:
     crowd: tuple[int, ...] = ()
     """and which of them take part in it."""
     kept: Table | None = None
-    """State that users' classes keep, as far as home knows it (``workers.keeping``)."""
+    """State that users' classes keep, as far as home knows it (``kept_by_workers``)."""
 
 
 def part_of(graph: Pipe, info: WorkerInfo, init_fn: Callable[[Any, WorkerInfo], Any] | None) -> Pipe:

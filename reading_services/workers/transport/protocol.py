@@ -1,6 +1,7 @@
 """The protocol of a producer of elements and its consumer: messages, and who may send which of them when.
 
-No input, no output, no time: two state machines and a table. A link carries the messages (``workers.links``).
+No input, no output, no time: two state machines and a table. A link carries the messages (see the files beside this
+one).
 
     consumer -> producer                          producer -> consumer
     Open     make the elements of an opening      Items    some elements, in order, and the position after them
