@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing.process
 import os
+import select
 import signal
 import threading
 from collections import deque
@@ -11,11 +12,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing import current_process, forkserver, resource_tracker
+from multiprocessing import current_process, forkserver, parent_process, resource_tracker
 from time import monotonic
 from typing import Any, Final
 from weakref import WeakSet
 
+from datapipes.errors import WorkerDied
 from reading_services.workers.transport import process
 from reading_services.workers.transport.protocol import Consumer, ToConsumer
 
@@ -72,7 +74,7 @@ def begin(context: Any, main: Any, job: Any, name: str, daemon: bool = True) -> 
     which spawn and forkserver need, is started first, because its start lets Ctrl-C in again.
     """
     if getattr(current_process(), "_inheriting", False):  # multiprocessing sets it while such a process imports
-        if current_process().name.startswith(_NAMED):
+        if current_process().name.startswith(_NAMED) or parent_process() is None:  # the server that forks them
             os._exit(STARTS_WORKERS)
         raise RuntimeError(UNGUARDED)
     if context.get_start_method() != "fork":
@@ -83,10 +85,29 @@ def begin(context: Any, main: Any, job: Any, name: str, daemon: bool = True) -> 
         begun = context.Process(target=main, args=(job,), name=f"{_NAMED} {name}", daemon=daemon)
         with _one_at_a_time[0]:
             begun.start()
+    except (ConnectionError, EOFError):
+        if _server_starts_workers():
+            raise WorkerDied(UNGUARDED) from None
+        raise
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, heard)
     _begun.add(begun)
     return begun
+
+
+def _server_starts_workers() -> bool:
+    """Whether the fork server has left because the program's file, which it imports from 3.14 on, starts workers."""
+    pid = vars(forkserver)["_forkserver"]._forkserver_pid
+    if pid is None:
+        return False
+    server = os.pidfd_open(pid)
+    try:
+        if not select.select([server], [], [], _KILLED)[0]:
+            return False
+        left = os.waitid(os.P_PIDFD, server, os.WEXITED | os.WNOWAIT)  # multiprocessing takes it in itself
+        return left is not None and left.si_status == STARTS_WORKERS
+    finally:
+        os.close(server)
 
 
 _begun: WeakSet[Any] = WeakSet()
