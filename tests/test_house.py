@@ -10,7 +10,7 @@ import io
 import os
 import re
 import tokenize
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -135,12 +135,9 @@ def imports_have_no_cycle(sources: Iterable[Source]) -> Iterator[str]:
     known = {source.module: source for source in sources}
     where: dict[tuple[str, str], str] = {}
     graph: dict[str, set[str]] = {module: set() for module in known}
-    for source in known.values():
-        for line, name in imports(source, run_at_import(source.tree)):
-            asked = name if name in known else name.rpartition(".")[0]
-            if asked in known and asked != source.module:
-                graph[source.module].add(asked)
-                where[source.module, asked] = source.at(line, "")
+    for source, line, asked in imported_files(known):
+        graph[source.module].add(asked.module)
+        where[source.module, asked.module] = source.at(line, "")
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -180,6 +177,15 @@ def imports(source: Source, nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str
                 continue
         for alias in names:
             yield node.lineno, ".".join([*base, alias.name])
+
+
+def imported_files(known: Mapping[str, Source]) -> Iterator[tuple[Source, int, Source]]:
+    """Each import among files, by module, that runs when the file is imported: the file, its line, the other file."""
+    for source in known.values():
+        for line, name in imports(source, run_at_import(source.tree)):
+            asked = known.get(name) or known.get(name.rpartition(".")[0])
+            if asked is not None and asked is not source:
+                yield source, line, asked
 
 
 def run_at_import(tree: ast.AST) -> Iterator[ast.AST]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-from tests.test_house import PACKAGES, ROOT, Source, imports, python, run_at_import
+from tests.test_house import PACKAGES, ROOT, Source, imported_files, python
 
 LISTED = re.compile(r"^- ``(?P<name>[\w/]+)``: \S", re.MULTILINE)
 LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
@@ -24,15 +25,16 @@ Directions = dict[str, Counter[str]]
 
 def directions(sources: tuple[Source, ...]) -> Directions:
     """For each room, the rooms that it imports at module level, and by how many imports."""
-    rooms = {source.module: source.path.rpartition("/")[0] for source in sources}
-    table: Directions = {room: Counter() for room in sorted(set(rooms.values()))}
-    for source in sources:
-        here = rooms[source.module]
-        for _, name in imports(source, run_at_import(source.tree)):
-            asked = name if name in rooms else name.rpartition(".")[0]
-            if rooms.get(asked, here) != here:
-                table[here][rooms[asked]] += 1
+    table: Directions = {room: Counter() for room in sorted(map(room_of, sources))}
+    for source, _, asked in imported_files({source.module: source for source in sources}):
+        if room_of(source) != room_of(asked):
+            table[room_of(source)][room_of(asked)] += 1
     return table
+
+
+def room_of(source: Source) -> str:
+    """The folder of a file."""
+    return source.path.rpartition("/")[0]
 
 
 def packages() -> tuple[Source, ...]:
@@ -66,11 +68,16 @@ def test_a_ring_of_rooms_is_noticed() -> None:
     assert ring(directions(sources[:3])) is None
 
 
+@cache
 def in_a_catalogue() -> set[str]:
     """The files that the catalogue above their room lists already, with the operators that are in them."""
-    above = [source for source in packages() if source.module in ("datapipes.iter", "datapipes.map")]
-    names = [(source.module, name) for source in above for _, name in imports(source, run_at_import(source.tree))]
-    return {name.rpartition(".")[0] for catalogue, name in names if name.startswith(f"{catalogue}.")}
+    above = ("datapipes.iter", "datapipes.map")
+    found = imported_files({source.module: source for source in packages()})
+    return {
+        asked.module
+        for source, _, asked in found
+        if source.module in above and asked.module.startswith(f"{source.module}.")
+    }
 
 
 @pytest.mark.parametrize("room", directions(packages()))

@@ -3,7 +3,7 @@
 A message of elements is a pickle and the memory of its arrays (``transport.packing``). What is large goes into the
 arena and is read there in place; what is small, and what finds no room there, goes through the pipe.
 
-One side of every link never waits for room in a pipe (``links.pipes``): the process at home, and the dispatcher, which
+One side of every link never waits for room in a pipe (``pipes``): the process at home, and the dispatcher, which
 have others to listen to meanwhile. So a worker, which does wait for room, is sure to be read in the end.
 """
 
