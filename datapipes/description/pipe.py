@@ -203,7 +203,7 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
 
     def _reads(self) -> Iterable[Any]:
         """The parents that the session opens for this stage; none, if the stage opens what is above it by itself."""
-        from datapipes.description.parents import occurrences
+        from datapipes.description.structure import occurrences
 
         return occurrences(self)
 

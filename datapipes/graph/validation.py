@@ -28,8 +28,8 @@ from typing import (
 from torch.utils.data import IterDataPipe as TorchIterDataPipe
 from torch.utils.data import MapDataPipe as TorchMapDataPipe
 
-from datapipes.description.parents import is_pipe_class
 from datapipes.description.pipe import IterDataPipe, MapDataPipe
+from datapipes.description.structure import is_pipe_class
 from datapipes.errors import BadArgumentType, WrongElement
 from datapipes.graph.determinism import InForce
 
