@@ -1,4 +1,4 @@
-"""Building blocks of operators: checks, columns, flattening, running ahead, permutations.
+"""Building blocks of operators: checks, columns, flattening, running ahead, random orders.
 
 - ``ahead``: run an iterator ahead in a thread
 - ``checks``: checks of arguments, made when a graph is built
@@ -6,4 +6,5 @@
 - ``flattening``: stages that turn one element into many
 - ``flattening_position``: the position of such a stage: the element at hand, and its iterator
 - ``permutation``: a random permutation of any length, computed where it is asked for
+- ``random_order``: seeds and switches of random stages, and their draws
 """

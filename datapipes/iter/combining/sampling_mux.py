@@ -11,25 +11,21 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from math import inf
-from typing import Any, TypeVar
-
-import torch
+from typing import Any
 
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import BadArgumentType, StateError
 from datapipes.iter.combining.inputs import lengths, needs_streams
 from datapipes.operators.checks import needs
+from datapipes.operators.random_order import Seeded, shares
 from datapipes.position.cells import Cell, count, fields
 from datapipes.position.opening import Opening
-from datapipes.position.seeds import derive
-
-Self = TypeVar("Self", bound="SampleMultiplexer")
 
 _BLOCK = 4096
 
 
 @operator
-class SampleMultiplexer(IterDataPipe[Any]):
+class SampleMultiplexer(Seeded, IterDataPipe[Any]):
     """Elements of inputs drawn at random, in proportion to their weights; one that has ended is drawn no more.
 
     torchdata's never came back to the order of a seed, and a loader could not seed it. Here the order follows from the
@@ -56,22 +52,18 @@ class SampleMultiplexer(IterDataPipe[Any]):
         for weight in self.pipes_to_weights_dict.values():
             needs(0 < weight < inf, self, f"Expecting a positive and finite weight, got {weight!r:.60}")
 
-    def set_seed(self: Self, seed: int) -> Self:
-        """Pin this stage's seed: it is used instead of the loader's; epochs of a loader still differ."""
-        self._seed = seed
-        return self
-
     def _open(self, at: Opening) -> Iterator[Any]:
         sources = [at.source(pipe) for pipe in self.pipes_to_weights_dict]
         return self._elements(sources, at.cell(lambda: _Draws(len(sources))), at.seed(self._seed))
 
     def _elements(self, sources: list[Iterator[Any]], cell: _Draws, seed: int) -> Iterator[Any]:
         weights = list(self.pipes_to_weights_dict.values())
-        live = cell.live
+        live, draws = cell.live, shares(seed, _BLOCK)
         while len(live) > 1:
             ends = list(accumulate(weights[i] for i in live))
             total, last = ends[-1], len(live) - 1
-            for drawn in _numbers(seed, cell.drawn):
+            draws.go_to(cell.drawn)
+            for drawn in draws.following():
                 which = live[bisect_right(ends, drawn * total, 0, last)]
                 for element in sources[which]:
                     cell.drawn += 1
@@ -88,16 +80,6 @@ class SampleMultiplexer(IterDataPipe[Any]):
 
     def __len__(self) -> int:
         return sum(lengths(self, tuple(self.pipes_to_weights_dict)))
-
-
-def _numbers(seed: int, start: int) -> Iterator[float]:
-    """The numbers from 0 up to 1 that are drawn with a seed, from the one at ``start`` on, without end."""
-    block, offset = divmod(start, _BLOCK)
-    while True:
-        generator = torch.Generator().manual_seed(derive(seed, block))
-        numbers: list[float] = torch.rand(_BLOCK, dtype=torch.float64, generator=generator).tolist()
-        yield from numbers[offset:]
-        block, offset = block + 1, 0
 
 
 class _Draws(Cell):

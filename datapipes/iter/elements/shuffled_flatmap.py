@@ -13,11 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import chain
-from operator import length_hint
 from typing import Any, ClassVar, TypeVar
-
-import torch
 
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import holds_stream
@@ -26,20 +22,20 @@ from datapipes.operators.checks import length_of, needs_callable, needs_count
 from datapipes.operators.columns import on_input, validate_input_col
 from datapipes.operators.flattening import Flattening
 from datapipes.operators.flattening_position import Inner
+from datapipes.operators.random_order import Shuffling, shares
 from datapipes.position.cells import Cell, Table, count, fields, table
 from datapipes.position.on_error import Faults, Tolerant
 from datapipes.position.opening import Opening
-from datapipes.position.seeds import Run, derive
+from datapipes.position.seeds import Run
 from datapipes.position.session import Session, segment
 
 T_co = TypeVar("T_co", covariant=True)
-Self = TypeVar("Self", bound="ShuffledFlatMapper[Any]")
 
 _BLOCK = 1024
 
 
 @operator
-class ShuffledFlatMapper(Tolerant, Flattening[T_co]):
+class ShuffledFlatMapper(Shuffling, Tolerant, Flattening[T_co]):
     """Every element of ``fn(element)``, or of the element itself; up to ``buffer_size`` iterables are mixed at random.
 
     The elements of one iterable keep their order. ``set_shuffle(False)`` makes it a ``flatmap``.
@@ -61,20 +57,8 @@ class ShuffledFlatMapper(Tolerant, Flattening[T_co]):
         if self.fn is not None:
             needs_callable("shuffled_flatmap", self.fn)
             validate_input_col(self.fn, self.input_col)
-        self._enabled = True
-        self._seed: int | None = None
         needs_count(self, "buffer_size", 1, "buffer_size should be larger than 0")
         super().__post_init__()
-
-    def set_shuffle(self: Self, shuffle: bool = True) -> Self:
-        """Switch shuffling off or on, for the iterations that start from now on."""
-        self._enabled = shuffle
-        return self
-
-    def set_seed(self: Self, seed: int) -> Self:
-        """Pin this stage's seed: it is used instead of the loader's; epochs of a loader still differ."""
-        self._seed = seed
-        return self
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         size = self.buffer_size if self._enabled else 1
@@ -85,7 +69,7 @@ class ShuffledFlatMapper(Tolerant, Flattening[T_co]):
         lives.bury()
         for live in lives.all:
             live.elements = self._of(at, live)
-        share, more = lives.shares().__next__, True
+        share, more = lives.draws.following().__next__, True
         while True:
             while more and len(lives.all) < lives.size:
                 before = above.kept() if above is not None and lives.watch else None
@@ -183,10 +167,7 @@ class _Lives(Cell):
         self.all: list[_Live] = []
         self.watch = True  # whether elements hold streams, which is from the first on or never
         self._pipe = pipe
-        self._seed = seed
-        self._number = 0  # of the block at hand
-        self._block: Iterator[float] | None = None
-        self._draws_before = 0
+        self.draws = shares(seed, _BLOCK)
 
     def begin(self) -> _Live:
         """Make room for one more."""
@@ -199,36 +180,19 @@ class _Lives(Cell):
         """Remove, after an exception, the iterables that could not be made."""
         self.all = [live for live in self.all if live.save() is not None]
 
-    def shares(self) -> Iterator[float]:
-        """Random numbers from 0 to 1, without end, from the present position on."""
-        return chain.from_iterable(self._blocks(*divmod(self._draws(), _BLOCK)))
-
-    def _blocks(self, number: int, offset: int) -> Iterator[Iterator[float]]:
-        while True:
-            generator = torch.Generator().manual_seed(derive(self._seed, number))
-            shares = torch.rand(_BLOCK, generator=generator, dtype=torch.float64).tolist()
-            self._number, self._block = number, iter(shares[offset:])
-            yield self._block
-            number, offset = number + 1, 0
-
-    def _draws(self) -> int:
-        if self._block is None:
-            return self._draws_before
-        return (self._number + 1) * _BLOCK - length_hint(self._block)
-
     def save(self) -> dict[str, Any]:
         for live in self.all:
             live.held.tally()
         errors = None if self.faults is None else self.faults.save()
         saved = [live.save() for live in self.all]
         lives = [one for one in saved if one is not None]
-        return {"size": self.size, "draws": self._draws(), "lives": lives, "errors": errors}
+        return {"size": self.size, "draws": self.draws.count, "lives": lives, "errors": errors}
 
     def load(self, saved: Any) -> None:
         size, draws, lives, errors = fields(saved, "size", "draws", "lives", "errors")
         if size != self.size:
             raise StateError(f"size: saved with a buffer_size of {size!r:.80}, and it is {self.size} now")
-        self._draws_before = count(draws, "draws")
+        self.draws.go_to(count(draws, "draws"))
         if type(lives) is not list or len(lives) > self.size:
             raise StateError(f"lives: expected a list of at most {self.size}, found {lives!r:.80}")
         for entry in lives:

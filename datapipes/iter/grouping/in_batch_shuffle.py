@@ -6,22 +6,21 @@ The order of a batch is a pure function of the stage's seed and the batch's numb
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import torch
 
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.chunk import DataChunk
 from datapipes.operators.checks import same_length
+from datapipes.operators.random_order import Shuffling
 from datapipes.position.counting import Given
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import derive
 
-Self = TypeVar("Self", bound="InBatchShuffler")
-
 
 @operator
-class InBatchShuffler(IterDataPipe[Any]):
+class InBatchShuffler(Shuffling, IterDataPipe[Any]):
     """Each batch, which may be any sequence, with its elements in a random order; the batches keep theirs.
 
     >>> from datapipes.iter import IterableWrapper
@@ -33,20 +32,6 @@ class InBatchShuffler(IterDataPipe[Any]):
     _fluent: ClassVar[str | None] = "in_batch_shuffle"
 
     datapipe: IterDataPipe[Any]
-
-    def __post_init__(self) -> None:
-        self._enabled = True
-        self._seed: int | None = None
-
-    def set_shuffle(self: Self, shuffle: bool = True) -> Self:
-        """Switch shuffling off or on, for the iterations that start from now on."""
-        self._enabled = shuffle
-        return self
-
-    def set_seed(self: Self, seed: int) -> Self:
-        """Pin this stage's seed: it is used instead of the loader's; epochs of a loader still differ."""
-        self._seed = seed
-        return self
 
     def _open(self, at: Opening) -> Iterator[Any]:
         source = at.source(self.datapipe)
