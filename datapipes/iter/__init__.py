@@ -38,19 +38,16 @@ from datapipes.iter.elements.async_batches import BatchAsyncMapper
 from datapipes.iter.elements.batch_mapping import BatchMapper
 from datapipes.iter.elements.columnar import Rows2Columnar
 from datapipes.iter.elements.cycle import Cycler
-from datapipes.iter.elements.filtering import Filter
-from datapipes.iter.elements.flatmap import FlatMapper
+from datapipes.iter.elements.flatmap import FlatMapper, ShuffledFlatMapper
 from datapipes.iter.elements.length import LengthSetter
-from datapipes.iter.elements.mapping import Collator, Mapper
+from datapipes.iter.elements.mapping import Collator, Filter, Mapper
 from datapipes.iter.elements.numbering import Enumerator, Header, IndexAdder, Repeater
 from datapipes.iter.elements.selecting import Dropper, Flattener, Slicer
-from datapipes.iter.elements.shuffled_flatmap import ShuffledFlatMapper
 from datapipes.iter.elements.threadpool import ThreadPoolMapper
 from datapipes.iter.files.hash import HashChecker
 from datapipes.iter.files.lines import LineReader
 from datapipes.iter.files.listing import FileLister
-from datapipes.iter.files.opening import FileOpener
-from datapipes.iter.files.reading import StreamReader
+from datapipes.iter.files.opening import FileOpener, StreamReader
 from datapipes.iter.files.saving import Saver
 from datapipes.iter.formats.arrow import ArrowReader
 from datapipes.iter.formats.csv import CSVDictParser, CSVParser
@@ -60,25 +57,21 @@ from datapipes.iter.formats.parquet import ParquetDataFrameLoader, ParquetReader
 from datapipes.iter.formats.routed_decode import RoutedDecoder
 from datapipes.iter.formats.tfrecord import TFRecordLoader
 from datapipes.iter.formats.webdataset import WebDataset
-from datapipes.iter.grouping.batch import Batcher
+from datapipes.iter.grouping.batch import Batcher, UnBatcher
 from datapipes.iter.grouping.buckets import BucketBatcher, MaxTokenBucketizer
 from datapipes.iter.grouping.data_frames import DataFrameMaker
 from datapipes.iter.grouping.groupby import Grouper
-from datapipes.iter.grouping.in_batch_shuffle import InBatchShuffler
 from datapipes.iter.grouping.paragraphs import ParagraphAggregator
-from datapipes.iter.grouping.shuffle import Shuffler
-from datapipes.iter.grouping.unbatch import UnBatcher
+from datapipes.iter.grouping.shuffle import InBatchShuffler, Shuffler
 from datapipes.iter.placement.dispatch import ShardingRoundRobinDispatcher
 from datapipes.iter.placement.full_sync import FullSync
-from datapipes.iter.placement.pin_memory import PinMemory
-from datapipes.iter.placement.prefetch import Prefetcher
+from datapipes.iter.placement.prefetch import PinMemory, Prefetcher
 from datapipes.iter.placement.shard import ShardingFilter
 from datapipes.iter.remote.ais import AISFileLister, AISFileLoader
 from datapipes.iter.remote.fsspec_files import FSSpecFileLister, FSSpecFileOpener, FSSpecSaver
-from datapipes.iter.remote.gdrive import GDriveReader
+from datapipes.iter.remote.gdrive import GDriveReader, OnlineReader
 from datapipes.iter.remote.http import HttpReader
 from datapipes.iter.remote.iopath_files import IoPathFileLister, IoPathFileOpener, IoPathSaver
-from datapipes.iter.remote.online import OnlineReader
 from datapipes.iter.remote.s3 import S3FileLister, S3FileLoader
 from datapipes.iter.sources.expand import ShardExpander
 from datapipes.iter.sources.huggingface import HuggingFaceHubReader

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgumentType
-from datapipes.iter.files.pairs import pair_of
-from datapipes.iter.files.pieces import put
+from datapipes.iter.files.contents import pair_of, put
 from datapipes.messages.short import shortened
 from datapipes.operators.checks import needs, needs_callable, same_length
 from datapipes.position.on_error import Tolerant

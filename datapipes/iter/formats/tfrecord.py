@@ -18,7 +18,7 @@ import torch
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import CorruptRecord
 from datapipes.iter.archives.members import warn_of
-from datapipes.iter.files.pairs import stream_of
+from datapipes.iter.files.contents import stream_of
 from datapipes.iter.formats.tf_examples import parse
 from datapipes.messages.extras import needed
 from datapipes.messages.file_errors import located, named

@@ -1,8 +1,9 @@
-"""shuffle: a random order, within a buffer.
+"""shuffle, in_batch_shuffle: a random order, within a buffer or within each batch.
 
 The buffer is filled; from then on each element takes the place of one drawn at random, which is handed on; at the end
 the buffer is handed on in a random order. The slots are drawn in blocks, each block a pure function of the stage's seed
-and the block's number, so the position of the draws is their count, and no generator's state is kept.
+and the block's number, so the position of the draws is their count, and no generator's state is kept. The order of a
+batch is a pure function of the seed and the batch's number.
 
 Above a source that can be sought, the position is saved as that count alone: which elements are in the buffer follows
 from it, and they are read again. Above any other source the elements in the buffer are saved.
@@ -19,11 +20,13 @@ import torch
 
 from datapipes.description.indexed import Indexed, indexed, reread
 from datapipes.description.pipe import IterDataPipe, operator
+from datapipes.elements.chunk import DataChunk
 from datapipes.errors import StateError
-from datapipes.iter.grouping.unbatch import UnBatcher
+from datapipes.iter.grouping.batch import UnBatcher
 from datapipes.operators.checks import needs_count, same_length
 from datapipes.operators.random_order import Draws, Shuffling
 from datapipes.position.cells import Cell, count, fields
+from datapipes.position.counting import Given
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import derive
 from datapipes.rewriting.gathering import Rows, rows_of
@@ -208,3 +211,30 @@ def _slots(seed: int, size: int, block: int) -> torch.Tensor:
     """A block of slots in a buffer of some size."""
     generator = torch.Generator().manual_seed(derive(seed, block))
     return torch.randint(size, (_BLOCK,), generator=generator)
+
+
+@operator
+class InBatchShuffler(Shuffling, IterDataPipe[Any]):
+    """Each batch, which may be any sequence, with its elements in a random order; the batches keep theirs.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> dp = IterableWrapper(range(6)).batch(3).in_batch_shuffle().set_seed(1)
+    >>> [sorted(batch) for batch in dp], list(dp) == list(dp)
+    ([[0, 1, 2], [3, 4, 5]], True)
+    """
+
+    _fluent: ClassVar[str | None] = "in_batch_shuffle"
+
+    datapipe: IterDataPipe[Any]
+
+    def _open(self, at: Opening) -> Iterator[Any]:
+        source = at.source(self.datapipe)
+        return self._shuffled(source, at.seed(self._seed), at.cell(Given)) if self._enabled else source
+
+    def _shuffled(self, source: Iterator[Any], seed: int, given: Given) -> Iterator[DataChunk[Any]]:
+        for batch in given.counting(source):
+            generator = torch.Generator().manual_seed(derive(seed, given.done()))
+            order = torch.randperm(len(batch), generator=generator).tolist()
+            yield DataChunk([batch[i] for i in order])
+
+    __len__ = same_length

@@ -21,9 +21,8 @@ from datapipes.io.remote.filesystems import filesystem_of, is_near
 from datapipes.io.remote.remote_file import opened_url
 from datapipes.io.remote.transfer import DEFAULT, Clock, Transfer
 from datapipes.iter.files.atomic import replacing
+from datapipes.iter.files.contents import pair_of, whole
 from datapipes.iter.files.listing import matches, warn_of_no_match
-from datapipes.iter.files.pairs import pair_of
-from datapipes.iter.files.pieces import whole
 from datapipes.iter.sources.wrapper import IterableWrapper
 from datapipes.messages.short import hide
 from datapipes.operators.checks import check_options, needs, needs_callable, same_length

@@ -1,4 +1,4 @@
-"""read_from_gdrive: download files from Google Drive, past the page that asks for confirmation."""
+"""read_from_gdrive, read_from_remote: files from Google Drive, past its page for confirmation, or from any place."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import TransferError
 from datapipes.io.remote.body import BUFFER, Body
 from datapipes.io.remote.transfer import Transfer
-from datapipes.io.remote.web import Visit, Web
-from datapipes.iter.remote.http import Opener, WebReader
+from datapipes.io.remote.web import Visit, Web, host_of
+from datapipes.iter.remote.http import Opener, WebReader, http_opener
 from datapipes.messages.short import hide
 
 _LONGEST_PAGE = 1024 * 1024
 _FILE_PAGE = re.compile(r"(https?://[^/]+)/file/d/([\w-]+)")
+
+GOOGLE = {"drive.google.com", "docs.google.com"}
 
 
 class GDriveReader(WebReader):
@@ -111,3 +113,24 @@ def _file_name(disposition: str, label: str) -> str:
     if not name or name == ".." or "\0" in name:
         raise RuntimeError(f"{label}: the content-disposition {disposition!r:.100} names no file")
     return name
+
+
+class OnlineReader(WebReader):
+    """``(url or file name, stream)`` for each URL, as ``read_from_gdrive`` or ``read_from_http`` has it, by its host.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> IterableWrapper(["https://example.org/a.csv"]).read_from_remote(timeout=5)
+    IterableWrapper(['https://example.org/a.csv']).read_from_remote(timeout=5)
+    """
+
+    _parents: ClassVar[tuple[str, ...] | None] = ("source_datapipe",)
+    _fluent: ClassVar[str | None] = "read_from_remote"
+
+    def _opener(self) -> Opener:
+        of_google = gdrive_opener(self._patience(), self.kwargs)
+        of_others = http_opener(self._patience(), self.kwargs)
+
+        def opened(url: str) -> tuple[str, StreamWrapper]:
+            return (of_google if host_of(url) in GOOGLE else of_others)(url)
+
+        return opened

@@ -21,10 +21,9 @@ from datapipes.elements.streams import StreamWrapper
 from datapipes.io.remote.filesystems import filesystem_of
 from datapipes.io.remote.remote_file import opened_url
 from datapipes.io.remote.transfer import DEFAULT, Clock, Transfer
+from datapipes.iter.files.contents import pair_of, whole
 from datapipes.iter.files.listing import matches, warn_of_no_match
 from datapipes.iter.files.locks import locked
-from datapipes.iter.files.pairs import pair_of
-from datapipes.iter.files.pieces import whole
 from datapipes.iter.remote.fsspec_files import encoded, listed, roots, save, url_of
 from datapipes.iter.sources.wrapper import IterableWrapper
 from datapipes.messages.extras import needed

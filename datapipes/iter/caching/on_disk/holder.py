@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage as printed
 from datapipes.errors import GraphError
-from datapipes.iter.files.hashed import HASH_TYPES
+from datapipes.iter.files.contents import HASH_TYPES
 from datapipes.operators.checks import needs, needs_callable, no_length
 from datapipes.position.opening import Opening
 
