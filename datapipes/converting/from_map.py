@@ -14,7 +14,7 @@ from datapipes.errors import BadArgumentType
 from datapipes.position.counting import Given
 from datapipes.position.opening import Opening
 from datapipes.rewriting.gathering import Rows, gather
-from datapipes.rewriting.positions import Positions
+from datapipes.rewriting.pushdown import Positions
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -24,8 +24,7 @@ from datapipes.iter.archives.tar import TarArchiveLoader
 from datapipes.iter.archives.zip import ZipArchiveLoader
 from datapipes.iter.caching.in_memory import InMemoryCacheHolder
 from datapipes.iter.caching.memory_cell import MemoryCell
-from datapipes.iter.caching.on_disk.ending import EndOnDiskCacheHolder
-from datapipes.iter.caching.on_disk.holder import OnDiskCacheHolder
+from datapipes.iter.caching.on_disk.cache import EndOnDiskCacheHolder, OnDiskCacheHolder
 from datapipes.iter.combining.concat import Concater
 from datapipes.iter.combining.demux import Demultiplexer, RoundRobinDemultiplexer
 from datapipes.iter.combining.fork import Forker, UnZipper
@@ -39,9 +38,8 @@ from datapipes.iter.elements.batch_mapping import BatchMapper
 from datapipes.iter.elements.columnar import Rows2Columnar
 from datapipes.iter.elements.cycle import Cycler
 from datapipes.iter.elements.flatmap import FlatMapper, ShuffledFlatMapper
-from datapipes.iter.elements.length import LengthSetter
 from datapipes.iter.elements.mapping import Collator, Filter, Mapper
-from datapipes.iter.elements.numbering import Enumerator, Header, IndexAdder, Repeater
+from datapipes.iter.elements.numbering import Enumerator, Header, IndexAdder, LengthSetter, Repeater
 from datapipes.iter.elements.selecting import Dropper, Flattener, Slicer
 from datapipes.iter.elements.threadpool import ThreadPoolMapper
 from datapipes.iter.files.hash import HashChecker

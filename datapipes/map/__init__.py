@@ -2,10 +2,8 @@
 
 from datapipes.converting.from_iter import IterToMapConverter
 from datapipes.description.pipe import MapDataPipe
-from datapipes.map.batch import Batcher
-from datapipes.map.cache import InMemoryCacheHolder
 from datapipes.map.combining import Concater, UnZipper, Zipper
-from datapipes.map.mapping import Mapper
+from datapipes.map.mapping import Batcher, InMemoryCacheHolder, Mapper
 from datapipes.map.shuffle import Shuffler
 from datapipes.map.wrapper import SequenceWrapper
 

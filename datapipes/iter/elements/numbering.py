@@ -1,4 +1,4 @@
-"""enumerate, add_index, header, repeat: stages that count their elements."""
+"""enumerate, add_index, header, repeat, set_length: stages that count their elements, or are told their number."""
 
 from __future__ import annotations
 
@@ -233,3 +233,29 @@ class _Again(Cell):
 
     def close(self) -> None:
         self.left, self.element = 0, None
+
+
+@operator
+class LengthSetter(IterDataPipe[T_co]):
+    """The same elements, with the length that is given; nobody counts them.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> len(IterableWrapper(range(10)).filter(lambda x: x < 5).set_length(5))
+    5
+    """
+
+    _fluent: ClassVar[str | None] = "set_length"
+    _commutes: ClassVar[bool] = True
+    _hands_on: ClassVar[bool] = True
+
+    source_datapipe: IterDataPipe[T_co]
+    length: int
+
+    def __post_init__(self) -> None:
+        needs_count(self, "length", 0, f"length must be a non-negative number, got {self.length}")
+
+    def _open(self, at: Opening) -> Iterator[Any]:
+        return at.source(self.source_datapipe)
+
+    def __len__(self) -> int:
+        return self.length

@@ -11,7 +11,7 @@ from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.placeholder import MadeElsewhere
 from datapipes.errors import GraphError
 from datapipes.graph.settings import apply_sharding
-from datapipes.iter.elements.length import LengthSetter
+from datapipes.iter.elements.numbering import LengthSetter
 from datapipes.iter.sources.wrapper import IterableWrapper
 from datapipes.operators.checks import needs, no_length, same_length
 from datapipes.parts.group import here

@@ -31,7 +31,7 @@ from datapipes.position.session import Session, segment
 
 if TYPE_CHECKING:
     from datapipes.description.structure import Pipe
-    from datapipes.iter.caching.on_disk.holder import OnDiskCacheHolder
+    from datapipes.iter.caching.on_disk.cache import OnDiskCacheHolder
 
 
 class Production:
