@@ -35,7 +35,7 @@ class Flattening(IterDataPipe[T_co]):
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         (source,) = self._reads()
-        above = at.above() if at.is_private() else None
+        above = at.above()
         held = at.cell(partial(self._cell, self, self._let_go)).watching(above, at_start=not at.resumed)
         return self._elements(at.source(source), held)
 

@@ -7,12 +7,11 @@ from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
 from datapipes.description.pipe import IterDataPipe, operator
-from datapipes.elements.streams import Origin, StreamWrapper, unwrapped
+from datapipes.elements.streams import StreamWrapper, unwrapped
 from datapipes.io.archives.limits import MAX_RATIO, Limits, Meter, meter_of
-from datapipes.io.archives.ranges import Shared
 from datapipes.io.archives.rar_entries import RarData, content, rar_entries
 from datapipes.io.archives.spool import seekable
-from datapipes.iter.archives.members import ArchiveStage, Members, irregular, origin_from_start, placed, the_one
+from datapipes.iter.archives.members import ArchiveStage, ListedMembers, Members, irregular, origin_from_start, placed
 from datapipes.messages.extras import needed
 from datapipes.operators.checks import given_length
 from datapipes.position.on_error import Tolerant
@@ -59,31 +58,14 @@ class RarArchiveLoader(Tolerant, ArchiveStage):
     __len__ = given_length
 
 
-class _RarMembers(Members):
-    def __init__(
-        self,
-        pipe: ArchiveStage,
-        path: str,
-        archive: StreamWrapper,
-        found: list[Any],
-        shared: Shared,
-        origin: Origin | None,
-        meter: Meter,
-    ) -> None:
-        super().__init__(pipe, path, archive, iter(found), shared, origin)
-        self.found = found
-        self.meter = meter
-
+class _RarMembers(ListedMembers):
     def member(self, entry: Any) -> tuple[str, io.BufferedReader] | None:
         if entry.is_dir():
             return None
         if not entry.is_file():
             irregular(self.path, entry.filename, "a link or a device")
         path = placed(self.path, entry.filename)
-        return path, content(self.shared, entry, path, self.meter)
+        return path, self.data(entry, path)
 
-    def key(self, entry: Any) -> tuple[int]:
-        return (entry.header_offset,)
-
-    def content(self, path: str, offset: int) -> io.BufferedReader:
-        return content(self.shared, the_one(self.found, lambda entry: entry.header_offset == offset), path, self.meter)
+    def data(self, entry: Any, path: str) -> io.BufferedReader:
+        return content(self.shared, entry, path, self.meter)

@@ -44,7 +44,7 @@ class BatchMapper(Tolerant, Flattening[R_co]):
         super().__post_init__()
 
     def _open(self, at: Opening) -> Iterator[R_co]:
-        above = at.above() if at.is_private() else None
+        above = at.above()
         held = at.cell(partial(_HeldBatch, self)).watching(above, at_start=not at.resumed)
         return self._elements(held.batches(at.source(self.datapipe)), held)
 

@@ -97,7 +97,7 @@ class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
         return self._drawn(at, at.source(self.datapipe), at.cell(partial(_Lives, self, size, at.seed(self._seed))))
 
     def _drawn(self, at: Opening, source: Iterator[Any], lives: _Lives) -> Iterator[T_co]:
-        above = at.above() if at.is_private() else None
+        above = at.above()
         lives.bury()
         for live in lives.all:
             live.elements = self._of(at, live)

@@ -88,7 +88,7 @@ class ThreadPoolMapper(IterDataPipe[R_co]):
         check_options(self, threadpool_kwargs, ("thread_name_prefix", "initializer", "initargs"))
 
     def _open(self, at: Opening) -> Iterator[R_co]:
-        mark = at.above().now if at.is_private() else None
+        mark = at.mark()
         return self._elements(at.source(self.datapipe), at.cell(partial(_Tasks, self)).looking(mark))
 
     def _elements(self, source: Iterator[Any], tasks: _Tasks) -> Iterator[R_co]:

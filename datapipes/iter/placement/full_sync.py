@@ -68,7 +68,7 @@ class FullSync(IterDataPipe[T_co]):
     def _open(self, at: Opening) -> Iterator[T_co]:
         if here()[1] == 1:
             return at.source(self.datapipe)
-        mark = at.above().now if at.is_private() else None
+        mark = at.mark()
         step = at.cell(lambda: InStep(self.uneven, self.timeout, self.tree, exact_length(self.datapipe)))
         return step.elements(at.source(self.datapipe), mark, self._laps(at) if self.uneven == "repeat" else None)
 

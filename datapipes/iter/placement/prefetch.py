@@ -41,7 +41,7 @@ class Prefetcher(IterDataPipe[T_co]):
         needs_count(self, "buffer_size", 1, "'buffer_size' is required to be a positive integer")
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        mark = at.above().now if at.is_private() else None
+        mark = at.mark()
         return at.cell(lambda: Ahead(self.buffer_size)).elements(at.source(self.source_datapipe), mark)
 
     __len__ = same_length
@@ -78,7 +78,7 @@ class PinMemory(Prefetcher[T_co]):
         return False
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        mark = at.above().now if at.is_private() else None
+        mark = at.mark()
         pinned = self._pinned(at.source(self.source_datapipe), _device_in_use() if self.device is None else self.device)
         return at.cell(lambda: Ahead(self.buffer_size)).elements(pinned, mark)
 
