@@ -15,7 +15,7 @@ are chain methods as well: ``datapipes.fluent`` has the table of these, and says
 - ``sources/``: source operators, which begin a stream
 """
 
-from datapipes.converting.from_map import MapToIterConverter
+from datapipes.converting.conversion import MapToIterConverter
 from datapipes.description.pipe import IterDataPipe
 from datapipes.io.remote.transfer import Transfer
 from datapipes.iter.archives.decompress import Bz2FileLoader, Decompressor, Extractor, XzFileLoader
@@ -25,17 +25,13 @@ from datapipes.iter.archives.zip import ZipArchiveLoader
 from datapipes.iter.caching.in_memory import InMemoryCacheHolder
 from datapipes.iter.caching.memory_cell import MemoryCell
 from datapipes.iter.caching.on_disk.cache import EndOnDiskCacheHolder, OnDiskCacheHolder
-from datapipes.iter.combining.concat import Concater
-from datapipes.iter.combining.demux import Demultiplexer, RoundRobinDemultiplexer
-from datapipes.iter.combining.fork import Forker, UnZipper
+from datapipes.iter.combining.fork import Demultiplexer, Forker, RoundRobinDemultiplexer, UnZipper
 from datapipes.iter.combining.key_zipping import IterKeyZipper, MapKeyZipper
-from datapipes.iter.combining.mux import Multiplexer, MultiplexerLongest
+from datapipes.iter.combining.mux import Multiplexer, MultiplexerLongest, SampleMultiplexer
 from datapipes.iter.combining.random_split import RandomSplitter, SplitterIterator
-from datapipes.iter.combining.sampling_mux import SampleMultiplexer
-from datapipes.iter.combining.zipping import Zipper, ZipperLongest
+from datapipes.iter.combining.zipping import Concater, Zipper, ZipperLongest
 from datapipes.iter.elements.async_batches import BatchAsyncMapper
 from datapipes.iter.elements.batch_mapping import BatchMapper
-from datapipes.iter.elements.columnar import Rows2Columnar
 from datapipes.iter.elements.cycle import Cycler
 from datapipes.iter.elements.flatmap import FlatMapper, ShuffledFlatMapper
 from datapipes.iter.elements.mapping import Collator, Filter, Mapper
@@ -57,14 +53,13 @@ from datapipes.iter.formats.tfrecord import TFRecordLoader
 from datapipes.iter.formats.webdataset import WebDataset
 from datapipes.iter.grouping.batch import Batcher, UnBatcher
 from datapipes.iter.grouping.buckets import BucketBatcher, MaxTokenBucketizer
-from datapipes.iter.grouping.data_frames import DataFrameMaker
+from datapipes.iter.grouping.data_frames import DataFrameMaker, Rows2Columnar
 from datapipes.iter.grouping.groupby import Grouper
 from datapipes.iter.grouping.paragraphs import ParagraphAggregator
 from datapipes.iter.grouping.shuffle import InBatchShuffler, Shuffler
-from datapipes.iter.placement.dispatch import ShardingRoundRobinDispatcher
 from datapipes.iter.placement.full_sync import FullSync
 from datapipes.iter.placement.prefetch import PinMemory, Prefetcher
-from datapipes.iter.placement.shard import ShardingFilter
+from datapipes.iter.placement.shard import ShardingFilter, ShardingRoundRobinDispatcher
 from datapipes.iter.remote.ais import AISFileLister, AISFileLoader
 from datapipes.iter.remote.fsspec_files import FSSpecFileLister, FSSpecFileOpener, FSSpecSaver
 from datapipes.iter.remote.gdrive import GDriveReader, OnlineReader

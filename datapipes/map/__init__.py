@@ -1,6 +1,6 @@
 """The pipes over collections with keys: import them from here."""
 
-from datapipes.converting.from_iter import IterToMapConverter
+from datapipes.converting.conversion import IterToMapConverter
 from datapipes.description.pipe import MapDataPipe
 from datapipes.map.combining import Concater, UnZipper, Zipper
 from datapipes.map.mapping import Batcher, InMemoryCacheHolder, Mapper

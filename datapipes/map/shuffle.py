@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, TypeVar
 
-from datapipes.converting.from_map import keys_of
+from datapipes.converting.conversion import keys_of
 from datapipes.description import structure
 from datapipes.description.indexed import Indexed
 from datapipes.description.pipe import IterDataPipe, MapDataPipe, operator

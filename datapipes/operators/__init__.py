@@ -3,8 +3,7 @@
 - ``ahead``: run an iterator ahead in a thread
 - ``checks``: checks of arguments, made when a graph is built
 - ``columns``: ``input_col`` and ``output_col``: a function on some columns of an element
-- ``flattening``: stages that turn one element into many
-- ``flattening_position``: the position of such a stage: the element at hand, and its iterator
+- ``flattening``: stages that turn one element into many, and their position
 - ``permutation``: a random permutation of any length, computed where it is asked for
 - ``random_order``: seeds and switches of random stages, and their draws
 """

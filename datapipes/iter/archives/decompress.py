@@ -14,7 +14,7 @@ from datapipes.errors import BadArgument
 from datapipes.io.archives.codecs import kind_of
 from datapipes.io.archives.inflating import inflated
 from datapipes.io.archives.limits import MAX_RATIO, Limits
-from datapipes.io.archives.spool import seekable
+from datapipes.io.archives.ranges import seekable
 from datapipes.io.archives.tar_files import LazyTar, plain_tar
 from datapipes.io.archives.zip_entries import open_zip
 from datapipes.iter.archives.members import opened, origin_from_start

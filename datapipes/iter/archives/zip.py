@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper, unwrapped
 from datapipes.io.archives.limits import MAX_RATIO, Limits, Meter, meter_of
-from datapipes.io.archives.spool import seekable
+from datapipes.io.archives.ranges import seekable
 from datapipes.io.archives.zip_entries import content, kind_of_member, zip_entries
 from datapipes.iter.archives.members import ArchiveStage, ListedMembers, Members, irregular, origin_from_start, placed
 from datapipes.operators.checks import given_length

@@ -10,8 +10,7 @@ from typing import Any, ClassVar, TypeVar
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import StateError
 from datapipes.operators.checks import needs_callable, needs_count
-from datapipes.operators.flattening import Flattening
-from datapipes.operators.flattening_position import Inner
+from datapipes.operators.flattening import Flattening, Inner
 from datapipes.position.cells import fields
 from datapipes.position.on_error import Tolerant
 from datapipes.position.opening import Opening

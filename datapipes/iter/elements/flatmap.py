@@ -2,9 +2,9 @@
 
 Up to ``buffer_size`` iterables of a ``shuffled_flatmap`` are live. One that is used up makes room for that of the next
 element of the source. The draws are made in blocks, each a pure function of the stage's seed and the block's number, so
-the position is their count and, for each live iterable, what it has given
-(``datapipes.operators.flattening_position``). An element that holds an open stream cannot be saved; the positions above
-it before it was taken are saved instead, and resuming takes it once more from there, in a session of its own.
+the position is their count and, for each live iterable, what it has given (``datapipes.operators.flattening``). An
+element that holds an open stream cannot be saved; the positions above it before it was taken are saved instead, and
+resuming takes it once more from there, in a session of its own.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from datapipes.elements.streams import holds_stream
 from datapipes.errors import StateError
 from datapipes.operators.checks import length_of, needs_callable, needs_count
 from datapipes.operators.columns import on_input, validate_input_col
-from datapipes.operators.flattening import Flattening
-from datapipes.operators.flattening_position import Inner
+from datapipes.operators.flattening import Flattening, Inner
 from datapipes.operators.random_order import Shuffling, shares
 from datapipes.position.cells import Cell, Table, count, fields, table
 from datapipes.position.on_error import Faults, Tolerant

@@ -20,8 +20,7 @@ from datapipes.elements.streams import StreamWrapper
 from datapipes.iter.files.contents import lines_of
 from datapipes.messages.file_errors import located, named
 from datapipes.operators.checks import needs_count
-from datapipes.operators.flattening import Flattening
-from datapipes.operators.flattening_position import Parts
+from datapipes.operators.flattening import Flattening, Parts
 from datapipes.position.counting import Counted
 from datapipes.position.on_error import Tolerant
 

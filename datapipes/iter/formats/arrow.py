@@ -19,8 +19,7 @@ from datapipes.errors import CorruptData
 from datapipes.iter.formats.tables import FORMS, As, damage_is_named, file_of, has_columns, shaped
 from datapipes.messages.extras import needed
 from datapipes.operators.checks import needs
-from datapipes.operators.flattening import Flattening
-from datapipes.operators.flattening_position import Parts
+from datapipes.operators.flattening import Flattening, Parts
 from datapipes.position.on_error import Tolerant
 
 _MAGIC = b"ARROW1"

@@ -19,8 +19,7 @@ from datapipes.iter.files.contents import lines_of
 from datapipes.iter.files.lines import LineSource, source_of
 from datapipes.messages.file_errors import located, named
 from datapipes.operators.checks import check_options, needs, needs_count
-from datapipes.operators.flattening import Flattening
-from datapipes.operators.flattening_position import Parts
+from datapipes.operators.flattening import Flattening, Parts
 from datapipes.position.on_error import OnError, check_policy
 
 Ragged = Literal["keep", "error"]

@@ -23,8 +23,7 @@ from datapipes.iter.formats.tf_examples import parse
 from datapipes.messages.extras import needed
 from datapipes.messages.file_errors import located, named
 from datapipes.operators.checks import given_length
-from datapipes.operators.flattening import Flattening
-from datapipes.operators.flattening_position import Parts
+from datapipes.operators.flattening import Flattening, Parts
 from datapipes.position.on_error import Tolerant
 
 Spec: TypeAlias = dict[str, tuple[tuple[int, ...] | None, torch.dtype | None]]

@@ -31,8 +31,7 @@ from datapipes.iter.caching.on_disk.production import Production
 from datapipes.iter.files.contents import HASH_TYPES
 from datapipes.iter.files.saving import writing_mode
 from datapipes.operators.checks import needs, needs_callable, no_length
-from datapipes.operators.flattening import Flattening
-from datapipes.operators.flattening_position import Inner
+from datapipes.operators.flattening import Flattening, Inner
 from datapipes.position import user_classes
 from datapipes.position.cells import count, fields, table
 from datapipes.position.on_error import Tolerant
