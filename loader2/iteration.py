@@ -16,7 +16,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from datapipes.errors import BadArgument
-from datapipes.position.counting import Given
+from datapipes.position.cells import Given
 from datapipes.position.session import Session, segments
 from reading_services import ReadingServiceInterface
 

@@ -11,8 +11,7 @@ from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgument
 from datapipes.operators.checks import whole_number
 from reading_services.in_process import InProcessReadingService
-from reading_services.interface.service import ResetFn
-from reading_services.interface.worker_info import EpochFn, InitFn
+from reading_services.interface.service import EpochFn, InitFn, ResetFn
 from reading_services.workers.cut import replicable_end
 from reading_services.workers.portable import needs_pickling, portable
 from reading_services.workers.process.pool import WorkerPool

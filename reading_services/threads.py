@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datapipes.errors import BadArgument
 from datapipes.operators.checks import whole_number
-from reading_services.interface.worker_info import EpochFn, InitFn
+from reading_services.interface.service import EpochFn, InitFn
 from reading_services.workers.service import OnWorkers
 from reading_services.workers.thread_pool import ThreadPool
 from reading_services.workers.transport.protocol import Window

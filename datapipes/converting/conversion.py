@@ -15,7 +15,7 @@ from datapipes.description.printing import chain, stage
 from datapipes.description.structure import is_stream
 from datapipes.errors import BadArgumentType
 from datapipes.operators.checks import length_of, needs_callable
-from datapipes.position.counting import Given
+from datapipes.position.cells import Given
 from datapipes.position.opening import Opening
 from datapipes.rewriting.gathering import Rows, gather
 from datapipes.rewriting.pushdown import Positions

@@ -1,12 +1,9 @@
 """Pipes and graphs as values: their attributes, parents, repr, copies and pickles.
 
-- ``composed``: operators that are functions, which are looked for as a class is
 - ``indexed``: streams that can be read by position
 - ``pickling``: pickling and copying of pipes, sources first where a graph is deep
-- ``pipe``: IterDataPipe, MapDataPipe, ``functional_datapipe``
-- ``placeholder``: placeholder stage for what runs somewhere else, as one that asks for lengths sees it
+- ``pipe``: IterDataPipe, MapDataPipe, operators as classes and as functions, users' fluent names
 - ``printing``: repr of a pipe: the call that makes it
-- ``registry``: registry of fluent names, the methods of pipes
 - ``structure``: attributes and parents of a stage; walk, rewrite, unfold; pure functions
 - ``user_iter``: users' own ``__iter__`` and ``set_seed``, called on a pipe that no session has opened
 """

@@ -11,7 +11,7 @@ from datapipes.description.indexed import Indexed
 from datapipes.description.pipe import IterDataPipe, MapDataPipe, operator
 from datapipes.operators.permutation import Permutation
 from datapipes.operators.random_order import Shuffling
-from datapipes.position.counting import Given
+from datapipes.position.cells import Given
 from datapipes.position.opening import Opening
 from datapipes.rewriting.gathering import Rows, gather
 

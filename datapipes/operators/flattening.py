@@ -26,8 +26,7 @@ from typing import Any, ClassVar, TypeVar
 from datapipes.description.pipe import IterDataPipe
 from datapipes.elements.streams import StreamWrapper, holds_stream, streams_of
 from datapipes.errors import StateError, UnsavableElement
-from datapipes.position.cells import Cell, Table, count, fields
-from datapipes.position.counting import Counted
+from datapipes.position.cells import Cell, Counted, Table, count, fields
 from datapipes.position.on_error import SKIP, Faults
 from datapipes.position.opening import Above, Opening
 

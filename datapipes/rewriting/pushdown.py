@@ -36,7 +36,7 @@ from datapipes.description.indexed import Indexed, indexed, only_source
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.structure import Pipe
 from datapipes.errors import StateError
-from datapipes.position.counting import Given
+from datapipes.position.cells import Given
 from datapipes.position.on_error import may_leave_out
 from datapipes.position.opening import Opening
 from datapipes.position.steps import Step

@@ -13,8 +13,7 @@ from functools import partial
 from typing import Any, ClassVar, Protocol
 
 from datapipes.description.structure import Pipe
-from reading_services.interface.service import Level, ReadingServiceInterface, ResetFn
-from reading_services.interface.worker_info import EpochFn, InitFn
+from reading_services.interface.service import EpochFn, InitFn, Level, ReadingServiceInterface, ResetFn
 from reading_services.workers.cut import replicable_end, with_end_replaced
 from reading_services.workers.dispatched import length_of_parts, without_dispatched
 from reading_services.workers.gather import Gathered, Producers

@@ -21,7 +21,7 @@ from datapipes.description.structure import Pipe
 from datapipes.errors import WorkersLeft, WorkerTimeout
 from datapipes.messages.exception_copies import twin_of
 from datapipes.position.forks import OwnerProcess
-from reading_services.interface.worker_info import WorkerInfo, set_worker_info
+from reading_services.interface.service import WorkerInfo, set_worker_info
 from reading_services.workers.dispatched import Asking, asking_of
 from reading_services.workers.dispatcher import Dispatcher
 from reading_services.workers.transport.inline import Arrivals, ConsumerEnd, DealtEnd, DispatcherEnds, pair

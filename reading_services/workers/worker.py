@@ -24,8 +24,7 @@ from datapipes.position.cells import Table
 from datapipes.position.seeds import Run
 from datapipes.position.session import Session
 from datapipes.position.user_classes import is_sharding, shard
-from reading_services.interface.service import graph_from
-from reading_services.interface.worker_info import WorkerInfo
+from reading_services.interface.service import WorkerInfo, graph_from
 from reading_services.workers.generators import Generators, opened
 from reading_services.workers.kept_by_workers import Keeping
 from reading_services.workers.portable import note_unsendable

@@ -26,8 +26,7 @@ from datapipes.elements.sizes import size_of
 from datapipes.elements.streams import holds_stream
 from datapipes.errors import StateError
 from datapipes.operators.checks import length_of, needs
-from datapipes.position.cells import Cell, Table, count, fields, table
-from datapipes.position.counting import Counted
+from datapipes.position.cells import Cell, Counted, Table, count, fields, table
 from datapipes.position.opening import Opening
 from datapipes.position.session import Session, segment
 

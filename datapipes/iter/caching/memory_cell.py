@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.operators.checks import needs_count
-from datapipes.position.counting import Given
+from datapipes.position.cells import Given
 from datapipes.position.opening import Opening
 
 T_co = TypeVar("T_co", covariant=True)

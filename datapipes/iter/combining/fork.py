@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import index, itemgetter
 from typing import Any, ClassVar, TypeVar, cast
 
-from datapipes.description.composed import composed
-from datapipes.description.pipe import IterDataPipe, operator
+from datapipes.description.pipe import IterDataPipe, composed, operator
 from datapipes.description.printing import stage
 from datapipes.errors import GraphError
 from datapipes.iter.combining.hub import SPENT, Child, Folder, Hub, Lost, Queue, Queues

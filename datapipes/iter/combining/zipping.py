@@ -18,8 +18,7 @@ from datapipes.description.indexed import Indexed, all_indexed
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import StateError
 from datapipes.iter.combining.inputs import lengths, needs_streams
-from datapipes.position.cells import Cell, count
-from datapipes.position.counting import Counted
+from datapipes.position.cells import Cell, Counted, count
 from datapipes.position.opening import Opening
 from datapipes.rewriting.pushdown import Part
 

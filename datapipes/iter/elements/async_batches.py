@@ -16,8 +16,7 @@ from functools import partial
 from inspect import iscoroutinefunction
 from typing import Any, ClassVar
 
-from datapipes.description.composed import composed
-from datapipes.description.pipe import IterDataPipe, operator
+from datapipes.description.pipe import IterDataPipe, composed, operator
 from datapipes.errors import BadArgument, StateError
 from datapipes.iter.grouping.batch import Batcher
 from datapipes.operators.checks import length_of, needs_count, same_length

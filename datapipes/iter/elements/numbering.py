@@ -16,8 +16,7 @@ from datapipes.description.printing import stage
 from datapipes.errors import LengthUnknown
 from datapipes.iter.combining.zipping import Zipper
 from datapipes.operators.checks import length_of, needs_count, same_length, source_length
-from datapipes.position.cells import Cell, count, fields
-from datapipes.position.counting import Given
+from datapipes.position.cells import Cell, Given, count, fields
 from datapipes.position.opening import Opening
 from datapipes.rewriting.pushdown import Part
 

@@ -21,7 +21,7 @@ from datapipes.iter.files.contents import lines_of
 from datapipes.messages.file_errors import located, named
 from datapipes.operators.checks import needs_count
 from datapipes.operators.flattening import Flattening, Parts
-from datapipes.position.counting import Counted
+from datapipes.position.cells import Counted
 from datapipes.position.on_error import Tolerant
 
 

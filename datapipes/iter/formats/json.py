@@ -20,7 +20,7 @@ from datapipes.iter.files.lines import Lines
 from datapipes.messages.file_errors import located, named
 from datapipes.operators.checks import check_options, same_length
 from datapipes.operators.flattening import Flattening, Parts
-from datapipes.position.counting import Counted
+from datapipes.position.cells import Counted
 from datapipes.position.on_error import OnError, check_policy
 from datapipes.position.steps import Step
 

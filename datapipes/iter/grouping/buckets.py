@@ -8,8 +8,7 @@ from numbers import Real
 from operator import index
 from typing import Any, ClassVar
 
-from datapipes.description.composed import composed
-from datapipes.description.pipe import IterDataPipe, operator
+from datapipes.description.pipe import IterDataPipe, composed, operator
 from datapipes.elements.chunk import DataChunk
 from datapipes.errors import BadArgument, StateError
 from datapipes.operators.checks import needs, needs_callable, needs_count, whole_number

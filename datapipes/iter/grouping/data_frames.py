@@ -7,8 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
-from datapipes.description.composed import composed
-from datapipes.description.pipe import IterDataPipe, operator
+from datapipes.description.pipe import IterDataPipe, composed, operator
 from datapipes.errors import BadArgument
 from datapipes.messages.extras import needed
 from datapipes.operators.checks import needs_callable, same_length

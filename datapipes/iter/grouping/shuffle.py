@@ -25,8 +25,7 @@ from datapipes.errors import StateError
 from datapipes.iter.grouping.batch import UnBatcher
 from datapipes.operators.checks import needs_count, same_length
 from datapipes.operators.random_order import Draws, Shuffling
-from datapipes.position.cells import Cell, count, fields
-from datapipes.position.counting import Given
+from datapipes.position.cells import Cell, Given, count, fields
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import derive
 from datapipes.rewriting.gathering import Rows, rows_of

@@ -7,8 +7,7 @@ from dataclasses import KW_ONLY, field
 from typing import ClassVar, TypeVar
 
 from datapipes.description import structure
-from datapipes.description.pipe import IterDataPipe, operator
-from datapipes.description.placeholder import MadeElsewhere
+from datapipes.description.pipe import IterDataPipe, MadeElsewhere, operator
 from datapipes.errors import GraphError
 from datapipes.graph.settings import apply_sharding
 from datapipes.iter.elements.numbering import LengthSetter

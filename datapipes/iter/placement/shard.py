@@ -25,8 +25,7 @@ from datapipes.description.printing import stage
 from datapipes.errors import StateError
 from datapipes.operators.checks import same_length, source_length
 from datapipes.parts.sharding import SHARDING_PRIORITIES, ShardGroups, combined, shard_length, with_group
-from datapipes.position.cells import Cell, count
-from datapipes.position.counting import Given
+from datapipes.position.cells import Cell, Given, count
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import Run
 from datapipes.rewriting import pushdown

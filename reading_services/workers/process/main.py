@@ -20,7 +20,7 @@ from datapipes.description.structure import Pipe
 from datapipes.memory.batches import batches_from
 from datapipes.position.orphans import leave_with
 from datapipes.position.seeds import derive
-from reading_services.interface.worker_info import WorkerInfo, set_worker_info
+from reading_services.interface.service import WorkerInfo, set_worker_info
 from reading_services.workers.dispatched import PartRequest, asking_of
 from reading_services.workers.dispatcher import Dispatcher
 from reading_services.workers.failures import Failure

@@ -20,7 +20,7 @@ import cloudpickle
 from datapipes.errors import WorkerDied, WorkersLeft, WorkerTimeout
 from datapipes.messages.warnings import warn
 from datapipes.position.forks import OwnerProcess
-from reading_services.interface.worker_info import WorkerInfo
+from reading_services.interface.service import WorkerInfo
 from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.process.main import DispatcherJob, WorkerJob, dispatch, work
 from reading_services.workers.process.members import (
