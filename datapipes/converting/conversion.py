@@ -102,8 +102,7 @@ class IterToMapConverter(MapDataPipe[Any]):
                 "IterToMapConverter can only apply on IterDataPipe, "
                 f"got {type(self.datapipe).__name__}: {self.datapipe!r:.60}"
             )
-        if self.key_value_fn is not None:
-            needs_callable("to_map_datapipe", self.key_value_fn)
+        needs_callable("to_map_datapipe", self.key_value_fn, or_none=True)
 
     def _loaded(self) -> dict[Any, Any]:
         if self._map is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatch
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.structure import is_stream
@@ -44,7 +44,7 @@ class FileLister(Flattening[str]):
         on_error: OnError = "raise",
         max_errors: int | float | None = None,
     ) -> None:
-        self.datapipe = cast("IterDataPipe[str]", root) if is_stream(root) else IterableWrapper(_paths(root))
+        self.datapipe = stream_of_roots(root, self, (str, os.PathLike), "path")
         self.masks = masks
         self.recursive = recursive
         self.abspath = abspath
@@ -80,12 +80,18 @@ class FileLister(Flattening[str]):
     __len__ = given_length
 
 
-def _paths(root: Any) -> list[str]:
+def stream_of_roots(root: Any, pipe: Any, kinds: tuple[type, ...], what: str) -> IterDataPipe[str]:
+    """A stream of the roots of a lister: a pipe itself, or one root or several."""
+    if is_stream(root):
+        given: IterDataPipe[str] = root
+        return given
     several = isinstance(root, Iterable) and not isinstance(root, str | bytes)
-    paths: list[Any] = list(root) if several else [root]
-    if not all(isinstance(path, str | os.PathLike) for path in paths):
-        raise BadArgumentType(f"list_files() needs a path, several paths, or a pipe of paths, got {root!r:.80}")
-    return [os.fspath(path) for path in paths]
+    roots: list[Any] = list(root) if several else [root]
+    if not all(isinstance(one, kinds) for one in roots):
+        raise BadArgumentType(
+            f"{pipe._fluent}() needs a {what}, several {what}s, or a pipe of {what}s, got {root!r:.80}"
+        )
+    return IterableWrapper([os.fspath(one) for one in roots])
 
 
 def matches(name: str, masks: str | Sequence[str]) -> bool:

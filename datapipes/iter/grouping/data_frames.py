@@ -43,8 +43,7 @@ def DataFrameMaker(
     needed("pandas", "dataframes", "dataframe")
     if device not in ("", "cpu"):
         raise BadArgument(f"device must be '' or 'cpu', got {device!r}: pandas' frames live in main memory")
-    if dtype_generator is not None:
-        needs_callable("dataframe", dtype_generator)
+    needs_callable("dataframe", dtype_generator, or_none=True)
     make = partial(frame_of, columns=columns, dtype=dtype, dtype_generator=dtype_generator)
     return source_dp.batch(dataframe_size).map(make, on_error=on_error, max_errors=max_errors)
 

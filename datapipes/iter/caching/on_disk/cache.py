@@ -127,8 +127,7 @@ class EndOnDiskCacheHolder(Tolerant, Flattening[str]):
     timeout: float = 300
 
     def __post_init__(self) -> None:
-        if self.filepath_fn is not None:
-            needs_callable("end_caching", self.filepath_fn)
+        needs_callable("end_caching", self.filepath_fn, or_none=True)
         needs(
             self.filepath_fn is None or not self.same_filepath_fn,
             self,
@@ -274,8 +273,7 @@ class OnDiskCacheHolder(IterDataPipe[T_co]):
 
     def __post_init__(self) -> None:
         for fn in (self.filepath_fn, self.extra_check_fn):
-            if fn is not None:
-                needs_callable("on_disk_cache", fn)
+            needs_callable("on_disk_cache", fn, or_none=True)
         needs(
             not inspect.isgeneratorfunction(self.filepath_fn),
             self,
