@@ -26,8 +26,13 @@ from datapipes.elements.chunk import DataChunk
 from datapipes.elements.classes import allow
 from datapipes.elements.streams import StreamWrapper, janitor
 from datapipes.graph import torch_interop
-from datapipes.graph.determinism import guaranteed_datapipes_determinism, non_deterministic
-from datapipes.graph.validation import argument_validation, runtime_validation, runtime_validation_disabled
+from datapipes.graph.validation import (
+    argument_validation,
+    guaranteed_datapipes_determinism,
+    non_deterministic,
+    runtime_validation,
+    runtime_validation_disabled,
+)
 from datapipes.io.remote.transfer import Transfer
 from datapipes.iter.formats.routed_decode import basichandlers
 from datapipes.memory.pinning import pin_memory_fn

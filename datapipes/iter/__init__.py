@@ -22,16 +22,14 @@ from datapipes.iter.archives.decompress import Bz2FileLoader, Decompressor, Extr
 from datapipes.iter.archives.rar import RarArchiveLoader
 from datapipes.iter.archives.tar import TarArchiveLoader
 from datapipes.iter.archives.zip import ZipArchiveLoader
-from datapipes.iter.caching.in_memory import InMemoryCacheHolder
-from datapipes.iter.caching.memory_cell import MemoryCell
+from datapipes.iter.caching.in_memory import InMemoryCacheHolder, MemoryCell
 from datapipes.iter.caching.on_disk.cache import EndOnDiskCacheHolder, OnDiskCacheHolder
 from datapipes.iter.combining.fork import Demultiplexer, Forker, RoundRobinDemultiplexer, UnZipper
 from datapipes.iter.combining.key_zipping import IterKeyZipper, MapKeyZipper
 from datapipes.iter.combining.mux import Multiplexer, MultiplexerLongest, SampleMultiplexer
 from datapipes.iter.combining.random_split import RandomSplitter, SplitterIterator
 from datapipes.iter.combining.zipping import Concater, Zipper, ZipperLongest
-from datapipes.iter.elements.async_batches import BatchAsyncMapper
-from datapipes.iter.elements.batch_mapping import BatchMapper
+from datapipes.iter.elements.batch_mapping import BatchAsyncMapper, BatchMapper
 from datapipes.iter.elements.cycle import Cycler
 from datapipes.iter.elements.flatmap import FlatMapper, ShuffledFlatMapper
 from datapipes.iter.elements.mapping import Collator, Filter, Mapper
@@ -39,8 +37,8 @@ from datapipes.iter.elements.numbering import Enumerator, Header, IndexAdder, Le
 from datapipes.iter.elements.selecting import Dropper, Flattener, Slicer
 from datapipes.iter.elements.threadpool import ThreadPoolMapper
 from datapipes.iter.files.hash import HashChecker
-from datapipes.iter.files.lines import LineReader
-from datapipes.iter.files.listing import FileLister
+from datapipes.iter.files.lines import LineReader, ParagraphAggregator
+from datapipes.iter.files.listing import FileLister, ShardExpander
 from datapipes.iter.files.opening import FileOpener, StreamReader
 from datapipes.iter.files.saving import Saver
 from datapipes.iter.formats.arrow import ArrowReader
@@ -55,7 +53,6 @@ from datapipes.iter.grouping.batch import Batcher, UnBatcher
 from datapipes.iter.grouping.buckets import BucketBatcher, MaxTokenBucketizer
 from datapipes.iter.grouping.data_frames import DataFrameMaker, Rows2Columnar
 from datapipes.iter.grouping.groupby import Grouper
-from datapipes.iter.grouping.paragraphs import ParagraphAggregator
 from datapipes.iter.grouping.shuffle import InBatchShuffler, Shuffler
 from datapipes.iter.placement.full_sync import FullSync
 from datapipes.iter.placement.prefetch import PinMemory, Prefetcher
@@ -66,7 +63,6 @@ from datapipes.iter.remote.gdrive import GDriveReader, OnlineReader
 from datapipes.iter.remote.http import HttpReader
 from datapipes.iter.remote.iopath_files import IoPathFileLister, IoPathFileOpener, IoPathSaver
 from datapipes.iter.remote.s3 import S3FileLister, S3FileLoader
-from datapipes.iter.sources.expand import ShardExpander
 from datapipes.iter.sources.huggingface import HuggingFaceHubReader
 from datapipes.iter.sources.sampler import Sampler
 from datapipes.iter.sources.wrapper import IterableWrapper

@@ -9,8 +9,7 @@ from datapipes.converting.conversion import keys_of
 from datapipes.description import structure
 from datapipes.description.indexed import Indexed
 from datapipes.description.pipe import IterDataPipe, MapDataPipe, operator
-from datapipes.operators.permutation import Permutation
-from datapipes.operators.random_order import Shuffling
+from datapipes.operators.random_order import Permutation, Shuffling
 from datapipes.position.cells import Given
 from datapipes.position.opening import Opening
 from datapipes.rewriting.gathering import Rows, gather

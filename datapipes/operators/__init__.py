@@ -4,6 +4,5 @@
 - ``checks``: checks of arguments, made when a graph is built
 - ``columns``: ``input_col`` and ``output_col``: a function on some columns of an element
 - ``flattening``: stages that turn one element into many, and their position
-- ``permutation``: a random permutation of any length, computed where it is asked for
-- ``random_order``: seeds and switches of random stages, and their draws
+- ``random_order``: a permutation of any length, draws, seeds and switches of random stages
 """

@@ -1,17 +1,38 @@
-"""What random stages share: a seed that users may pin, a switch, and draws whose position is their count."""
+"""Random orders: a permutation whose parts are computed when they are asked for; draws; what random stages share.
+
+A permutation of 0, 1, 2 ... that is short is torch's ``randperm``. A long one is a Feistel network: a number is taken
+apart into a high and a low half, and by turns each half is moved by what a table of random numbers has for the other
+one. Every such round can be undone, whatever is in the tables, so no number comes twice; and tables as long as the root
+of the length are enough. The halves make up a few numbers more than there are: one that comes out beyond the end goes
+through once more, until it is inside, and that can be undone as well.
+
+Which order it is follows from the seed. A short one is one of the 2**32 that torch's generators tell apart, which are
+all orders of up to twelve numbers; a long one is one of 2**64.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import copy
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from operator import length_hint
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeAlias, TypeVar, overload
 
 import torch
 
 from datapipes.position.seeds import derive
 
 T = TypeVar("T")
+
+_ROUNDS: Final = 8
+_CHUNK: Final = 8192
+"""Numbers that are computed at a time: too few for torch to wake threads, which takes long on a busy machine."""
+_SHORT: Final = 1 << 15
+"""Up to which length an order is laid out, for the same reason."""
+_DIGIT: Final = 16
+"""Bits of a half that one table is asked with; the longest halves have two tables each."""
+
+_Tables: TypeAlias = list[torch.Tensor]
 
 
 class Seeded:
@@ -74,3 +95,86 @@ def shares(seed: int, size: int) -> Draws[float]:
         return torch.rand(size, generator=generator, dtype=torch.float64).tolist()
 
     return Draws(size, block)
+
+
+class Permutation(Sequence[int]):
+    """The numbers below ``length`` in a random order, or a slice of them.
+
+    >>> order = Permutation(10**12, seed=1)
+    >>> order[10**9 : 10**9 + 3][1] == order[10**9 + 1]
+    True
+    >>> sorted(Permutation(5, seed=1))
+    [0, 1, 2, 3, 4]
+    """
+
+    def __init__(self, length: int, seed: int) -> None:
+        self._length = length
+        self._positions = range(length)
+        self._laid_out: torch.Tensor | None = None
+        if length <= _SHORT:
+            self._laid_out = torch.randperm(length, generator=torch.Generator().manual_seed(seed))
+            return
+        self._low_bits = ((length - 1).bit_length() + 1) // 2
+        lows, self._highs = 1 << self._low_bits, ((length - 1) >> self._low_bits) + 1
+        self._rounds = [
+            (self._drawn(self._highs, lows, derive(seed, i, "high")), self._drawn(lows, self._highs, derive(seed, i)))
+            for i in range(_ROUNDS // 2)
+        ]
+
+    @staticmethod
+    def _drawn(below: int, keys: int, seed: int) -> _Tables:
+        """Random numbers for so many keys; for each digit of a key, if it has several."""
+        generator = torch.Generator().manual_seed(seed)
+        most = 1 << _DIGIT
+        lengths = [min(most, ((keys - 1) >> shift) + 1) for shift in range(0, (keys - 1).bit_length(), _DIGIT)]
+        return [torch.randint(below, (length,), generator=generator) for length in lengths]
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    @overload
+    def __getitem__(self, which: int) -> int: ...
+    @overload
+    def __getitem__(self, which: slice) -> Permutation: ...
+    def __getitem__(self, which: int | slice) -> int | Permutation:
+        positions = self._positions[which]
+        if isinstance(positions, int):
+            return int(self._numbers(torch.tensor([positions])))
+        part = copy.copy(self)
+        part._positions = positions
+        return part
+
+    def __iter__(self) -> Iterator[int]:
+        return chain.from_iterable(self._chunks())
+
+    def _chunks(self) -> Iterator[list[int]]:
+        for first in range(0, len(self), _CHUNK):
+            part = self._positions[first : first + _CHUNK]
+            numbers: list[int] = self._numbers(part.start + part.step * torch.arange(len(part))).tolist()
+            yield numbers
+
+    def _numbers(self, positions: torch.Tensor) -> torch.Tensor:
+        """The numbers at these positions."""
+        if self._laid_out is not None:
+            return self._laid_out.index_select(0, positions)  # plain indexing starts threads
+        numbers = self._mixed(positions)
+        while len(beyond := (numbers >= self._length).nonzero().squeeze(1)):
+            numbers.index_copy_(0, beyond, self._mixed(numbers.index_select(0, beyond)))
+        return numbers
+
+    def _mixed(self, numbers: torch.Tensor) -> torch.Tensor:
+        high, low = numbers >> self._low_bits, numbers & ((1 << self._low_bits) - 1)
+        for for_high, for_low in self._rounds:
+            for table, digit in zip(for_high, _digits(low, len(for_high)), strict=True):
+                high -= table.index_select(0, digit)
+                high += (high >> 63) & self._highs  # those below zero
+            for table, digit in zip(for_low, _digits(high, len(for_low)), strict=True):
+                low ^= table.index_select(0, digit)
+        return (high << self._low_bits) | low
+
+
+def _digits(keys: torch.Tensor, count: int) -> list[torch.Tensor]:
+    """The digits of keys that have so many, the lowest first."""
+    if count == 1:
+        return [keys]
+    return [(keys >> (i * _DIGIT)) & ((1 << _DIGIT) - 1) for i in range(count)]

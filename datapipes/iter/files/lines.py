@@ -1,4 +1,4 @@
-"""readlines: the lines of text or binary streams; and the lines of one file, for all stages that read lines.
+"""readlines, lines_to_paragraphs: the lines of streams, and lines joined; the lines of a file, for all who read lines.
 
 Lines are decoded on the way, and every error names file and line. What this file keeps true: no line is lost without an
 error, and counting and decoding them costs no call in Python. A line that cannot be decoded costs no other, in
@@ -17,12 +17,14 @@ from typing import Any, ClassVar, NamedTuple
 
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper
+from datapipes.errors import StateError
 from datapipes.iter.files.contents import lines_of
 from datapipes.messages.file_errors import located, named
-from datapipes.operators.checks import needs_count
+from datapipes.operators.checks import needs_callable, needs_count
 from datapipes.operators.flattening import Flattening, Parts
-from datapipes.position.cells import Counted
+from datapipes.position.cells import Cell, Counted
 from datapipes.position.on_error import Tolerant
+from datapipes.position.opening import Opening
 
 
 @operator
@@ -138,3 +140,60 @@ def _regrouped(parts: Iterable[bytes], encoding: str, errors: str) -> Iterator[s
 
 def _decoded(line: Any, encoding: str, errors: str) -> Any:
     return line.decode(encoding, errors) if isinstance(line, bytes) else line
+
+
+@operator
+class ParagraphAggregator(IterDataPipe[tuple[Any, Any]]):
+    """``(file, paragraph)`` of neighbouring ``(file, line)``; an empty line or another file ends a paragraph.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> lines = [("a", "Dear"), ("a", "reader"), ("a", ""), ("a", "Good bye"), ("b", "Hello")]
+    >>> list(IterableWrapper(lines).lines_to_paragraphs(" ".join))
+    [('a', 'Dear reader'), ('a', 'Good bye'), ('b', 'Hello')]
+    """
+
+    _fluent: ClassVar[str | None] = "lines_to_paragraphs"
+
+    source_datapipe: IterDataPipe[tuple[Any, Any]]
+    joiner: Callable[[list[Any]], Any] = "\n".join
+
+    def __post_init__(self) -> None:
+        needs_callable("lines_to_paragraphs", self.joiner)
+
+    def _open(self, at: Opening) -> Iterator[tuple[Any, Any]]:
+        return self._paragraphs(at.source(self.source_datapipe), at.cell(_Paragraph))
+
+    def _paragraphs(self, source: Iterator[tuple[Any, Any]], at_hand: _Paragraph) -> Iterator[tuple[Any, Any]]:
+        for file, line in source:
+            ended = at_hand.file, at_hand.lines
+            if not line or file != at_hand.file:
+                at_hand.file, at_hand.lines = file, []
+            if line:
+                at_hand.lines.append(line)
+            if ended[1] and ended[1] is not at_hand.lines:
+                yield ended[0], self.joiner(ended[1])
+        if at_hand.lines:
+            lines, at_hand.lines = at_hand.lines, []
+            yield at_hand.file, self.joiner(lines)
+
+
+class _Paragraph(Cell):
+    """The lines of the paragraph at hand, and the file that they are from."""
+
+    def __init__(self) -> None:
+        self.file: Any = None
+        self.lines: list[Any] = []
+
+    def save(self) -> bytes | None:
+        return self.encode([self.file, self.lines]) if self.lines else None
+
+    def load(self, saved: Any) -> None:
+        if saved is not None:
+            match self.decode_list(saved):
+                case [file, list() as lines]:
+                    self.file, self.lines = file, lines
+                case found:
+                    raise StateError(f"expected a file and lines, found {found!r:.80}")
+
+    def close(self) -> None:
+        self.lines = []
