@@ -164,7 +164,7 @@ class Named:
                 return hook(self)
             except NotImplementedError:  # the hook's way to say: pickle this one as usual
                 pass
-        from datapipes.description.pickling import sources_first
+        from datapipes.description.structure import sources_first
         from datapipes.parts.group import telling
 
         reduced = cast("tuple[Any, ...]", super().__reduce_ex__(protocol))

@@ -6,16 +6,24 @@ at. Nothing here changes a pipe, but for ``fill`` and ``set_attribute``, which c
 
 Every walk is a loop over a graph's distinct pipes: as long as the graph is large, whatever its depth, and however many
 paths lead to one stage.
+
+A graph is pickled and copied as Python does it, but sources first where it is deep. Python pickles what an object holds
+inside that object, so a chain of pipes would nest as deep as it is long. The pipe that pickling begins with therefore
+names all stages above it, sources first. When Python gets to a stage, everything that the stage holds has been pickled
+before, and is referred to. Nothing else differs: each stage is pickled once, by its own ``__getstate__`` if it has one,
+and what two pipes share is shared afterwards.
 """
 
 from __future__ import annotations
 
 import copy
+import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import chain, islice
 from typing import Any, TypeAlias, TypeVar, cast
+from weakref import WeakSet
 
 from torch.utils.data import IterDataPipe as TorchIterDataPipe
 from torch.utils.data import MapDataPipe as TorchMapDataPipe
@@ -38,6 +46,9 @@ MOST_POSITIONS = 200_000
 
 _LOOKED_AT = 1000
 """Limit on values of a collection that are looked at: one that begins with so many others is data, without a pipe."""
+
+_SHALLOW = 100
+"""Up to how many stages a graph is pickled just as Python would."""
 
 
 def of_class(ask: Callable[[type], R]) -> Callable[[type], R]:
@@ -443,3 +454,40 @@ def _copy(pipe: Pipe, read: list[Pipe], made: list[Pipe]) -> Pipe:
 def place_of(pipe: Pipe) -> int:
     """The number of a stage in an unfolded graph."""
     return int(pipe.__dict__["_place"])
+
+
+class _Above:
+    """The stages above the pipe that pickling began with. Lives as long as the pickler, which remembers what it saw."""
+
+    def __init__(self, stages: list[Pipe]) -> None:
+        self.stages = stages
+        self.ids = set(map(id, stages))
+
+    def __reduce__(self) -> Any:
+        return list, (self.stages,)
+
+
+class _Pickling(threading.local):
+    def __init__(self) -> None:
+        self.under_way: WeakSet[_Above] = WeakSet()
+
+
+_here = _Pickling()
+
+
+def sources_first(pipe: Pipe, reduced: tuple[Any, ...], usual: Callable[[Pipe], bool]) -> Any:
+    """Reduce a pipe, given Python's own reduction; ``usual``: whether a pipe is pickled with its attributes."""
+    if not usual(pipe) or any(id(pipe) in above.ids for above in _here.under_way):
+        return reduced
+    stages = walk_by(lambda stage: parents(stage) if usual(stage) else [], pipe)
+    if len(stages) <= _SHALLOW:
+        return reduced
+    above = _Above(stages[:-1])
+    _here.under_way.add(above)
+    make, arguments, *rest = reduced
+    return _after, (above, make, arguments), *rest
+
+
+def _after(above: object, make: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Make a pipe after the stages above it, which have been unpickled by now."""
+    return make(*arguments)
