@@ -57,12 +57,10 @@ from datapipes.iter.grouping.shuffle import InBatchShuffler, Shuffler
 from datapipes.iter.placement.full_sync import FullSync
 from datapipes.iter.placement.prefetch import PinMemory, Prefetcher
 from datapipes.iter.placement.shard import ShardingFilter, ShardingRoundRobinDispatcher
-from datapipes.iter.remote.ais import AISFileLister, AISFileLoader
 from datapipes.iter.remote.fsspec_files import FSSpecFileLister, FSSpecFileOpener, FSSpecSaver
-from datapipes.iter.remote.gdrive import GDriveReader, OnlineReader
-from datapipes.iter.remote.http import HttpReader
+from datapipes.iter.remote.http import GDriveReader, HttpReader, OnlineReader
 from datapipes.iter.remote.iopath_files import IoPathFileLister, IoPathFileOpener, IoPathSaver
-from datapipes.iter.remote.s3 import S3FileLister, S3FileLoader
+from datapipes.iter.remote.objects import AISFileLister, AISFileLoader, S3FileLister, S3FileLoader
 from datapipes.iter.sources.huggingface import HuggingFaceHubReader
 from datapipes.iter.sources.sampler import Sampler
 from datapipes.iter.sources.wrapper import IterableWrapper
