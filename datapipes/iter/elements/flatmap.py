@@ -33,13 +33,11 @@ T_co = TypeVar("T_co", covariant=True)
 _BLOCK = 1024
 
 
-@operator
 class _FlatMapping(Tolerant, Flattening[T_co]):
     """Base of both: the elements of ``fn(element)``, or of the element itself."""
 
-    datapipe: IterDataPipe[Any]
-    fn: Callable[..., Iterable[T_co]] | None = None
-    input_col: Any = None
+    fn: Callable[..., Iterable[T_co]] | None
+    input_col: Any
 
     def __post_init__(self) -> None:
         if self.fn is not None:
@@ -70,6 +68,10 @@ class FlatMapper(_FlatMapping[T_co]):
 
     _fluent: ClassVar[str | None] = "flatmap"
 
+    datapipe: IterDataPipe[Any]
+    fn: Callable[..., Iterable[T_co]] | None = None
+    input_col: Any = None
+
 
 @operator
 class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
@@ -85,6 +87,9 @@ class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
 
     _fluent: ClassVar[str | None] = "shuffled_flatmap"
 
+    datapipe: IterDataPipe[Any]
+    fn: Callable[..., Iterable[T_co]] | None = None
+    input_col: Any = None
     buffer_size: int = 100
 
     def __post_init__(self) -> None:
