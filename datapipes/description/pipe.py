@@ -407,11 +407,11 @@ class Composed(type):
         given = cls.__wrapped__(*args, **kwargs)
         for stage in given if isinstance(given, list) else [given]:
             if not any(stage is taken for taken in (*args, *kwargs.values())):  # one that is handed back stays as it is
-                stage._made_by = _name(cls)
+                stage._made_by = describe_owner(cls)
         return given
 
     def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, Named) and instance._made_by == _name(cls)
+        return isinstance(instance, Named) and instance._made_by == describe_owner(cls)
 
 
 def composed(function: F) -> F:
@@ -426,10 +426,6 @@ def composed(function: F) -> F:
     kept = {name: getattr(function, name) for name in ("__module__", "__qualname__", "__doc__")}
     kept["__firstlineno__"] = function.__code__.co_firstlineno  # where Python 3.13 and later look for its source
     return cast("F", Composed(function.__name__, (), {**kept, "__wrapped__": function}))
-
-
-def _name(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 @operator

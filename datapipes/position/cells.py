@@ -79,6 +79,17 @@ class Cell:
         """Whether what was last taken from above is what is at hand below; otherwise errors cannot number it."""
         return True
 
+    def saved_errors(self) -> list[int] | None:
+        """The counts of the errors that the stage has tolerated, if it may."""
+        return None if self.faults is None else self.faults.save()
+
+    def load_errors(self, saved: Any) -> None:
+        """Take up what ``saved_errors`` gave."""
+        if self.faults is not None:
+            self.faults.load(saved)
+        elif saved is not None:
+            raise StateError("errors: saved with another on_error")
+
     def close(self) -> None:
         """Let go of threads and files."""
 

@@ -281,13 +281,10 @@ class _Loop(Cell):
             self.faults.finish()
 
     def save(self) -> list[int] | None:
-        return None if self.faults is None else self.faults.save()
+        return self.saved_errors()
 
     def load(self, saved: Any) -> None:
-        if self.faults is not None:
-            self.faults.load(saved)
-        elif saved is not None:
-            raise StateError("saved with another on_error")
+        self.load_errors(saved)
 
     def close(self) -> None:
         loop, thread, self._loop, self._thread = self._loop, self._thread, None, None

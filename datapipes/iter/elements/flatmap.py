@@ -211,10 +211,9 @@ class _Lives(Cell):
     def save(self) -> dict[str, Any]:
         for live in self.all:
             live.held.tally()
-        errors = None if self.faults is None else self.faults.save()
         saved = [live.save() for live in self.all]
         lives = [one for one in saved if one is not None]
-        return {"size": self.size, "draws": self.draws.count, "lives": lives, "errors": errors}
+        return {"size": self.size, "draws": self.draws.count, "lives": lives, "errors": self.saved_errors()}
 
     def load(self, saved: Any) -> None:
         size, draws, lives, errors = fields(saved, "size", "draws", "lives", "errors")
@@ -232,10 +231,7 @@ class _Lives(Cell):
             live.above = table(above)
             if (live.above is None) != ("rest" in where or "element" in where):
                 raise StateError(f"lives: expected an element, or positions to take it again from, found {entry!r:.80}")
-        if self.faults is not None:
-            self.faults.load(errors)
-        elif errors is not None:
-            raise StateError("errors: saved with another on_error")
+        self.load_errors(errors)
 
     def close(self) -> None:
         for live in self.all:
