@@ -18,6 +18,7 @@ import datapipes.iter
 import datapipes.map
 import loader2
 import reading_services
+from datapipes.errors import LengthUnknown
 from datapipes.fluent import IterMethods, MapMethods, operators_of
 from datapipes.graph import find_dps, traverse_dps
 from datapipes.iter import IterDataPipe
@@ -123,6 +124,21 @@ def test_overloads_take_what_their_operator_takes() -> None:
 def test_the_source_has_the_name_that_users_know(base: type, name: str, operator: Any) -> None:
     first = next(iter(signature(operator).parameters))
     assert first == next((known for known, names in FIRST.items() if name in names), "source_datapipe")
+
+
+@pytest.mark.parametrize(("base", "name", "operator"), OPERATORS)
+def test_what_is_not_given_is_none(base: type, name: str, operator: Any) -> None:
+    assert not [p.name for p in signature(operator).parameters.values() if p.default in (-1, "")]
+
+
+@pytest.mark.parametrize("name", ["list_files_by_ais", "load_from_tar", "load_from_tfrecord", "open_files"])
+@pytest.mark.parametrize("unknown", [None, -1])
+def test_a_length_is_also_unknown_by_the_value_of_torchdata(name: str, unknown: int | None) -> None:
+    source = datapipes.iter.IterableWrapper(["a"])
+    arguments = ("ais://bucket",) if name == "list_files_by_ais" else ()
+    with pytest.raises(LengthUnknown):
+        len(getattr(source, name)(*arguments, length=unknown))
+    assert len(getattr(source, name)(*arguments, length=0)) == 0
 
 
 @pytest.mark.parametrize(("base", "name", "operator"), OPERATORS)

@@ -168,7 +168,7 @@ class Bz2FileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
     _ending: ClassVar[str] = ".bz2"
 
     datapipe: IterDataPipe[tuple[str, Any]]
-    length: int = -1
+    length: int | None = None
     _: KW_ONLY
     max_ratio: float | None = MAX_RATIO
     max_bytes: int | None = None

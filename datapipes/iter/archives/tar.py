@@ -59,7 +59,7 @@ class TarArchiveLoader(Tolerant, ArchiveStage):
 
     datapipe: IterDataPipe[tuple[str, Any]]
     mode: str = "r:*"
-    length: int = -1
+    length: int | None = None
     _: KW_ONLY
     max_ratio: float | None = MAX_RATIO
     max_bytes: int | None = None

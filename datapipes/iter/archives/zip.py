@@ -43,7 +43,7 @@ class ZipArchiveLoader(Tolerant, ArchiveStage):
     _stream_key: ClassVar[tuple[type, ...] | None] = (str, int)
 
     datapipe: IterDataPipe[tuple[str, Any]]
-    length: int = -1
+    length: int | None = None
     _: KW_ONLY
     max_ratio: float | None = MAX_RATIO
     max_bytes: int | None = None

@@ -35,12 +35,12 @@ class FileLister(Flattening[str]):
     def __init__(
         self,
         root: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = ".",
-        masks: str | Sequence[str] = "",
+        masks: str | Sequence[str] | None = None,
         *,
         recursive: bool = False,
         abspath: bool = False,
         non_deterministic: bool = False,
-        length: int = -1,
+        length: int | None = None,
         on_error: OnError = "raise",
         max_errors: int | float | None = None,
     ) -> None:
@@ -88,10 +88,10 @@ def _paths(root: Any) -> list[str]:
     return [os.fspath(path) for path in paths]
 
 
-def matches(name: str, masks: str | Sequence[str]) -> bool:
+def matches(name: str, masks: str | Sequence[str] | None) -> bool:
     """Whether a file's name matches a mask, or one of several; no mask matches everything.
 
-    >>> matches("a.csv", ["*.csv", "*.txt"]), matches("a.csv", "*.txt"), matches("a.csv", "")
+    >>> matches("a.csv", ["*.csv", "*.txt"]), matches("a.csv", "*.txt"), matches("a.csv", None)
     (True, False, True)
     """
     if isinstance(masks, str):

@@ -33,7 +33,7 @@ class FileOpener(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
     datapipe: IterDataPipe[str]
     mode: str = "r"
     encoding: str | None = None
-    length: int = -1
+    length: int | None = None
 
     def __post_init__(self) -> None:
         needs(self.mode in _MODES, self, f"Invalid mode {self.mode!r}: choose one of {', '.join(_MODES)}")

@@ -92,7 +92,7 @@ class ParquetReader(Tolerant, Flattening[Any]):
     columns: Sequence[str] | None = None
     _: KW_ONLY
     batch_size: int | None = None
-    use_threads: bool = True
+    use_threads: bool = False
     as_: As = "batch"
 
     def __post_init__(self) -> None:
@@ -131,12 +131,12 @@ class ParquetDataFrameLoader(Tolerant, Flattening[Any]):
     source_dp: IterDataPipe[Any]
     dtype: Any = None
     columns: Sequence[str] | None = None
-    device: str = ""
+    device: str | None = None
     use_threads: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        needs(self.device in ("", "cpu"), self, f"pandas has no device but 'cpu', got {self.device!r:.60}")
+        needs(self.device in (None, "", "cpu"), self, f"pandas has no device but 'cpu', got {self.device!r:.60}")
         needed("pyarrow.parquet", "dataframes", "load_parquet_as_df")
         needed("pandas", "dataframes", "load_parquet_as_df")
 

@@ -52,7 +52,7 @@ class TFRecordLoader(Tolerant, Flattening[dict[str, Any]]):
 
     datapipe: IterDataPipe[tuple[str, Any]]
     spec: Spec | None = None
-    length: int = -1
+    length: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

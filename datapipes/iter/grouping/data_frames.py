@@ -21,7 +21,7 @@ def DataFrameMaker(
     dtype: Any = None,
     dtype_generator: Callable[[], Any] | None = None,
     columns: Sequence[Any] | None = None,
-    device: str = "",
+    device: str | None = None,
     *,
     on_error: OnError = "raise",
     max_errors: int | float | None = None,
@@ -40,8 +40,8 @@ def DataFrameMaker(
     {'x': [3], 'y': ['c']}
     """
     needed("pandas", "dataframes", "dataframe")
-    if device not in ("", "cpu"):
-        raise BadArgument(f"device must be '' or 'cpu', got {device!r}: pandas' frames live in main memory")
+    if device not in (None, "", "cpu"):
+        raise BadArgument(f"device must be None or 'cpu', got {device!r}: pandas' frames live in main memory")
     if dtype_generator is not None:
         needs_callable("dataframe", dtype_generator)
     make = partial(frame_of, columns=columns, dtype=dtype, dtype_generator=dtype_generator)

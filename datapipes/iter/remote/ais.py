@@ -31,7 +31,7 @@ class AISFileLister(Tolerant, Flattening[str]):
 
     source_datapipe: IterDataPipe[str]
     url: str
-    length: int = -1
+    length: int | None = None
     _: KW_ONLY
     transfer: Transfer | None = None
 
@@ -67,7 +67,7 @@ class AISFileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
 
     source_datapipe: IterDataPipe[str]
     url: str
-    length: int = -1
+    length: int | None = None
     _: KW_ONLY
     transfer: Transfer | None = None
 

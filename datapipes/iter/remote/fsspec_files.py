@@ -56,7 +56,7 @@ class FSSpecFileLister(Flattening[str]):
     def __init__(
         self,
         root: str | Iterable[str],
-        masks: str | Sequence[str] = "",
+        masks: str | Sequence[str] | None = None,
         *,
         transfer: Transfer | None = None,
         on_error: OnError = "raise",
@@ -81,7 +81,7 @@ class FSSpecFileLister(Flattening[str]):
         return found
 
 
-def listed(root: str, masks: str | Sequence[str], options: dict[str, Any], transfer: Transfer) -> list[str]:
+def listed(root: str, masks: str | Sequence[str] | None, options: dict[str, Any], transfer: Transfer) -> list[str]:
     """List a folder, as URLs."""
     filesystem, path = filesystem_of(root, options, transfer)
     filesystem.invalidate_cache(path)  # what was listed an epoch ago may have changed

@@ -97,7 +97,7 @@ class IoPathFileLister(WithHandlers, Flattening[str]):
     def __init__(
         self,
         root: str | Iterable[str],
-        masks: str | Sequence[str] = "",
+        masks: str | Sequence[str] | None = None,
         *,
         pathmgr: Any = None,
         handler: Any = None,

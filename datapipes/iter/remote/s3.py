@@ -40,10 +40,10 @@ class S3FileLister(Tolerant, Flattening[str]):
     _fluent: ClassVar[str | None] = "list_files_by_s3"
 
     source_datapipe: IterDataPipe[str]
-    length: int = -1
-    request_timeout_ms: int = -1
-    region: str = ""
-    masks: str | Sequence[str] = ""
+    length: int | None = None
+    request_timeout_ms: int | None = None
+    region: str | None = None
+    masks: str | Sequence[str] | None = None
     _: KW_ONLY
     transfer: Transfer | None = None
 
@@ -82,8 +82,8 @@ class S3FileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
     _fluent: ClassVar[str | None] = "load_files_by_s3"
 
     source_datapipe: IterDataPipe[str]
-    request_timeout_ms: int = -1
-    region: str = ""
+    request_timeout_ms: int | None = None
+    region: str | None = None
     buffer_size: int | None = None
     multi_part_download: bool | None = None
     _: KW_ONLY
@@ -116,11 +116,13 @@ class S3FileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
 
 def _patience(pipe: S3FileLister | S3FileLoader) -> Transfer:
     chosen, milliseconds = pipe.transfer or DEFAULT, pipe.request_timeout_ms
-    needs(milliseconds == -1 or milliseconds > 0, pipe, "request_timeout_ms must be above 0, or -1 for the default")
-    return chosen if milliseconds == -1 else replace(chosen, timeout=milliseconds / 1000)
+    if milliseconds in (None, -1):  # the latter is torchdata's way to say so
+        return chosen
+    needs(milliseconds > 0, pipe, "request_timeout_ms must be above 0, or None for the default")
+    return replace(chosen, timeout=milliseconds / 1000)
 
 
-def _options(region: str) -> dict[str, Any]:
+def _options(region: str | None) -> dict[str, Any]:
     return {"client_kwargs": {"region_name": region}} if region else {}
 
 
