@@ -62,8 +62,11 @@ class Mapper(Tolerant, IterDataPipe[R_co]):
 class Collator(Mapper[R_co]):
     """Each element, usually a batch, as tensors: ``torch.utils.data.default_collate`` or a function of the user's.
 
-    If ``conversion`` is a dict or None, each element is, or holds, one pandas DataFrame, which becomes a named tuple of
-    its columns: a column is given to the function that the dict has for its name, or made into a tensor.
+    Args:
+        conversion: The function of the element. If it is a dict or None, each element is, or holds, one pandas
+            DataFrame, which becomes a named tuple of its columns: a column is given to the function that the dict has
+            for its name, or made into a tensor, or into a list if it is text. The dict may name no other columns.
+        collate_fn: A function that takes the place of ``conversion``. It is there because torchdata has it.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(4)).batch(2).collate())
