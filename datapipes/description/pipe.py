@@ -310,7 +310,11 @@ def operator(cls: C) -> C:
 
 
 def functional_datapipe(name: str, enable_df_api_tracing: bool = False) -> Callable[[C], C]:
-    """Class decorator: make the class a method, ``name``, of every pipe of its kind.
+    """Class decorator: make the class a method of every pipe of its kind.
+
+    Args:
+        name: The name of the method, which no other one may have.
+        enable_df_api_tracing: Taken because torchdata has it; it changes nothing.
 
     >>> from datapipes.iter import IterableWrapper
     >>> @functional_datapipe("doubled_for_the_docs")
