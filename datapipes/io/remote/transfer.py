@@ -32,9 +32,12 @@ _chance = random.SystemRandom()  # of pauses only: no element depends on it
 class Transfer:
     """Timeouts and retries for a remote file.
 
-    ``timeout``: seconds for connecting and for each wait for data, or one number for each; ``deadline``: seconds spent
-    waiting for one file in all; ``retries``: how many times a file may be tried again after what may pass;
-    ``backoff``: seconds before the first of them, twice as many before each further one, up to a minute.
+    Args:
+        timeout: How many seconds connecting and each wait for data may take; or a pair, of one number for each.
+        deadline: How many seconds may be spent on waiting for one file in all.
+        retries: How many times one file may be tried again, after errors that may pass.
+        backoff: How many seconds to wait before the first of them, 60 at most; twice as many before each further one,
+            up to a minute.
 
     >>> Transfer(timeout=5, retries=1)
     Transfer(timeout=5, retries=1)

@@ -90,6 +90,10 @@ class RoutedDecoder(IterDataPipe[tuple[str, Any]]):
 def basichandlers(key: str, data: bytes) -> Any:
     """Default handlers by file extension: text, whole numbers, JSON, plain pickles, tensors.
 
+    Args:
+        key: The extension, without its dot, in upper or lower case. For one that is not known, the result is None.
+        data: The content of the file.
+
     >>> basichandlers("txt", b"some text"), basichandlers("count", b"no number")
     ('some text', None)
     """
