@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
+from inspect import CO_VARARGS
 from textwrap import fill
 from typing import Any
 
@@ -73,19 +74,28 @@ def with_shared(docstring: str, constructor: Callable[..., Any]) -> str:
             max_bytes: How many bytes may come out of one file. ``None``: no limit.
     <BLANKLINE>
     """
-    code = constructor.__code__
-    shared = [name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name in SHARED]
+    names = _names(constructor)
+    shared = [name for name in names if name in SHARED]
     own = _entries(docstring) if shared else {}
     if not {*shared} - {*own}:
         return docstring
     entries = {name: _entry(name) for name in shared} | own
-    ordered = sorted(entries, key=[*code.co_varnames].index)
+    ordered = sorted(entries, key=names.index)
     section = "    Args:\n" + "".join(entries[name] for name in ordered)
     if own:
         return _SECTION.sub(lambda _: section, docstring, count=1)
     example = _EXAMPLE.search(docstring)
     at = len(docstring) if example is None else example.start()
     return f"{docstring[:at].rstrip()}\n\n{section}\n{docstring[at:]}"
+
+
+def _names(function: Callable[..., Any]) -> list[str]:
+    """The parameters in their order, without ``inspect.signature``: it is slow, and every import waits for this."""
+    code = function.__code__
+    plain, keyword = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    rest = keyword + bool(code.co_flags & CO_VARARGS)
+    names = code.co_varnames
+    return [*names[:plain], *names[keyword:rest], *names[plain:keyword], *names[rest : rest + 1]]
 
 
 def _entries(docstring: str) -> dict[str, str]:
