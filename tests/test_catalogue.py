@@ -18,6 +18,7 @@ import datapipes.iter
 import datapipes.map
 import loader2
 import reading_services
+from datapipes.description.parameters import described
 from datapipes.errors import LengthUnknown
 from datapipes.fluent import IterMethods, MapMethods, operators_of
 from datapipes.graph import find_dps, traverse_dps
@@ -147,6 +148,12 @@ def test_an_operator_is_documented_with_an_example_and_its_method_too(base: type
     assert ">>>" in text, f"{operator} has no example"
     assert "." in text.splitlines()[0], f"{operator} does not say in a sentence what it does"
     assert getattr(base, name).__doc__ == text
+
+
+@pytest.mark.parametrize(("base", "name", "operator"), OPERATORS)
+def test_each_parameter_of_a_method_is_described_where_help_shows_it(base: type, name: str, operator: Any) -> None:
+    method = getattr(base, name)
+    assert list(described(method.__doc__)) == [*signature(method).parameters][1:]
 
 
 @pytest.mark.parametrize("module", [datapipes.iter, datapipes.map])

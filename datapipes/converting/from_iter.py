@@ -18,7 +18,11 @@ from datapipes.operators.checks import length_of, needs_callable
 class IterToMapConverter(MapDataPipe[Any]):
     """The elements of a stream by key. The first look-up reads the whole stream and keeps it.
 
-    Until then the length is the source's, which is too much if keys occur twice.
+    Until then the length is the source's, which is too much if keys occur twice; of two values of one key, the last is
+    kept, with a warning.
+
+    Args:
+        key_value_fn: A function that gives the key and the value of an element. ``None``: the elements are such pairs.
 
     >>> from datapipes.iter import IterableWrapper
     >>> dp = IterableWrapper(["one", "three"]).to_map_datapipe(lambda word: (len(word), word))

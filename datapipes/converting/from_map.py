@@ -21,7 +21,11 @@ T_co = TypeVar("T_co", covariant=True)
 
 @operator
 class MapToIterConverter(IterDataPipe[T_co]):
-    """``datapipe[i]`` for each ``i`` of ``indices``, by default 0, 1, 2 ...; no indices give no elements.
+    """The elements of a map-style pipe as a stream.
+
+    Args:
+        indices: The keys of the elements, in their order. ``None``: 0, 1, 2 ... up to the length, which the pipe must
+            have then; an empty list gives no elements.
 
     >>> from datapipes.map import SequenceWrapper
     >>> list(SequenceWrapper("abc").to_iter_datapipe())

@@ -2,6 +2,7 @@
 
 - ``composed``: operators that are functions, which are looked for as a class is
 - ``indexed``: streams that can be read by position
+- ``parameters``: documentation of the parameters that many operators share
 - ``parents``: attributes of a stage, and its parents, the pipes among them
 - ``pickling``: pickling and copying of pipes, sources first where a graph is deep
 - ``pipe``: IterDataPipe, MapDataPipe, ``functional_datapipe``

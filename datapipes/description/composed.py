@@ -11,6 +11,7 @@ from collections.abc import Callable
 from inspect import Signature, signature
 from typing import Any, TypeVar, cast
 
+from datapipes.description.parameters import with_shared
 from datapipes.description.pipe import Named
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -46,6 +47,8 @@ def composed(function: F) -> F:
     (True, True)
     """
     kept = {name: getattr(function, name) for name in ("__module__", "__qualname__", "__doc__")}
+    if function.__doc__:
+        kept["__doc__"] = with_shared(function.__doc__, function)
     kept["__firstlineno__"] = function.__code__.co_firstlineno  # where Python 3.13 and later look for its source
     return cast("F", Composed(function.__name__, (), {**kept, "__wrapped__": function}))
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, datacla
 from torch.utils.data import Dataset, IterableDataset
 
 from datapipes.description import registry, user_iter
+from datapipes.description.parameters import with_shared
 from datapipes.errors import GraphError
 from datapipes.fluent import IterMethods, MapMethods
 
@@ -300,6 +301,8 @@ def operator(cls: C) -> C:
     ('source_datapipe',)
     """
     made: Any = dataclass(init="__init__" not in vars(cls), repr=False, eq=False, match_args=False)(cls)
+    if made.__doc__:  # which ``python -OO`` leaves out
+        made.__doc__ = with_shared(made.__doc__, made.__init__)
     if "_parents" not in vars(made):
         known = getattr(made, "_parents", None) or ()
         made._parents = tuple(each.name for each in fields(made) if each.name in known or "DataPipe" in str(each.type))
@@ -307,7 +310,11 @@ def operator(cls: C) -> C:
 
 
 def functional_datapipe(name: str, enable_df_api_tracing: bool = False) -> Callable[[C], C]:
-    """Class decorator: make the class a method, ``name``, of every pipe of its kind.
+    """Class decorator: make the class a method of every pipe of its kind.
+
+    Args:
+        name: The name of the method, which no other one may have.
+        enable_df_api_tracing: Taken because torchdata has it; it changes nothing.
 
     >>> from datapipes.iter import IterableWrapper
     >>> @functional_datapipe("doubled_for_the_docs")

@@ -15,7 +15,12 @@ B_co = TypeVar("B_co", covariant=True)
 
 @operator
 class Batcher(MapDataPipe[B_co]):
-    """Under key ``k``, the elements ``k * batch_size`` and following.
+    """Under key ``k``, the elements ``k * batch_size`` and following, as a list.
+
+    Args:
+        batch_size: The number of elements in a batch.
+        drop_last: Whether a last batch that is not full is left out.
+        wrapper_class: What makes a batch of a list of elements: a class, or a function. A ``DataChunk`` is a list.
 
     >>> from datapipes.map import SequenceWrapper
     >>> SequenceWrapper(range(5)).batch(2)[2]

@@ -20,7 +20,10 @@ def identity(element: Any) -> Any:
 
 @operator
 class Mapper(MapDataPipe[R_co]):
-    """``fn`` of the element of each key, computed at every access.
+    """A function of the element of each key, computed at every access.
+
+    Args:
+        fn: The function. It is given the element; by default it returns it as it is.
 
     >>> from datapipes.map import SequenceWrapper
     >>> SequenceWrapper([1, 2]).map(lambda x: 10 * x)[1]

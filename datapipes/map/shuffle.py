@@ -20,7 +20,10 @@ Self = TypeVar("Self", bound="Shuffler[Any]")
 
 @operator
 class Shuffler(IterDataPipe[T_co]):
-    """The elements of ``indices``, by default 0, 1, 2 ..., in a random order; only the one at hand is in memory.
+    """The elements in a random order, as a stream; only the one at hand is in memory.
+
+    Args:
+        indices: The keys of the elements. ``None``: 0, 1, 2 ... up to the length, which the pipe must have then.
 
     >>> from datapipes.map import SequenceWrapper
     >>> sorted(SequenceWrapper("abc").shuffle(indices=[0, 2]))

@@ -10,7 +10,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """The number of workers and this one's index, as ``init_fn`` and ``reset_fn`` are given them."""
+    """The number of workers and this one's index, as ``init_fn`` and ``reset_fn`` are given them.
+
+    Args:
+        num_workers: The number of workers of the service; 1 where the graph runs in the loader's process.
+        worker_id: The index of this worker among them, from 0 on.
+    """
 
     num_workers: int
     worker_id: int

@@ -44,9 +44,12 @@ class InMemoryCacheHolder(IterDataPipe[T_co]):
     """The same elements in every pass: the first whole one makes them, later ones hand on the same objects.
 
     What is random above is drawn once and for all, and does not depend on the loader's seed (``set_seed`` above chooses
-    another order); shuffle below the cache for an order that changes. ``size`` limits the cache, in megabytes: the
-    oldest elements make room, and are made again in each pass. Their contents count, where torchdata counted the list
-    alone. The cache goes with the pipe when that is pickled, and never into a state.
+    another order); shuffle below the cache for an order that changes. The cache goes with the pipe when that is
+    pickled, and never into a state.
+
+    Args:
+        size: How many megabytes (MiB) of elements are kept: the oldest make room, and are made again in each pass.
+            Their contents count, where torchdata counted the list alone. ``None``: no limit.
 
     >>> from datapipes.iter import IterableWrapper
     >>> dp = IterableWrapper(range(3)).map(str).in_memory_cache()

@@ -21,7 +21,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 @operator
 class MemoryCell(IterDataPipe[T_co]):
-    """The same elements; the last ``remember_elements`` of them can be asked for, each with its number.
+    """The same elements; the last of them can be asked for, each with its number.
+
+    Args:
+        remember_elements: How many can be asked for; they stay in memory as long as the pipe does.
 
     >>> from datapipes.iter import IterableWrapper
     >>> dp = IterableWrapper("abc").memory_cell(2)

@@ -21,6 +21,9 @@ T_co = TypeVar("T_co", covariant=True)
 class Concater(IterDataPipe[T_co]):
     """All of the first input, then all of the next.
 
+    Args:
+        *datapipes: The inputs, in this order; as a method, those after the stream that it is called on.
+
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper("ab").concat(IterableWrapper("c")))
     ['a', 'b', 'c']

@@ -33,11 +33,13 @@ def Forker(
     buffer_bytes: int | None = None,
     spill_dir: Folder | None = None,
 ) -> list[IterDataPipe[T_co]]:
-    """``num_instances`` streams of the same elements, always as a list.
+    """A list of streams of the same elements, also if it is only one.
 
-    One may be ahead of another by ``buffer_size`` elements, and by ``buffer_bytes`` bytes if that is given (the last
-    element may go beyond); with a ``spill_dir``, the elements beyond both wait in a nameless file in that folder, and
-    come back equal, but not as the same objects.
+    Args:
+        num_instances: The number of streams.
+        buffer_size: How many elements one stream may be ahead of another. A negative number: no limit.
+        copy: Whether each stream is given copies of its own: ``"shallow"`` or ``"deep"`` ones. ``None``: all are given
+            the same objects.
 
     >>> from datapipes.iter import IterableWrapper
     >>> a, b = IterableWrapper(range(3)).fork(2)
@@ -58,7 +60,13 @@ def UnZipper(
     buffer_bytes: int | None = None,
     spill_dir: Folder | None = None,
 ) -> list[IterDataPipe[Any]]:
-    """A stream for each column of the elements, but for those skipped; whole elements wait, bounded as those of fork.
+    """A list of streams, one for each column of the elements.
+
+    Args:
+        sequence_length: The number of columns; an element may have more, which no stream gives.
+        buffer_size: How many elements one stream may be ahead of another; they wait as a whole. A negative number: no
+            limit.
+        columns_to_skip: The columns that are left out, by position; not all of them. ``None``: none is.
 
     >>> from datapipes.iter import IterableWrapper
     >>> letters, numbers = IterableWrapper([("a", 1), ("b", 2)]).unzip(2)

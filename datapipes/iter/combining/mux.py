@@ -24,6 +24,10 @@ from datapipes.position.opening import Opening
 class Multiplexer(IterDataPipe[Any]):
     """One element of each input in turn, as long as each has one.
 
+    Args:
+        *datapipes: The inputs, in this order; as a method, those after the stream that it is called on. Any
+            iterables will do, whose elements are not copied.
+
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper("abc").mux(IterableWrapper([1, 2])))
     ['a', 1, 'b', 2]
@@ -61,6 +65,10 @@ class Multiplexer(IterDataPipe[Any]):
 @operator
 class MultiplexerLongest(IterDataPipe[Any]):
     """One element of each input in turn, those that have ended being passed over, until all have ended.
+
+    Args:
+        *datapipes: The inputs, in this order; as a method, those after the stream that it is called on. Any
+            iterables will do, whose elements are not copied.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper("abc").mux_longest(IterableWrapper([1])))

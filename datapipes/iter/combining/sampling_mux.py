@@ -32,8 +32,11 @@ _BLOCK = 4096
 class SampleMultiplexer(IterDataPipe[Any]):
     """Elements of inputs drawn at random, in proportion to their weights; one that has ended is drawn no more.
 
-    torchdata's never came back to the order of a seed, and a loader could not seed it. Here the order follows from the
-    loader's seed and the epoch, or from ``seed`` and the epoch if there is one.
+    torchdata's never came back to the order of a seed, and a loader could not seed it.
+
+    Args:
+        pipes_to_weights_dict: The inputs, with their weights: positive numbers in any unit.
+        seed: The seed that the order follows from, with the epoch. ``None``: that of the loader.
 
     >>> from datapipes.iter import IterableWrapper
     >>> dp = SampleMultiplexer({IterableWrapper("aaaa"): 3, IterableWrapper("bb"): 1}, seed=1)

@@ -28,6 +28,9 @@ Row: TypeAlias = tuple[Any, ...]
 class Zipper(IterDataPipe[Row]):
     """Tuples of one element of each input, up to the end of the shortest.
 
+    Args:
+        *datapipes: The inputs, in this order; as a method, those after the stream that it is called on.
+
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper("ab").zip(IterableWrapper(range(9))))
     [('a', 0), ('b', 1)]
@@ -63,7 +66,11 @@ class Zipper(IterDataPipe[Row]):
 
 @operator
 class ZipperLongest(IterDataPipe[Row]):
-    """Tuples of one element of each input, up to the end of the longest; ``fill_value`` stands for what is missing.
+    """Tuples of one element of each input, up to the end of the longest.
+
+    Args:
+        *datapipes: The inputs, in this order; as a method, those after the stream that it is called on.
+        fill_value: What stands for the elements of inputs that have ended.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper("ab").zip_longest(IterableWrapper([1]), fill_value=0))

@@ -43,10 +43,17 @@ def BatchAsyncMapper(
     on_error: OnError = "raise",
     max_errors: int | float | None = None,
 ) -> IterDataPipe[Any]:
-    """``await async_fn(element)`` for each element, up to ``max_concurrency`` of a batch at once; the order is kept.
+    """``await async_fn(element)`` for each element, those of a batch at the same time; the order is kept.
 
-    Without ``flatten`` the elements come as lists. An exception costs its batch, unless ``on_error`` says what becomes
-    of the element.
+    An exception costs its batch, unless ``on_error`` says what becomes of the element.
+
+    Args:
+        async_fn: The coroutine function, as ``async def`` makes one. It is given the element, or its columns one by
+            one.
+        batch_size: How many elements are taken at a time. The next are taken when all of these are done, so a larger
+            batch waits less often for its slowest element, and takes more memory.
+        max_concurrency: How many coroutines of a batch may be at work at the same time.
+        flatten: Whether the elements come one by one. Otherwise they come as lists, one for each batch.
 
     >>> from datapipes.iter import IterableWrapper
     >>> async def tenfold(x):

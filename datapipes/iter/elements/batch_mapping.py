@@ -21,10 +21,15 @@ R_co = TypeVar("R_co", covariant=True)
 
 @operator
 class BatchMapper(Tolerant, Flattening[R_co]):
-    """Every element of ``fn(batch)``, for lists of ``batch_size`` elements; the last may be shorter.
+    """Every element of what a function makes of each batch of elements.
 
-    With an ``input_col``, ``fn`` is given a list of that column; with a list of columns, a list of such lists. If
-    ``fn`` raises, the batch is the element that could not be made.
+    If ``fn`` raises, the batch is the element that could not be made.
+
+    Args:
+        fn: The function. It is given a batch as a list, and returns an iterable of as many elements as it likes.
+        batch_size: The number of elements in a batch; the last may be shorter.
+        input_col: The column of which ``fn`` is given a list; a list of columns makes that a list of lists, one for
+            each element. ``None``: the whole elements.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(5)).map_batches(lambda batch: [sum(batch)], batch_size=2))

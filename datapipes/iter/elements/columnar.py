@@ -16,7 +16,9 @@ from datapipes.position.steps import Step
 class Rows2Columnar(Tolerant, IterDataPipe[dict[Any, list[Any]]]):
     """Each batch of rows as a ``defaultdict(list)`` of columns.
 
-    Rows that are dicts give all their columns, or those in ``column_names``; other rows are named by it, by position.
+    Args:
+        column_names: The columns to take of rows that are dicts, each of which must have them; ``None``: all that a row
+            has. Rows of another kind need it, as a list: it names their values by position, and may be longer.
 
     >>> from datapipes.iter import IterableWrapper
     >>> [batch] = IterableWrapper([(1, "a"), (2, "b")]).batch(2).rows2columnar(["x", "y"])

@@ -16,9 +16,13 @@ T_co = TypeVar("T_co", covariant=True)
 
 @operator
 class Filter(Tolerant, IterDataPipe[T_co]):
-    """The elements for which ``filter_fn`` returns True; anything but True or False is an error.
+    """The elements for which a function returns True.
 
-    For a pandas DataFrame it may return a Series of them: the rows to keep. A frame without any is left out.
+    Of a pandas DataFrame it may choose rows; a frame of which none are kept is left out.
+
+    Args:
+        filter_fn: The function. It is given the element, or its columns one by one, and returns True or False, or for a
+            DataFrame a Series of them: the rows to keep. Anything else is an error.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(6)).filter(lambda x: x % 2 == 0))

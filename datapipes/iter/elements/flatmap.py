@@ -16,7 +16,11 @@ T_co = TypeVar("T_co", covariant=True)
 
 @operator
 class FlatMapper(Tolerant, Flattening[T_co]):
-    """Every element of ``fn(element)``; without ``fn``, of the element itself.
+    """Every element of the iterable that a function makes of each element.
+
+    Args:
+        fn: The function. It is given the element, or its columns one by one. ``None``: the element is the iterable, or
+            its column, or a tuple of its columns.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(["ab", "c"]).flatmap())

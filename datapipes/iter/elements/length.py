@@ -14,7 +14,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 @operator
 class LengthSetter(IterDataPipe[T_co]):
-    """The same elements, with the length that is given; nobody counts them.
+    """The same elements, with a length that you know; nobody counts them.
+
+    Args:
+        length: What ``len()`` says, 0 or more.
 
     >>> from datapipes.iter import IterableWrapper
     >>> len(IterableWrapper(range(10)).filter(lambda x: x < 5).set_length(5))

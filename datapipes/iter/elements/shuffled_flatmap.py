@@ -40,9 +40,15 @@ _BLOCK = 1024
 
 @operator
 class ShuffledFlatMapper(Tolerant, Flattening[T_co]):
-    """Every element of ``fn(element)``, or of the element itself; up to ``buffer_size`` iterables are mixed at random.
+    """Every element of the iterables that a function makes of the elements, several iterables mixed at random.
 
     The elements of one iterable keep their order. ``set_shuffle(False)`` makes it a ``flatmap``.
+
+    Args:
+        fn: The function. It is given the element, or its columns one by one. ``None``: the element is the iterable, or
+            its column, or a tuple of its columns.
+        buffer_size: How many iterables are mixed at a time: more mix better, and more are open and in memory. With 1,
+            nothing is mixed.
 
     >>> from datapipes.iter import IterableWrapper
     >>> dp = IterableWrapper(["abc", "xyz"]).shuffled_flatmap().set_seed(3)

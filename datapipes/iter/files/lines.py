@@ -19,8 +19,16 @@ from datapipes.position.on_error import Tolerant
 class LineReader(Tolerant, Flattening[Any]):
     """``(path, line)`` for each line of each ``(path, stream)``, or the line alone.
 
-    Undecodable bytes are an error; ``errors="ignore"`` drops them (torchdata did so by default). What else a line holds
-    is not looked at, NUL bytes included.
+    What a line holds is not looked at, NUL bytes included.
+
+    Args:
+        skip_lines: How many lines are passed over at the beginning of each file.
+        strip_newline: Whether newlines and carriage returns are taken off both ends of a line.
+        decode: Whether the lines of a binary stream become text. Those of a text stream are text already.
+        encoding: The encoding of what is decoded.
+        errors: What becomes of bytes that cannot be decoded: ``"strict"`` is an error, ``"ignore"`` drops them
+            (torchdata did so by default), or anything else that ``bytes.decode`` takes.
+        return_path: Whether the path stands before each line.
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper

@@ -19,10 +19,18 @@ from datapipes.position.on_error import OnError, check_policy
 
 @operator
 class FileLister(Flattening[str]):
-    """The files of one or more folders whose names match ``masks``.
+    """The paths of the files in one or more folders, in a fixed order.
 
-    In each folder the files come in sorted order, and then, with ``recursive``, those of its folders. A root that is a
-    file stands for itself. A folder of which no file matches is warned of, unless it comes from a pipe.
+    In each folder the files come in sorted order. A root that is a file stands for itself, if its name matches. A
+    folder of which no file matches is warned of, unless it comes from a pipe.
+
+    Args:
+        masks: A pattern for the names of files, such as ``"*.csv"``, or several of which one has to match. They are
+            compared with the name alone, without its folder. ``None``: all files.
+        recursive: Whether the files of a folder are followed by those of its folders. Links to folders are left out.
+        abspath: Whether paths are made absolute. Otherwise they begin as the root was given.
+        non_deterministic: Whether files come in the order in which the file system gives them. That saves sorting;
+            the order may differ from run to run, so that going on from a saved position may repeat or miss files.
 
     >>> [os.path.basename(name) for name in FileLister(os.path.dirname(__file__), "list*.py")]
     ['listing.py']

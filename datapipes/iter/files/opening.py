@@ -22,6 +22,10 @@ _MODES = {"b": "rb", "t": "rt", "r": "r", "rb": "rb", "rt": "rt"}
 class FileOpener(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
     """``(path, stream)`` for each path; a stream closes when it is read to the end, or no longer used.
 
+    Args:
+        mode: ``"r"``, ``"t"`` or ``"rt"`` for text, ``"rb"`` or ``"b"`` for bytes, as archives need them.
+        encoding: The encoding of text. ``None``: that of this machine's locale. Refused with a binary mode.
+
     >>> from datapipes.iter import IterableWrapper
     >>> [(path, stream.read(3)) for path, stream in IterableWrapper([__file__]).open_files("rb")][0][1]
     b'\"\"\"'

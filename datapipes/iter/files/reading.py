@@ -14,9 +14,12 @@ from datapipes.position.on_error import Tolerant
 
 @operator
 class StreamReader(Tolerant, Flattening[tuple[Any, Any]]):
-    """``(label, piece)`` for each piece of each ``(label, stream)``: all of it, or ``chunk`` bytes or characters.
+    """``(label, content)`` of each ``(label, stream)``, whole or in pieces.
 
-    An empty stream has no pieces.
+    An empty stream has no pieces. A stream is closed after its last piece.
+
+    Args:
+        chunk: How many bytes or characters a piece has; the last may have fewer. ``None``: all of a stream at once.
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper

@@ -20,6 +20,11 @@ B_co = TypeVar("B_co", covariant=True)
 class Batcher(IterDataPipe[B_co]):
     """Lists of ``batch_size`` elements; the last may be shorter, unless ``drop_last``.
 
+    Args:
+        batch_size: The number of elements in a batch.
+        drop_last: Whether a last batch that is not full is left out.
+        wrapper_class: What makes a batch of a list of elements: a class, or a function. A ``DataChunk`` is a list.
+
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(5)).batch(2))
     [[0, 1], [2, 3], [4]]

@@ -26,12 +26,20 @@ def DataFrameMaker(
     on_error: OnError = "raise",
     max_errors: int | float | None = None,
 ) -> IterDataPipe[Any]:
-    """Data frames of ``dataframe_size`` rows; a row is a dict, a list or tuple, or the value of a single column.
+    """Data frames of some rows each; a row is a dict, a list or tuple, or the value of a single column.
 
-    ``dtype`` is what pandas' ``astype`` takes: a dtype, or one by column; or a schema of pyarrow, whose types the
-    columns then have. A ``dtype_generator`` is called for one where ``dtype`` is None, for dtypes that cannot be
-    pickled. ``on_error`` is about whole frames, made of the list of their rows. The frames are pandas', where
-    torchdata's were those of torcharrow, which is no longer maintained.
+    ``on_error`` is about whole frames, made of the list of their rows. The frames are pandas', where torchdata's were
+    those of torcharrow, which is no longer maintained.
+
+    Args:
+        dataframe_size: The number of rows in a frame; the last may have fewer.
+        dtype: What pandas' ``astype`` takes: a dtype, or one by column; or a schema of pyarrow, whose types the columns
+            then have. ``None``: what pandas makes of the values.
+        dtype_generator: A function that is called for each frame's dtype where ``dtype`` is None, for dtypes that
+            cannot be pickled.
+        columns: The names of the columns; of rows that are dicts, those to take. ``None``: the keys of the dicts, or
+            the names in ``dtype``, or else numbers.
+        device: Only None or ``"cpu"``, because pandas' frames live in main memory; taken because torchdata has it.
 
     >>> from datapipes.iter import IterableWrapper
     >>> for frame in IterableWrapper([(1, "a"), (2, "b"), (3, "c")]).dataframe(2, columns=["x", "y"]):

@@ -16,6 +16,9 @@ from datapipes.position.opening import Opening
 class ParagraphAggregator(IterDataPipe[tuple[Any, Any]]):
     """``(file, paragraph)`` of neighbouring ``(file, line)``; an empty line or another file ends a paragraph.
 
+    Args:
+        joiner: A function that makes a paragraph of the list of its lines.
+
     >>> from datapipes.iter import IterableWrapper
     >>> lines = [("a", "Dear"), ("a", "reader"), ("a", ""), ("a", "Good bye"), ("b", "Hello")]
     >>> list(IterableWrapper(lines).lines_to_paragraphs(" ".join))

@@ -10,7 +10,11 @@ from datapipes.operators.flattening import Flattening
 
 @operator
 class UnBatcher(Flattening[Any]):
-    """The elements of batches, ``unbatch_level`` levels of lists down; -1 for all of them.
+    """The elements of batches, one by one.
+
+    Args:
+        unbatch_level: How many levels of lists are taken apart; -1 for all of them. A batch that has fewer is an
+            ``IndexError``.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(4)).batch(2).batch(2).unbatch(2))

@@ -23,7 +23,9 @@ T_co = TypeVar("T_co", covariant=True)
 class ShardingRoundRobinDispatcher(IterDataPipe[T_co]):
     """The same elements, which worker processes take in turn: what is above is run once for all of them.
 
-    Only workers can be dealt to; that is the default (torchdata's own default was refused).
+    Args:
+        sharding_group_filter: The group that elements are dealt to. That can only be the workers, as by default; it is
+            taken because torchdata has it, whose own default was refused.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(3)).sharding_round_robin_dispatch())

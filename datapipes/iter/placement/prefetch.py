@@ -15,7 +15,11 @@ T_co = TypeVar("T_co", covariant=True)
 
 @operator
 class Prefetcher(IterDataPipe[T_co]):
-    """The same elements, up to ``buffer_size`` of them made beforehand by a thread.
+    """The same elements, made beforehand by a thread.
+
+    Args:
+        buffer_size: How many elements are made beforehand: more bridge longer waits for one of them, and take more
+            memory.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(5)).prefetch(2))

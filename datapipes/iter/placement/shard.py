@@ -33,6 +33,10 @@ T_co = TypeVar("T_co", covariant=True)
 class ShardingFilter(IterDataPipe[T_co]):
     """The elements of this shard: all of them, until somebody shards the graph.
 
+    Args:
+        sharding_group_filter: The group whose shards count here: ``SHARDING_PRIORITIES.DISTRIBUTED`` for those of
+            ranks, ``SHARDING_PRIORITIES.MULTIPROCESSING`` for those of workers. ``None``: all groups.
+
     >>> from datapipes.iter import IterableWrapper
     >>> dp = IterableWrapper(range(7)).sharding_filter()
     >>> dp.apply_sharding(3, 1)

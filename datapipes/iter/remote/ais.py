@@ -20,7 +20,10 @@ from datapipes.position.steps import Step
 
 @operator
 class AISFileLister(Tolerant, Flattening[str]):
-    """The URLs of all objects that begin with each URL, such as ``ais://bucket/prefix``; ``url`` is the cluster's.
+    """The URLs of all objects of an AIStore cluster that begin with each URL, such as ``ais://bucket/prefix``.
+
+    Args:
+        url: The address of the cluster, such as ``"http://localhost:8080"``.
 
     >>> from datapipes.iter import IterableWrapper
     >>> IterableWrapper(["ais://bucket/train/"]).list_files_by_ais("http://localhost:8080")
@@ -54,9 +57,13 @@ class AISFileLister(Tolerant, Flattening[str]):
 
 @operator
 class AISFileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
-    """``(url, stream)`` for each URL of an object; ``url`` is the cluster's.
+    """``(url, stream)`` for each URL of an object of an AIStore cluster.
 
     A stream gives the whole object or raises: what breaks is read anew, as ``transfer`` says.
+
+    Args:
+        url: The address of the cluster, such as ``"http://localhost:8080"``.
+        length: Taken for torchdata's sake; ``len()`` is that of the source.
 
     >>> from datapipes.iter import IterableWrapper
     >>> IterableWrapper(["ais://bucket/a.tar"]).load_files_by_ais("http://localhost:8080")

@@ -100,9 +100,17 @@ class WebReader(IterDataPipe[tuple[str, StreamWrapper]]):
 class HttpReader(WebReader):
     """``(url, stream)`` for each URL, the stream being the bytes as they are sent.
 
-    A stream gives the whole file or raises: what breaks is resumed or tried again as ``transfer`` says. ``timeout`` is
-    short for that of a ``Transfer``; other keyword arguments (``headers``, ``auth``, ``proxies``, ...) go to requests.
-    Secrets in a URL are hidden in the one that is handed on.
+    A stream gives the whole file or raises: what breaks is resumed or tried again as ``transfer`` says. Secrets in a
+    URL are hidden in the one that is handed on.
+
+    Args:
+        timeout: Seconds for connecting and for each wait for data, or a pair with a number for each, in place of those
+            of ``transfer``. ``None``: those of ``transfer``.
+        skip_on_error: Whether a URL that cannot be opened is left out, with a warning, as in torchdata. ``on_error``
+            says more; only one of them can be given.
+        **kwargs: Options of requests for each URL: ``headers``, ``auth``, ``proxies``, ``params``, ``cookies``,
+            ``verify``, ``cert``, ``allow_redirects`` and so on. Where a redirect leads to another host, that is sent
+            none that could be secret.
 
     >>> from datapipes.iter import IterableWrapper
     >>> IterableWrapper(["https://example.org/a.csv"]).read_from_http(timeout=5, auth=("me", "secret"))

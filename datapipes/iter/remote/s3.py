@@ -28,9 +28,14 @@ from datapipes.position.steps import Step
 
 @operator
 class S3FileLister(Tolerant, Flattening[str]):
-    """The URLs of all objects that begin with each URL, and match ``masks``.
+    """The URLs of all objects of S3 that begin with each URL, such as ``s3://bucket/prefix``.
 
-    ``request_timeout_ms`` is short for the timeout of a ``Transfer``; ``region``, by default, is the environment's.
+    Args:
+        request_timeout_ms: Milliseconds for connecting and for each wait for data, in place of the timeout of
+            ``transfer``. ``None``: that of ``transfer``.
+        region: The region of the bucket. ``None``: that of the environment.
+        masks: A pattern for URLs, such as ``"*.tar"``, or several of which one has to match. They are compared with the
+            whole URL. ``None``: all.
 
     >>> from datapipes.iter import IterableWrapper
     >>> IterableWrapper(["s3://bucket/train/"]).list_files_by_s3(masks="*.tar")
@@ -70,9 +75,14 @@ class S3FileLister(Tolerant, Flattening[str]):
 
 @operator
 class S3FileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
-    """``(url, stream)`` for each URL of an object, which is in memory by then.
+    """``(url, stream)`` for each URL of an object of S3, which is in memory by then.
 
-    ``buffer_size`` and ``multi_part_download`` are taken for torchdata's sake: s3fs reads an object in one request.
+    Args:
+        request_timeout_ms: Milliseconds for connecting and for each wait for data, in place of the timeout of
+            ``transfer``. ``None``: that of ``transfer``.
+        region: The region of the bucket. ``None``: that of the environment.
+        buffer_size: Taken for torchdata's sake, and not used: s3fs reads an object in one request.
+        multi_part_download: Taken for torchdata's sake, and not used, for the same reason.
 
     >>> from datapipes.iter import IterableWrapper
     >>> IterableWrapper(["s3://bucket/a.tar"]).load_files_by_s3(request_timeout_ms=5000)

@@ -26,20 +26,34 @@ from reading_services.workers.transport.protocol import Consumer, Failed, Items,
 
 
 class AsynchronousDataAccessor(Iterator[Any]):
-    """Iterate ``dataset`` in a process of its own, ``buffer_size`` elements ahead.
+    """Iterate a dataset in a process of its own, some elements ahead.
 
     An element is a tensor, or tensors in dicts, lists, tuples and objects of registered types (PopTorch allows no
     nesting); all must be like the first. A step may be kept: the memory it lies in is used again when its last
-    reference is gone. With ``strict_aliasing`` it is lent as PopTorch lends it, until the next step is asked for, and
-    raises if it is used later (``aliasing``). ``miss_sleep_time_in_ms`` is accepted and means nothing: nobody sleeps.
+    reference is gone.
 
-    Without ``early_preload`` one element is made ahead of the first ``iter()``, else as many as there are slots. With
-    ``load_indefinitely`` the next epoch follows without being asked for. Iterating again after a whole epoch goes on
-    with the next one; in the middle of one it begins the next at its first element; twice in a row it does nothing. An
-    accessor is one iterator: two loops at once take elements from each other.
+    Iterating again after a whole epoch goes on with the next one; in the middle of one it begins the next at its first
+    element; twice in a row it does nothing. An accessor is one iterator: two loops at once take elements from each
+    other.
 
-    ``rebatched_size`` gives exactly so many rows at a time. With a sharing strategy other than Fork the dataset is
-    pickled, and a script must guard its entry point with ``if __name__ == "__main__":``.
+    Args:
+        dataset: What is iterated: a dataset of torch, by index or a stream, any other iterable, or a ``DataLoader`` in
+            mode Sync.
+        buffer_size: How many elements are kept ready at most, each with its memory; one at least.
+        miss_sleep_time_in_ms: Taken for PopTorch's sake; nobody sleeps.
+        load_indefinitely: Whether the next epoch is made ahead without being asked for. ``False`` begins it when the
+            accessor is iterated again.
+        early_preload: Whether all of ``buffer_size`` elements are made ahead of the first ``iter()``. ``False`` makes
+            one.
+        sharing_strategy: How the dataset gets into the process: Fork starts that as a copy of this one, ForkServer as a
+            copy of a small one, SharedMemory and FileSystem anew, the latter with the pickle in a temporary file. But
+            for Fork the dataset is pickled, and a script has to guard its entry point with
+            ``if __name__ == "__main__":``.
+        rebatched_size: How many rows each element is to have, 2 at least; rows are regrouped for that. An incomplete
+            last element is left out, unless a ``DataLoader`` is told to keep it (``drop_last=False``). ``None``:
+            elements are as the dataset gives them.
+        strict_aliasing: Whether a step is lent as PopTorch lends it, until the next step is asked for, and raises if it
+            is used later (``aliasing``). That finds code which relies on keeping it, and costs a copy.
     """
 
     def __init__(

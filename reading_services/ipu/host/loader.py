@@ -45,15 +45,36 @@ class DataLoader(Sourced, data.DataLoader[Any]):
     >>> loader.combinedBatchSize, len(loader), [len(x) for x, in loader]
     (32, 3, [32, 32, 32])
 
-    ``mode`` says where steps are made: Sync, when they are asked for; Async, ahead in a process of its own, which
-    ``async_options`` are the options of (``AsynchronousDataAccessor``); AsyncRebatched, there as well, from batches of
-    ``rebatched_worker_size`` rows. Beyond PopTorch, which drops what each worker has left over of a stream, rows of a
-    stream with several workers are regrouped in all modes with ``drop_last``: at most one incomplete step is dropped.
-
-    With several processes (``options.Distributed``) each has its part of the data. A stream is dealt out, too, where
-    PopTorch refuses it; ``auto_distributed_partitioning=False`` leaves that to the dataset.
+    Beyond PopTorch, which drops what each worker has left over of a stream, rows of a stream with several workers are
+    regrouped in all modes with ``drop_last``: at most one incomplete step is dropped.
 
     ``len()`` counts steps, those of a ``batch_sampler`` too, for which PopTorch counts the sampler's own batches.
+
+    Args:
+        options: The options that say how many micro-batches a step has, and how many processes there are. They can no
+            longer be changed afterwards.
+        dataset: The rows: a dataset of torch, by index or a stream, a list, or a graph of pipes.
+        batch_size: How many rows a micro-batch has: what the model is given in one forward pass. ``None``: the dataset
+            makes batches itself, and each is a step; ``drop_last`` has to be False then.
+        shuffle: Whether rows come in another order in each epoch. In several processes that needs
+            ``options.randomSeed``. ``None``: they do not.
+        num_workers: How many of torch's workers make batches. 0: none; the process that makes the steps does.
+        drop_last: Whether a last, incomplete step is left out. Otherwise it is shorter, which models are seldom built
+            for.
+        persistent_workers: Whether workers live on from epoch to epoch. ``None``: if there are any, they do.
+        auto_distributed_partitioning: Whether each of several processes (``options.Distributed``) is given its part of
+            the data. A stream is dealt out, too, where PopTorch refuses it. ``False`` leaves that to the dataset.
+        mode: Where steps are made: Sync, here, when they are asked for; Async, ahead, in a process of its own;
+            AsyncRebatched, there as well, with rows regrouped, so that what workers have left over is not lost.
+        async_options: Options of that process, by name, as ``AsynchronousDataAccessor`` takes them; where rows are
+            regrouped, ``rebatched_size`` is refused. ``None``: its defaults.
+        rebatched_worker_size: How many rows the batches of torch's workers have where rows are regrouped; at most as
+            many as a step. What comes out is the same. ``None``: as many as a step.
+        batch_sampler: Lists of indices; a step has as many of them as micro-batches. It excludes ``batch_size`` and
+            ``shuffle``, and in several processes has to give this process's part itself, with
+            ``auto_distributed_partitioning=False``. ``None``: indices are made from the parameters above.
+        **kwargs: What else torch's DataLoader takes: ``collate_fn``, ``worker_init_fn``, ``sampler``, ``generator``,
+            ``timeout``, ``prefetch_factor`` and so on.
     """
 
     def __init__(

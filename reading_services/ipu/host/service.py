@@ -37,17 +37,23 @@ class IPUReadingService(ReadingServiceInterface):
     """Gives the rows of a graph's batches, the micro-batches, as combined batches: what a model is called with.
 
     A combined batch has the rows of as many micro-batches as there are device iterations, accumulation steps and input
-    groups together, in the order in which the graph gives them. ``batch(rows)`` in the graph says how large a
-    micro-batch is; in a graph without it ``micro_batch`` does, or else the first batch. With ``drop_last`` a last,
-    incomplete combined batch is left out, and ``dropped`` says of how many rows; otherwise it is shorter.
-
-    In Async, and in AsyncRebatched, which is the same here, a thread makes steps ahead, ``buffer_size`` of
-    ``async_options`` at most (3). The accessor's other options are accepted and change nothing: an epoch is not begun
-    before its seed is known.
+    groups together, in the order in which the graph gives them. ``dropped`` says how many rows the last epoch left out.
 
     Behind workers, have the graph end with ``collate()``, so that they do it. Several processes
     (``options.Distributed``) each get their part at the graph's ``sharding_filter``, and with ``drop_last`` equally
     many steps if lengths are known; a DistributedReadingService in front sees to both, if there is one.
+
+    Args:
+        options: The options that say how many micro-batches a step has, and how many processes there are. They can no
+            longer be changed afterwards.
+        mode: Sync makes a step when it is asked for. Async makes steps ahead, in a thread, and so does AsyncRebatched,
+            which is the same here.
+        async_options: ``{"buffer_size": n}`` has at most so many steps made ahead (3 by default). The accessor's other
+            options are accepted and change nothing, since an epoch is not begun before its seed is known;
+            ``rebatched_size`` is refused.
+        drop_last: Whether a last, incomplete combined batch is left out. Otherwise it is shorter.
+        micro_batch: How many rows a micro-batch has, whatever batches the graph gives. ``None``: as many as
+            ``batch(rows)`` in the graph says, or else as the first batch has.
 
     >>> import torch
     >>> from datapipes.iter import IterableWrapper

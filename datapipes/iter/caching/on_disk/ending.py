@@ -94,11 +94,16 @@ class CachePosition(Inner):
 class EndOnDiskCacheHolder(Tolerant, Flattening[str]):
     """The paths of the files that each element of the nearest ``on_disk_cache`` became, in the order of its source.
 
-    What arrives here are pairs of a name and the data of its file, a stream or an iterable of pieces, or bytes or text
-    as they are with ``skip_read=True``. They are saved at ``filepath_fn(name)``, at what the ``filepath_fn`` of
-    ``on_disk_cache`` makes of the name (``same_filepath_fn``), or at the name. Several processes and threads may use
-    one cache: each file is made by one of them, while the others wait up to ``timeout`` seconds. (torchdata gave what
-    was there after what was not, kept at most 1000 elements, and stood still after an error.)
+    What arrives here are pairs of a name and the data of its file: a stream, text, or an iterable of pieces. Several
+    processes and threads may use one cache: each file is made by one of them, while the others wait. (torchdata gave
+    what was there after what was not, kept at most 1000 elements, and stood still after an error.)
+
+    Args:
+        mode: How files are written: ``"wb"`` or ``"b"`` for bytes; ``"w"``, ``"wt"`` or ``"t"`` for text, as UTF-8.
+        filepath_fn: A function that gives the path of a file by its name. ``None``: the name is the path.
+        same_filepath_fn: Whether the ``filepath_fn`` of ``on_disk_cache`` gives it. Then there may be none here.
+        skip_read: Whether data may be bytes, too. Otherwise they are refused, as in torchdata.
+        timeout: How many seconds to wait for another process or thread that makes a file, before a ``LockTimeout``.
 
     >>> import os, tempfile
     >>> from datapipes.iter import IterableWrapper

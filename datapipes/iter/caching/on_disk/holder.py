@@ -19,14 +19,23 @@ T_co = TypeVar("T_co", covariant=True)
 
 @operator
 class OnDiskCacheHolder(IterDataPipe[T_co]):
-    """The elements whose files, at ``filepath_fn(element)``, are not there yet; ``end_caching`` gives the files.
+    """The elements whose files are not there yet; ``end_caching`` gives the files.
 
-    A file counts as there if its hash is ``hash_dict[path]``, where that is given, and ``extra_check_fn(path)`` is
-    true. Without ``filepath_fn`` the elements are the paths (torchdata failed there).
+    With ``max_bytes``, what has just been handed on stays, so open files before elements wait in a shuffle or prefetch;
+    see ``budget``.
 
-    With ``max_bytes``, files that were not used for the longest time are removed when those that such caches have made
-    in one folder become more: that of each path, or ``cache_dir`` for all folders in it. What has just been handed on
-    stays, so open files before elements wait in a shuffle or prefetch; see ``budget``.
+    Args:
+        filepath_fn: A function that gives the one path of an element. ``None``: the elements are the paths (torchdata
+            failed there).
+        hash_dict: The hashes that files must have, by path, in hexadecimal. A file that has another one does not count
+            as there, and one that is made and has another one, or none here, is a ``HashMismatch``.
+        hash_type: The kind of these hashes: ``"sha256"`` or ``"md5"``.
+        extra_check_fn: A function of the path of a file that is there: it counts as there only if the result is true.
+            It is called for folders as well, which otherwise never count, and not for elements of several files.
+        max_bytes: How many bytes the files may have that such caches have made in one folder: beyond, those that were
+            not used for the longest time are removed. ``None``: no limit.
+        cache_dir: The folder to which ``max_bytes``, which must be given, applies, with all folders in it. ``None``: to
+            each folder by itself.
 
     >>> import os, tempfile
     >>> from datapipes.iter import IterableWrapper
