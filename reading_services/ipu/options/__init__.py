@@ -4,16 +4,12 @@
 - ``environment``: environment variables, and errors that name them
 - ``execution``: options
 - ``files``: options from files and from JSON
-- ``locations``: where tensors are kept
-- ``popart``: settings for the backend, by any name
-- ``precision``: precision, and the tracer's obsolete options
-- ``stored``: those of its methods that change neither batches nor results
-- ``training``: accumulation and reduction of gradients
+- ``stored``: the table of options that hardly anybody here acts upon, and of their setters
 - ``values``: named values that know their type and can be frozen
 """
 
 from reading_services.ipu.names.errors import ConfigFileError
 from reading_services.ipu.options.execution import Options
-from reading_services.ipu.options.locations import TensorLocationSettings
+from reading_services.ipu.options.stored import TensorLocationSettings
 
 __all__ = ["ConfigFileError", "Options", "TensorLocationSettings"]

@@ -1,5 +1,8 @@
 """Options: how a loader makes its batches, and how a model runs them."""
 
+# Setters are declared without bodies, which `kept` gives them.
+# mypy: disable-error-code="empty-body"
+
 from __future__ import annotations
 
 import os
@@ -11,18 +14,21 @@ import torch
 from tqdm import tqdm
 
 from datapipes.errors import BadArgument
-from reading_services.ipu.names.enums import CommGroupType, ConnectionType, OutputMode, SyncPattern
+from reading_services.ipu.names.enums import CommGroupType, OutputMode
 from reading_services.ipu.names.messages import logger
 from reading_services.ipu.names.strategies import ExecutionStrategy, PipelinedExecution
 from reading_services.ipu.options.distributed import _DistributedOptions
 from reading_services.ipu.options.environment import blaming
 from reading_services.ipu.options.files import Files
-from reading_services.ipu.options.locations import _TensorLocationOptions
-from reading_services.ipu.options.popart import _PopartOptions
-from reading_services.ipu.options.precision import _JitOptions, _PrecisionOptions
-from reading_services.ipu.options.stored import StoredOptions
-from reading_services.ipu.options.training import _TrainingOptions
-from reading_services.ipu.options.values import Value, settled
+from reading_services.ipu.options.stored import (
+    StoredOptions,
+    _JitOptions,
+    _PopartOptions,
+    _PrecisionOptions,
+    _TensorLocationOptions,
+    _TrainingOptions,
+)
+from reading_services.ipu.options.values import Value, kept, settled
 
 _PARTS = {
     "Training": "_training",
@@ -52,8 +58,6 @@ class Options(StoredOptions, Files):
     device_iterations = Value(1, at_least=1)
     output_mode = Value(OutputMode.Default.value)
     output_return_period = Value(1)
-    connection_type = Value(ConnectionType.Always.value)
-    sync_pattern = Value(SyncPattern.Full.value)
     random_seed: int
     """Absent until ``randomSeed``."""
 
@@ -65,10 +69,9 @@ class Options(StoredOptions, Files):
     _jit: _JitOptions
 
     def __init__(self) -> None:
-        super().__init__()
         popart = _PopartOptions()
+        super().__init__(popart)
         self.__dict__.update(
-            _popart=popart,
             _training=_TrainingOptions(popart),
             _distributed=_DistributedOptions(),
             _tensor_locations=_TensorLocationOptions(),
@@ -111,13 +114,10 @@ class Options(StoredOptions, Files):
     def _Popart(self) -> _PopartOptions:
         return self._popart
 
-    def deviceIterations(self, device_iterations: int) -> Self:
-        """How many batches the device takes in one step, with a weight update after each when it trains."""
-        return self.set(device_iterations=device_iterations)
-
-    def replicationFactor(self, replication_factor: int) -> Self:
-        """How many copies of the model this process runs, each on rows of its own."""
-        return self.set(replication_factor=replication_factor)
+    @kept("How many batches the device takes in one step, with a weight update after each when it trains.")
+    def deviceIterations(self, device_iterations: int) -> Self: ...
+    @kept("How many copies of the model this process runs, each on rows of its own.")
+    def replicationFactor(self, replication_factor: int) -> Self: ...
 
     def inputReplicaGrouping(self, input_group_size: int, input_group_type: CommGroupType) -> Self:
         """Let groups of replicas share their rows; set ``replicationFactor`` before.
@@ -191,20 +191,6 @@ class Options(StoredOptions, Files):
             raise BadArgument(f"a strategy is a PipelinedExecution or a ShardedExecution, and not {strategy!r}")
         self._execution_strategy = strategy
         return self
-
-    def connectionType(self, connection_type: ConnectionType) -> Self:
-        """When a model takes its device."""
-        self.checkIsFrozen()
-        if not isinstance(connection_type, ConnectionType):
-            raise BadArgument(f"the connection type is a poptorch.ConnectionType, and not {connection_type!r}")
-        return self.set(connection_type=connection_type.value)
-
-    def syncPattern(self, sync_pattern: SyncPattern) -> Self:
-        """Which IPUs wait for each other."""
-        self.checkIsFrozen()
-        if not isinstance(sync_pattern, SyncPattern):
-            raise BadArgument(f"the sync pattern is a poptorch.SyncPattern, and not {sync_pattern!r}")
-        return self.set(sync_pattern=sync_pattern.value)
 
     def clone(self) -> Self:
         """An independent copy, which is not frozen."""

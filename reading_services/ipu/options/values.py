@@ -1,19 +1,55 @@
 """Named values that know their type and can be frozen: what all parts of the options are made of.
 
-A class declares its values as a table of ``Value(default)``. A value is of its default's type (a bool passes for an
-int), and nothing changes once the object is frozen. Names that are not declared can be added by ``createOrSet`` only.
+A class declares its values as a table of ``Value(default)``, and its setters as a table of signatures (``kept``). A
+value is of its default's type (a bool passes for an int), and nothing changes once the object is frozen. Names that are
+not declared can be added by ``createOrSet`` only.
 """
 
 from __future__ import annotations
 
+import inspect
 import reprlib
+from collections.abc import Callable
 from copy import deepcopy
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
 
 from datapipes.errors import BadArgument
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def kept(
+    doc: str, name: str = "", kind: type = object, make: Callable[[Any], Any] = lambda given: given
+) -> Callable[[F], F]:
+    """A setter that is declared by its signature: it keeps what ``make`` makes of its argument, and returns the object.
+
+    It is kept as the value ``name``, which is the parameter's where there is none: ``_Popart.key`` is a setting of the
+    backend, and another name with an underscore an attribute. The argument has to be a ``kind``.
+    """
+
+    def method(declared: F) -> F:
+        signature = inspect.signature(declared)
+        _, parameter = signature.parameters
+
+        @wraps(declared)
+        def keep(self: Any, *args: Any, **kwargs: Any) -> Any:
+            declared(self, *args, **kwargs)  # for Python's own errors about arguments
+            given = signature.bind(self, *args, **kwargs)
+            given.apply_defaults()
+            value = given.arguments[parameter]
+            if not isinstance(value, kind):
+                wanted = "True or False" if kind is bool else kind.__name__
+                raise BadArgument(f"{declared.__name__} takes {wanted}, and not {value!r}")
+            self._keep(name or parameter, make(value))
+            return self
+
+        keep.__doc__ = doc
+        return cast("F", keep)
+
+    return method
 
 
 class Value(Generic[T]):
@@ -46,12 +82,14 @@ class OptionValues:
 
     _values: dict[str, Any]
     _frozen: bool
+    _popart: OptionValues | None
+    """The backend's settings, for those whose setters write there."""
     _declared: dict[str, Value[Any]] = {}  # noqa: RUF012 - never changed: each class that declares more makes its own
 
-    def __init__(self) -> None:
+    def __init__(self, popart: OptionValues | None = None) -> None:
         # Private attributes are made past __setattr__, which lets none be added later.
         values = {name: deepcopy(value.default) for name, value in self._declared.items()}
-        self.__dict__.update(_values=values, _frozen=False)
+        self.__dict__.update(_values=values, _frozen=False, _popart=popart)
 
     def set(self, **values: Any) -> Self:
         """Set values by their names; each has to be there already, and to be of the same type."""
@@ -92,6 +130,15 @@ class OptionValues:
     def toDict(self) -> dict[str, Any]:
         """The values by their names."""
         return dict(self._values)
+
+    def _keep(self, name: str, value: Any) -> None:
+        self.checkIsFrozen()
+        if name.startswith("_Popart.") and self._popart is not None:
+            self._popart.createOrSet(**{name.removeprefix("_Popart."): value})
+        elif name.startswith("_"):
+            self.__dict__[name] = value
+        else:
+            self.createOrSet(**{name: value})
 
     def _check(self, name: str, value: object) -> None:
         declared = self._declared.get(name)
