@@ -44,8 +44,8 @@ from reading_services.ipu.options import Options, TensorLocationSettings
 from reading_services.ipu.simulator import optim, profiling
 from reading_services.ipu.simulator.cost import CostModel
 from reading_services.ipu.simulator.executor import PoplarExecutor
-from reading_services.ipu.simulator.hardware import ipuHardwareIsAvailable, ipuHardwareVersion
 from reading_services.ipu.simulator.hooks import registerPostCompileHook, registerPreCompileHook
+from reading_services.ipu.simulator.ipus import ipuHardwareIsAvailable, ipuHardwareVersion
 from reading_services.ipu.simulator.losses import identity_loss, isRunningOnIpu
 from reading_services.ipu.simulator.report import Report
 from reading_services.ipu.simulator.timeline import Timeline

@@ -1,7 +1,7 @@
 """The host's side of the IPU: batches of a step, the loader, the accessor and the reading service.
 
 - ``accessor``: AsynchronousDataAccessor
-- ``aliasing``: steps that are only lent, and a guard on them
+- ``aliasing``: a guard on steps that were only lent
 - ``arithmetic``: how many rows a step has, and which of them goes where
 - ``combined``: the stage that makes them of micro-batches
 - ``feed``: the process that it has, started, listened to and ended

@@ -6,13 +6,11 @@
 - ``constants``: outputs that the device does not compute
 - ``cost``: the cost model: how long a step takes on the device, in modelled seconds
 - ``counters``: performance counters in modelled time
-- ``executor``: PoplarExecutor; when weights are copied, and devices taken
-- ``hardware``: what there is of IPU hardware: none
+- ``executor``: PoplarExecutor: when weights are copied and devices taken, and what can be asked about its steps
 - ``hooks``: functions to be called around compilations
 - ``ipus``: stages, the number of chips, and who holds which
 - ``losses``: which tensor trains; identity_loss
 - ``matching``: values held against what a model was compiled with
-- ``observing``: what can be asked of an executor about its steps
 - ``on_device``: the device's copy of a module, kept as it was compiled
 - ``optim``: optimisers with PopTorch's arguments and torch's mathematics
 - ``optimisers``: snapshots of optimisers, and those on the device
@@ -24,7 +22,5 @@
 - ``report``: what a device did: modelled time part by part, and apart from it what was measured
 - ``rows``: which micro-batch has which rows
 - ``timeline``: the picture of a modelled run, as SVG or PNG
-- ``weights``: the two copies of the weights
-- ``wrapped``: a user's model that has its weights brought home when it looks at them
 - ``wrapping``: trainingModel and inferenceModel
 """

@@ -10,9 +10,8 @@ from reading_services.ipu.names.enums import MeanReductionStrategy, OutputMode
 from reading_services.ipu.names.errors import Error
 from reading_services.ipu.names.strategies import PipelinedExecution
 from reading_services.ipu.options import Options
-from reading_services.ipu.simulator.executor import PoplarExecutor
+from reading_services.ipu.simulator.executor import PoplarExecutor, refuse_wrapped
 from reading_services.ipu.simulator.optimisers import Snapshot
-from reading_services.ipu.simulator.wrapped import refuse_wrapped
 
 
 def trainingModel(
