@@ -7,13 +7,10 @@
 - ``feed``: the process that it has, started, listened to and ended
 - ``feeding``: what happens in that process
 - ``loader``: DataLoader
-- ``loading_rules``: what it asks of its arguments, and what it warns of
 - ``micro_batches``: what a graph says about its own batches
 - ``parcels``: a dataset on its way to that process
 - ``partition``: which part of the data is this process's
 - ``rebatching``: rows regrouped, and batches put together
-- ``rows``: rows of tensors, read at once
 - ``service``: IPUReadingService, any graph as combined batches
 - ``sources``: what that process reads, epoch by epoch
-- ``uniform``: elements that are all like the first
 """

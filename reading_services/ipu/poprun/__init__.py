@@ -2,8 +2,6 @@
 
 - ``__main__``: the same command, as a module
 - ``arguments``: its command line
-- ``group``: one process group for all instances, so that none is left behind
 - ``launcher``: instances started, signals handed on, and the status at the end
 - ``output``: what instances print, in whole lines with their prefixes
-- ``variables``: what an instance finds in its environment
 """

@@ -3,14 +3,11 @@
 - ``verdict/``: whether a loader keeps up with the simulated device, and what to change if it does not
 - ``arguments``: the arguments of a call, by ``forward``'s signature
 - ``compiling``: everything that is looked at once, before the first step
-- ``constants``: outputs that the device does not compute
 - ``cost``: the cost model: how long a step takes on the device, in modelled seconds
 - ``counters``: performance counters in modelled time
-- ``executor``: PoplarExecutor: when weights are copied and devices taken, and what can be asked about its steps
-- ``hooks``: functions to be called around compilations
+- ``executor``: trainingModel, inferenceModel and the executors that they make: weights, devices, steps and their times
 - ``ipus``: stages, the number of chips, and who holds which
 - ``losses``: which tensor trains; identity_loss
-- ``matching``: values held against what a model was compiled with
 - ``on_device``: the device's copy of a module, kept as it was compiled
 - ``optim``: optimisers with PopTorch's arguments and torch's mathematics
 - ``optimisers``: snapshots of optimisers, and those on the device
@@ -22,5 +19,4 @@
 - ``report``: what a device did: modelled time part by part, and apart from it what was measured
 - ``rows``: which micro-batch has which rows
 - ``timeline``: the picture of a modelled run, as SVG or PNG
-- ``wrapping``: trainingModel and inferenceModel
 """
