@@ -8,7 +8,6 @@
 - ``feeding``: what happens in that process
 - ``loader``: DataLoader
 - ``micro_batches``: what a graph says about its own batches
-- ``parcels``: a dataset on its way to that process
 - ``partition``: which part of the data is this process's
 - ``rebatching``: rows regrouped, and batches put together
 - ``service``: IPUReadingService, any graph as combined batches

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_iter
 
 from datapipes.errors import ReleasedTensor
 
@@ -36,7 +37,7 @@ class LentTensor(torch.Tensor):
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        lent = [arg for arg in _flat((args, kwargs or {})) if isinstance(arg, LentTensor)]
+        lent = [arg for arg in tree_iter((args, kwargs)) if isinstance(arg, LentTensor)]
         with torch._C.DisableTorchFunctionSubclass():
             if any(tensor.loan.over for tensor in lent) and not _asks_for_form(func):
                 raise ReleasedTensor(
@@ -63,9 +64,3 @@ def _asks_for_form(func: Any) -> bool:
     name = getattr(func, "__name__", "")
     owner = getattr(getattr(func, "__self__", None), "__name__", "")
     return name in _ASKING or (name == "__get__" and owner in _OF_ITS_FORM)
-
-
-def _flat(args: Any) -> list[Any]:
-    if isinstance(args, dict):
-        args = list(args.values())
-    return [leaf for arg in args for leaf in _flat(arg)] if isinstance(args, tuple | list) else [args]

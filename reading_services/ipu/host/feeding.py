@@ -6,15 +6,18 @@ ends there. Each element is a frame of its own, so that credit counts slots. Wit
 it sets the structure, shapes and types that others must have. Numbers of another type are converted, as PopTorch does;
 where PopTorch would broadcast an element of another shape unseen, the error names what differs.
 
-It leaves at once and quietly on Ctrl-C, which reaches all processes at a terminal, and on SIGTERM, and takes along the
-workers that a loader has started here.
+Where the process inherits nothing, its dataset comes in a parcel: the memory of its arrays is copied once, into a file
+without a name that both processes map. It leaves at once and quietly on Ctrl-C, which reaches all processes at a
+terminal, and on SIGTERM, and takes along the workers that a loader has started here.
 """
 
 from __future__ import annotations
 
+import mmap
 import multiprocessing
 import os
 import signal
+import tempfile
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,15 +30,51 @@ from datapipes.errors import BadArgument
 from datapipes.memory.batches import batches_from
 from datapipes.position.orphans import leave_at_once
 from datapipes.position.seeds import derive
-from reading_services.ipu.host.parcels import Parcel
 from reading_services.ipu.host.sources import EpochSource
 from reading_services.ipu.names.custom_types import leaves_of, parser_of, rebuilt, registerCustomArgParser
 from reading_services.ipu.names.messages import logger
 from reading_services.workers.failures import Failure
 from reading_services.workers.generators import seed_all
 from reading_services.workers.process.main import packed, settle
+from reading_services.workers.transport.arena import aligned
+from reading_services.workers.transport.packing import pickled, unpickled
 from reading_services.workers.transport.process import ProducerEnd, SharedFd
 from reading_services.workers.transport.protocol import START, Failed, Open, Producer, ToProducer, Window
+
+
+class Parcel:
+    """An object that was packed; it can be given to a process when that is started, and is opened there."""
+
+    def __init__(self, obj: object, on_disk: bool = False) -> None:
+        data, buffers = pickled(obj)
+        parts = [memoryview(data), *buffers]
+        self._sizes = [part.nbytes for part in parts]
+        self._file = SharedFd(_on_disk() if on_disk else os.memfd_create("loader2-parcel", os.MFD_CLOEXEC))
+        os.truncate(self._file.fd, sum(map(aligned, self._sizes)))
+        with mmap.mmap(self._file.fd, 0) as memory:
+            at = 0
+            for part in parts:
+                memory[at : at + part.nbytes] = part
+                at += aligned(part.nbytes)
+
+    def open(self) -> Any:
+        """What was packed; done once, by the process that was given the parcel."""
+        memory = memoryview(mmap.mmap(self._file.fd, 0, access=mmap.ACCESS_COPY))
+        parts, at = [], 0
+        for size in self._sizes:
+            parts.append(memory[at : at + size])
+            at += aligned(size)
+        self.close()
+        return unpickled(parts[0], parts[1:])
+
+    def close(self) -> None:
+        """Let go of the file; the process that was given the parcel has it by now."""
+        os.close(self._file.fd)
+
+
+def _on_disk() -> int:
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
 
 
 def element_of(made: Any) -> Any:

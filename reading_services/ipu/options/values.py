@@ -42,7 +42,7 @@ def kept(
             value = given.arguments[parameter]
             if not isinstance(value, kind):
                 wanted = "True or False" if kind is bool else kind.__name__
-                raise BadArgument(f"{declared.__name__} takes {wanted}, and not {value!r}")
+                raise BadArgument(f"{parameter} of {declared.__name__}() has to be {wanted}, and not {value!r}")
             self._keep(name or parameter, make(value))
             return self
 

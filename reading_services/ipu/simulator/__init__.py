@@ -18,5 +18,5 @@
 - ``randomness``: the device's own random numbers
 - ``report``: what a device did: modelled time part by part, and apart from it what was measured
 - ``rows``: which micro-batch has which rows
-- ``timeline``: the picture of a modelled run, as SVG or PNG
+- ``timeline``: the picture of a modelled run, as SVG
 """

@@ -19,7 +19,6 @@ from reading_services.ipu.names.strategies import PipelinedExecution
 from reading_services.ipu.options import Options
 from reading_services.ipu.simulator.arguments import Arguments
 from reading_services.ipu.simulator.cost import Work
-from reading_services.ipu.simulator.counters import Counters
 from reading_services.ipu.simulator.ipus import check_number, check_pipeline, stages_and_ipus
 from reading_services.ipu.simulator.outputs import KeptOutputs
 from reading_services.ipu.simulator.program import Program
@@ -63,18 +62,9 @@ class Compiled:
     work: Work
     took: timedelta
 
-    @property
-    def inputs(self) -> int:
-        """How many tensors a step is given."""
-        return len(self.arguments.named())
-
     def step(self, tensors: list[Tensor], computes: bool) -> Any:
         """Run one step; where nothing is computed, outputs are zero."""
         return self.program.run(tensors, self.kept) if computes else self.program.silent(self.kept)
-
-    def silent_counters(self) -> Counters:
-        """Counters without a tick."""
-        return Counters.silent(self.inputs, len(self.program.like))
 
 
 def synthetic(options: Options) -> bool:

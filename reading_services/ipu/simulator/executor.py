@@ -346,10 +346,10 @@ class PoplarExecutor:
     def _counters(self) -> Counters:
         if self._compiled is None:
             return Counters()
+        tensors = len(self._compiled.arguments.named()), len(self._compiled.program.like)
         if not self._has_run or self._compiled.work.synthetic:
-            return self._compiled.silent_counters()
-        cost = self.cost_model.step(self._compiled.work)
-        return Counters.of(cost, self._compiled.kept, self._compiled.inputs, len(self._compiled.program.like))
+            return Counters.silent(*tensors)
+        return Counters.of(self.cost_model.step(self._compiled.work), self._compiled.kept, *tensors)
 
     @property
     def rng_state(self) -> list[int]:
