@@ -191,8 +191,8 @@ class Options(StoredOptions, Files):
         if self.defaultOutputMode():
             raise BadArgument("An output mode must be picked before serialisation; call outputMode()")
         merged = self._execution_strategy.backendOptions()
-        for part in (self._popart.options, self._values, self._training, self._distributed, self._tensor_locations):
-            values = part if isinstance(part, dict) else part.toDict()
+        parts = [part.toDict() for part in (self._training, self._distributed, self._tensor_locations)]
+        for values in (self._popart.options, self._values, *parts):
             if shared := sorted(merged.keys() & values.keys()):
                 raise BadArgument(f"Can't merge dictionaries, they have some keys in common: {', '.join(shared)}")
             merged.update(values)
@@ -200,20 +200,10 @@ class Options(StoredOptions, Files):
             merged["compilation_progress_bar_fn"] = _progress_bar
         return merged
 
-    def _freeze(self) -> None:
-        for part in _PARTS.values():
-            self.__dict__[part]._freeze()
-        super()._freeze()
-
-    def _unfreeze(self) -> None:
-        for part in _PARTS.values():
-            self.__dict__[part]._unfreeze()
-        super()._unfreeze()
-
     def _shown(self) -> list[str]:
-        flags = sorted(name for name in self.__dict__ if name not in _PARTS.values())
+        flags = sorted(self.__dict__.keys() - {"_values", "_frozen", *_PARTS.values()})
+        private = [f"{name}={settled(self.__dict__[name])}" for name in flags]
         parts = [f"{name}={self.__dict__[part]!r}" for name, part in _PARTS.items()]
-        private = [f"{n}={settled(self.__dict__[n])}" for n in flags if n not in ("_values", "_frozen")]
         return [*super()._shown(), *private, *parts]
 
 

@@ -62,15 +62,6 @@ class Compiled:
     work: Work
     took: timedelta
 
-    def step(self, tensors: list[Tensor], computes: bool) -> Any:
-        """Run one step; where nothing is computed, outputs are zero."""
-        return self.program.run(tensors, self.kept) if computes else self.program.silent(self.kept)
-
-
-def synthetic(options: Options) -> bool:
-    """Whether the device is to make its own inputs."""
-    return bool(options._Popart.options.get("syntheticDataMode", 0))
-
 
 def compile_model(
     module: nn.Module,
@@ -112,7 +103,7 @@ def compile_model(
         stages=stages,
         pipelined=pipelined,
         training=trains,
-        synthetic=synthetic(options),
+        synthetic=bool(options._Popart.options.get("syntheticDataMode", 0)),
         bytes_in=wire_bytes(tensors),
         bytes_out=kept.count * wire_bytes(program.like),
         flops=program.flops,

@@ -46,7 +46,7 @@ _LENT = ("_poptorch_trainer", "destroy", "copyWeightsToHostIfNeeded", "__getstat
 """What a model has while it is trained, in its own dictionary: its copies and pickles have none of it."""
 
 
-def refuse_wrapped(model: nn.Module) -> None:
+def _refuse_wrapped(model: nn.Module) -> None:
     """Raise if something trains a model already."""
     if "_poptorch_trainer" in vars(model):
         raise RuntimeError(
@@ -168,7 +168,8 @@ class PoplarExecutor:
         trains = self._optimizer is not None and computes
         try:
             with self._randomness.drawn():
-                outputs = compiled.step(tensors, computes)
+                program, kept = compiled.program, compiled.kept
+                outputs = program.run(tensors, kept) if computes else program.silent(kept)
         finally:
             if trains and self._weights is not None:
                 self._weights.mark_trained()
@@ -244,9 +245,10 @@ class PoplarExecutor:
             raise BadArgument("Trying to attach to an offline device: the connection type is Never")
         if self._held is not None:
             raise Error("Device is already attached")
-        self._held = ExitStack()
+        held = ExitStack()
+        held.enter_context(chip(self.options))
+        self._held = held
         try:
-            self._held.enter_context(chip(self.options))
             self.copyWeightsToDevice()
         except BaseException:
             self._let_go()
@@ -374,7 +376,7 @@ class PoplarExecutor:
 
     def _wrap(self) -> None:
         """Let the user's model know who trains it."""
-        refuse_wrapped(self.model)
+        _refuse_wrapped(self.model)
         lent = (self, self.destroy, self.copyWeightsToHostIfNeeded, partial(_plain_state, self.model))
         vars(self.model).update(zip(_LENT, lent, strict=True))
 
@@ -407,7 +409,7 @@ def trainingModel(
 ) -> PoplarExecutor:
     """An executor whose calls train the model: one step of the optimiser for each device iteration.
 
-    Its parameters stay the user's, and show what was trained whenever they are looked at. Without an optimiser it is
+    Its parameters stay the user's, and show what was trained after each call. Without an optimiser it is
     SGD with a learning rate of 0.01.
 
     >>> from torch.nn.functional import mse_loss
@@ -425,15 +427,11 @@ def trainingModel(
     (torch.Size([]), 0.155...)
     """
     user_model, chosen = _model(model), _options(options)
-    refuse_wrapped(user_model)
+    _refuse_wrapped(user_model)
     if optimizer is None:
         optimizer = torch.optim.SGD(user_model.parameters(), lr=0.01)
     snapshot = Snapshot.of(optimizer)
-    own = _own(chosen, OutputMode.Final)
-    if snapshot.runs_mean:
-        own.Training.setMeanAccumulationAndReplicationReductionStrategy(MeanReductionStrategy.Running)
-    own._freeze()
-    return PoplarExecutor(user_model, own, snapshot)
+    return PoplarExecutor(user_model, _own(chosen, OutputMode.Final, snapshot.runs_mean), snapshot)
 
 
 def inferenceModel(model: nn.Module | PoplarExecutor, options: Options | None = None) -> PoplarExecutor:
@@ -449,17 +447,18 @@ def inferenceModel(model: nn.Module | PoplarExecutor, options: Options | None = 
         if isinstance(chosen._execution_strategy, PipelinedExecution):
             hint = "; to keep a pipeline full in inference, use poptorch.Options().deviceIterations instead"
         raise Error(f"You must set poptorch.Options().Training.gradientAccumulation to 1 for inference{hint}")
-    own = _own(chosen, OutputMode.All)
-    own._freeze()
-    return PoplarExecutor(user_model, own, None)
+    return PoplarExecutor(user_model, _own(chosen, OutputMode.All), None)
 
 
-def _own(options: Options, mode: OutputMode) -> Options:
-    """The executor's own options; the user's are frozen, so that the two cannot come to differ."""
+def _own(options: Options, mode: OutputMode, runs_mean: bool = False) -> Options:
+    """The executor's own options; the user's are frozen as these are, so that the two cannot come to differ."""
     own = options.clone()
     if own.defaultOutputMode():
         own.outputMode(mode)
+    if runs_mean:
+        own.Training.setMeanAccumulationAndReplicationReductionStrategy(MeanReductionStrategy.Running)
     options._freeze()
+    own._freeze()
     return own
 
 
