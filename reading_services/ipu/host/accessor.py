@@ -16,7 +16,7 @@ import torch
 from torch.utils.data import Dataset
 
 from datapipes.errors import BadArgument, FetchFailed, WorkerDied
-from reading_services.ipu.host.aliasing import Ring
+from reading_services.ipu.host.aliasing import Loan
 from reading_services.ipu.host.feed import Feed
 from reading_services.ipu.host.sources import Plain, Sourced
 from reading_services.ipu.names.custom_types import rebuilt
@@ -69,7 +69,8 @@ class AsynchronousDataAccessor(Iterator[Any]):
         self._arrived: deque[ToConsumer] = deque()
         self._held: Items | None = None
         self._like: Any = None
-        self._ring = Ring(buffer_size) if strict_aliasing else None
+        self._lends = strict_aliasing
+        self._loan = Loan()
         self._epoch = 0
         self._asked = False  # whether any iteration was asked for
         self._used = False  # whether anything was taken of the current one
@@ -154,7 +155,8 @@ class AsynchronousDataAccessor(Iterator[Any]):
         if like is not None:
             self._like = like
         self._held = frame
-        return rebuilt(self._like, tensors if self._ring is None else self._ring.lend(tensors))
+        self._loan = Loan()
+        return rebuilt(self._like, [self._loan.of(each) for each in tensors] if self._lends else tensors)
 
     def _frame(self) -> ToConsumer:
         """The next message of the current opening."""
@@ -173,8 +175,7 @@ class AsynchronousDataAccessor(Iterator[Any]):
         """Free the slot of the step that was handed out last."""
         held, self._held = self._held, None
         if held is not None:
-            if self._ring is not None:
-                self._ring.take_back()
+            self._loan.over = True
             self._used_up(held)
 
     def _used_up(self, frame: Items) -> None:

@@ -17,8 +17,7 @@ from datapipes.errors import BadArgument
 from reading_services.ipu.names.enums import CommGroupType, OutputMode
 from reading_services.ipu.names.messages import logger
 from reading_services.ipu.names.strategies import ExecutionStrategy, PipelinedExecution
-from reading_services.ipu.options.distributed import _DistributedOptions
-from reading_services.ipu.options.environment import blaming
+from reading_services.ipu.options.distributed import _DistributedOptions, blaming
 from reading_services.ipu.options.files import Files
 from reading_services.ipu.options.stored import (
     StoredOptions,
@@ -118,6 +117,8 @@ class Options(StoredOptions, Files):
     def deviceIterations(self, device_iterations: int) -> Self: ...
     @kept("How many copies of the model this process runs, each on rows of its own.")
     def replicationFactor(self, replication_factor: int) -> Self: ...
+    @kept("How a model that is cut over several IPUs runs.", "_execution_strategy", ExecutionStrategy)
+    def setExecutionStrategy(self, strategy: ExecutionStrategy) -> Self: ...
 
     def inputReplicaGrouping(self, input_group_size: int, input_group_type: CommGroupType) -> Self:
         """Let groups of replicas share their rows; set ``replicationFactor`` before.
@@ -150,9 +151,7 @@ class Options(StoredOptions, Files):
         5
         """
         self.checkIsFrozen()
-        if not isinstance(output_mode, OutputMode):
-            raise BadArgument(f"the output mode is a poptorch.OutputMode, and not {output_mode!r}")
-        _check_period(output_mode, output_return_period)
+        _check_output(output_mode, output_return_period)
         if output_return_period is not None and output_mode != OutputMode.EveryN:
             logger.info("output_return_period=%s has no effect with %s", output_return_period, output_mode.name)
         return self.set(output_mode=output_mode.value, output_return_period=output_return_period or 1)
@@ -170,9 +169,8 @@ class Options(StoredOptions, Files):
     ) -> None:
         """Keep a tensor of the graph for ``short_name`` (refused when frozen, which PopTorch forgot to)."""
         self.checkIsFrozen()
-        if output_mode is not None and not isinstance(output_mode, OutputMode):
-            raise BadArgument(f"the output mode is a poptorch.OutputMode, and not {output_mode!r}")
-        _check_period(output_mode, output_return_period)
+        if output_mode is not None:
+            _check_output(output_mode, output_return_period)
         period = output_return_period if output_mode == OutputMode.EveryN else 1
         self.anchored_tensors[short_name] = [long_name, output_mode is None, output_mode, period]
 
@@ -184,14 +182,6 @@ class Options(StoredOptions, Files):
         torch.manual_seed(random_seed)
         return self.createOrSet(random_seed=random_seed)
 
-    def setExecutionStrategy(self, strategy: ExecutionStrategy) -> Self:
-        """How a model that is cut over several IPUs runs."""
-        self.checkIsFrozen()
-        if not isinstance(strategy, ExecutionStrategy):
-            raise BadArgument(f"a strategy is a PipelinedExecution or a ShardedExecution, and not {strategy!r}")
-        self._execution_strategy = strategy
-        return self
-
     def clone(self) -> Self:
         """An independent copy, which is not frozen."""
         return self.__deepcopy__({})
@@ -201,8 +191,8 @@ class Options(StoredOptions, Files):
         if self.defaultOutputMode():
             raise BadArgument("An output mode must be picked before serialisation; call outputMode()")
         merged = self._execution_strategy.backendOptions()
-        for part in (self._popart.options, self._values, self._training, self._distributed, self._tensor_locations):
-            values = part if isinstance(part, dict) else part.toDict()
+        parts = [part.toDict() for part in (self._training, self._distributed, self._tensor_locations)]
+        for values in (self._popart.options, self._values, *parts):
             if shared := sorted(merged.keys() & values.keys()):
                 raise BadArgument(f"Can't merge dictionaries, they have some keys in common: {', '.join(shared)}")
             merged.update(values)
@@ -210,26 +200,18 @@ class Options(StoredOptions, Files):
             merged["compilation_progress_bar_fn"] = _progress_bar
         return merged
 
-    def _freeze(self) -> None:
-        for part in _PARTS.values():
-            self.__dict__[part]._freeze()
-        super()._freeze()
-
-    def _unfreeze(self) -> None:
-        for part in _PARTS.values():
-            self.__dict__[part]._unfreeze()
-        super()._unfreeze()
-
     def _shown(self) -> list[str]:
-        flags = sorted(name for name in self.__dict__ if name not in _PARTS.values())
+        flags = sorted(self.__dict__.keys() - {"_values", "_frozen", *_PARTS.values()})
+        private = [f"{name}={settled(self.__dict__[name])}" for name in flags]
         parts = [f"{name}={self.__dict__[part]!r}" for name, part in _PARTS.items()]
-        private = [f"{n}={settled(self.__dict__[n])}" for n in flags if n not in ("_values", "_frozen")]
         return [*super()._shown(), *private, *parts]
 
 
 _progress_bar: Callable[..., Any] = partial(tqdm, desc="Graph compilation", unit="%")
 
 
-def _check_period(mode: OutputMode | None, period: int | None) -> None:
+def _check_output(mode: OutputMode, period: int | None) -> None:
+    if not isinstance(mode, OutputMode):
+        raise BadArgument(f"the output mode is a poptorch.OutputMode, and not {mode!r}")
     if mode == OutputMode.EveryN and (not isinstance(period, int) or period < 1):
         raise BadArgument("EveryN must have output_return_period set to valid positive integer")

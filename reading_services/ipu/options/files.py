@@ -17,7 +17,7 @@ from typing import Any, Self
 from reading_services.ipu.names import enums
 from reading_services.ipu.names.errors import ConfigFileError
 from reading_services.ipu.names.strategies import AutoStage, Block, PipelinedExecution, ShardedExecution, Stage
-from reading_services.ipu.options.environment import blaming
+from reading_services.ipu.options.distributed import blaming
 from reading_services.ipu.options.stored import TensorLocationSettings
 
 _ENUMS = {name: one for name, one in vars(enums).items() if isinstance(one, type) and issubclass(one, Enum)}

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from reading_services.ipu.poprun.arguments import LaunchPlan, parse
-from reading_services.ipu.poprun.launcher import main
-from reading_services.ipu.poprun.variables import topology
+from reading_services.ipu.poprun.launcher import main, topology
 
 Run = Callable[..., tuple[int, list[str], list[str]]]
 

@@ -9,18 +9,8 @@ import pytest
 import torch
 
 from datapipes.errors import ReleasedTensor
-from reading_services.ipu.host.aliasing import Ring
 from tests.reading_services.ipu.host.datasets import Numbers
 from tests.reading_services.ipu.host.test_accessor import accessor
-
-
-@pytest.mark.parametrize("width", [3, 20_000])
-def test_at_most_as_many_addresses_as_slots(width: int) -> None:
-    with accessor(Numbers(20, width), buffer_size=3, strict_aliasing=True) as acc:
-        addresses, sums = zip(*((row.data_ptr(), row.sum().item()) for _ in range(2) for row in acc), strict=True)
-    assert len(set(addresses)) == 3
-    assert sums == tuple(width * number for number in range(20)) * 2
-
 
 USES: list[Callable[[Any], Any]] = [
     lambda row: row + 1,
@@ -93,10 +83,3 @@ def test_the_form_of_what_was_given_back_is_still_known() -> None:
         row = next(acc)
         assert list(acc)
     assert (row.shape, row.dtype, row.dim(), len(row), row.size(0)) == (torch.Size([3]), torch.float32, 1, 3, 3)
-
-
-def test_steps_of_other_sizes_fit() -> None:
-    ring = Ring(1)
-    for rows in (2, 5, 3):
-        (lent,) = ring.lend([torch.full((rows, 2), float(rows))])
-        assert lent.tolist() == [[rows, rows]] * rows
