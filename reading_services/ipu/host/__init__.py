@@ -1,7 +1,6 @@
 """The host's side of the IPU: combined batches, the loader, the accessor and the reading service.
 
 - ``accessor``: AsynchronousDataAccessor
-- ``aliasing``: guard against use of a step's tensors after they were given back
 - ``arithmetic``: batch sizes: number of rows of a step, and which of them goes where
 - ``combined``: the stage that makes combined batches of micro-batches
 - ``feed``: the accessor's loading process, started, listened to and ended

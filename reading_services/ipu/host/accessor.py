@@ -16,7 +16,6 @@ import torch
 from torch.utils.data import Dataset
 
 from datapipes.errors import BadArgument, FetchFailed, WorkerDied
-from reading_services.ipu.host.aliasing import Loan
 from reading_services.ipu.host.feed import Feed
 from reading_services.ipu.host.sources import Plain, Sourced
 from reading_services.ipu.names.custom_types import rebuilt
@@ -30,8 +29,8 @@ class AsynchronousDataAccessor(Iterator[Any]):
 
     An element is a tensor, or tensors in dicts, lists, tuples and objects of registered types (PopTorch allows no
     nesting); all must be like the first. A step may be kept: the memory it lies in is used again when its last
-    reference is gone. With ``strict_aliasing`` it is lent as PopTorch lends it, until the next step is asked for, and
-    raises if it is used later (``aliasing``). ``miss_sleep_time_in_ms`` is accepted and means nothing: nobody sleeps.
+    reference is gone (PopTorch lends it until the next one). ``miss_sleep_time_in_ms`` is accepted and means nothing:
+    nobody sleeps.
 
     Without ``early_preload`` one element is made ahead of the first ``iter()``, else as many as there are slots. With
     ``load_indefinitely`` the next epoch follows without being asked for. Iterating again after a whole epoch goes on
@@ -51,8 +50,6 @@ class AsynchronousDataAccessor(Iterator[Any]):
         early_preload: bool = False,
         sharing_strategy: SharingStrategy = SharingStrategy.ForkServer,
         rebatched_size: int | None = None,
-        *,
-        strict_aliasing: bool = False,
     ) -> None:
         if rebatched_size is not None and rebatched_size <= 1:
             raise BadArgument(f"rebatched_size={rebatched_size}: it must be None or greater than 1")
@@ -69,8 +66,6 @@ class AsynchronousDataAccessor(Iterator[Any]):
         self._arrived: deque[ToConsumer] = deque()
         self._held: Items | None = None
         self._like: Any = None
-        self._lends = strict_aliasing
-        self._loan = Loan()
         self._epoch = 0
         self._asked = False  # whether any iteration was asked for
         self._used = False  # whether anything was taken of the current one
@@ -155,8 +150,7 @@ class AsynchronousDataAccessor(Iterator[Any]):
         if like is not None:
             self._like = like
         self._held = frame
-        self._loan = Loan()
-        return rebuilt(self._like, [self._loan.of(each) for each in tensors] if self._lends else tensors)
+        return rebuilt(self._like, tensors)
 
     def _frame(self) -> ToConsumer:
         """The next message of the current opening."""
@@ -175,7 +169,6 @@ class AsynchronousDataAccessor(Iterator[Any]):
         """Free the slot of the step that was handed out last."""
         held, self._held = self._held, None
         if held is not None:
-            self._loan.over = True
             self._used_up(held)
 
     def _used_up(self, frame: Items) -> None:
