@@ -11,12 +11,11 @@
 - ``on_device``: the device's copy of a module, kept as it was compiled
 - ``optim``: optimisers with PopTorch's arguments and torch's mathematics
 - ``optimisers``: snapshots of optimisers, and those on the device
-- ``outputs``: outputs of a step: selection, and the place of each
 - ``processes``: gradients summed over several processes
 - ``profiling``: marks for a tracer that is not there
 - ``program``: what the device does in one step: the loops of micro-batches
 - ``randomness``: the device's own random number generator
 - ``report``: report of modelled time part by part, and apart from it what was measured
-- ``rows``: rows of a call, cut into micro-batches
+- ``rows``: rows of a step, cut into micro-batches, and its outputs: selection, and the place of each
 - ``timeline``: timeline of a modelled run, as SVG
 """

@@ -20,10 +20,9 @@ from reading_services.ipu.options import Options
 from reading_services.ipu.simulator.arguments import Arguments
 from reading_services.ipu.simulator.cost import Work
 from reading_services.ipu.simulator.ipus import check_number, check_pipeline, stages_and_ipus
-from reading_services.ipu.simulator.outputs import KeptOutputs
 from reading_services.ipu.simulator.program import Program
 from reading_services.ipu.simulator.randomness import Randomness
-from reading_services.ipu.simulator.rows import check_rows, wire_bytes
+from reading_services.ipu.simulator.rows import KeptOutputs, check_rows, wire_bytes
 
 CompileHook = Callable[[], Any]
 

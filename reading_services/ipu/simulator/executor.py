@@ -11,10 +11,10 @@ are measured here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
 from datetime import timedelta
 from functools import partial
 from itertools import count
+from threading import Lock
 from time import perf_counter
 from typing import Any
 
@@ -32,7 +32,7 @@ from reading_services.ipu.options import Options
 from reading_services.ipu.simulator import processes
 from reading_services.ipu.simulator.compiling import Compiled, compile_model
 from reading_services.ipu.simulator.cost import CostModel, Mode
-from reading_services.ipu.simulator.counters import Counters, Latency, Ticks
+from reading_services.ipu.simulator.counters import Counters, Latency, counted, latency, silent
 from reading_services.ipu.simulator.ipus import chip
 from reading_services.ipu.simulator.optimisers import Snapshot
 from reading_services.ipu.simulator.program import Training
@@ -136,7 +136,7 @@ class PoplarExecutor:
         self._optimizer = optimizer
         self._compiled: Compiled | None = None
         self._weights: _Weights | None = None
-        self._held: ExitStack | None = None
+        self._held: Lock | None = None
         self._seen = 0  # the number of the last step that had trained the weights when they were copied to the device
         self._has_run = False
         self._said: set[str] = set()
@@ -245,9 +245,7 @@ class PoplarExecutor:
             raise BadArgument("Trying to attach to an offline device: the connection type is Never")
         if self._held is not None:
             raise Error("Device is already attached")
-        held = ExitStack()
-        held.enter_context(chip(self.options))
-        self._held = held
+        self._held = chip(self.options)
         try:
             self.copyWeightsToDevice()
         except BaseException:
@@ -321,37 +319,34 @@ class PoplarExecutor:
         cost = self.cost_model.step(self._compiled.work)
         return max(1, round((cost.compute + cost.bubble + cost.reduction) * self.cost_model.clock))
 
-    def getPerfCounters(self) -> dict[str, Ticks]:
+    def getPerfCounters(self) -> Counters:
         """When each tensor of the last step began and ended to cross the link, in modelled seconds from its start."""
-        return self._counters().as_dict()
+        if self._compiled is None:
+            return silent()
+        tensors = len(self._compiled.arguments.named()), len(self._compiled.program.like)
+        if not self._has_run or self._compiled.work.synthetic:
+            return silent(*tensors)
+        return counted(self.cost_model.step(self._compiled.work), self._compiled.kept, *tensors)
 
     def getHostIpuLatency(self) -> Latency:
         """Least, most and mean modelled seconds that inputs take to the device."""
-        return self._counters().host_ipu()
+        return latency(self.getPerfCounters(), "input", "input_complete")
 
     def getComputeLatency(self) -> Latency:
         """Least, most and mean modelled seconds from the end of the inputs to the outputs."""
-        return self._counters().compute()
+        return latency(self.getPerfCounters(), "input_complete", "output")
 
     def getIpuHostLatency(self) -> Latency:
         """Least, most and mean modelled seconds from the device to the host."""
-        return self._counters().ipu_host()
+        return latency(self.getPerfCounters(), "output", "output_complete")
 
     def getLatency(self) -> Latency:
         """Least, most and mean modelled seconds from the first input to the last output."""
-        return self._counters().round_trip()
+        return latency(self.getPerfCounters(), "input", "output_complete")
 
     def report(self, load: float | None = None, mode: Mode = "async", cost: CostModel | None = None) -> Report:
         """Report of the modelled time of all steps so far; ``load`` is how long the loader takes for one, if known."""
         return self._meter.report(cost or self.cost_model, load, mode)
-
-    def _counters(self) -> Counters:
-        if self._compiled is None:
-            return Counters()
-        tensors = len(self._compiled.arguments.named()), len(self._compiled.program.like)
-        if not self._has_run or self._compiled.work.synthetic:
-            return Counters.silent(*tensors)
-        return Counters.of(self.cost_model.step(self._compiled.work), self._compiled.kept, *tensors)
 
     @property
     def rng_state(self) -> list[int]:
@@ -383,7 +378,7 @@ class PoplarExecutor:
     def _let_go(self) -> None:
         held, self._held = self._held, None
         if held is not None:
-            held.close()
+            held.release()
 
     def _first_seed(self) -> int:
         """The seed of the options, else torch's; each process has another one."""

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 
@@ -92,16 +90,12 @@ def check_number(options: Options, ipus: int, replicas: int) -> None:
     logger.warning("%d IPUs are asked for, and %d are taken: they come in powers of two", number, rounded)
 
 
-@contextmanager
-def chip(options: Options) -> Iterator[None]:
-    """Hold the chip that the options ask for, if they ask for one by its number."""
+def chip(options: Options) -> Lock:
+    """Take the chip that the options ask for, if they ask for one by its number; it is let go by ``release()``."""
     held = _CHIPS[options.ipu_id] if options.exists("ipu_id") else Lock()
     if not held.acquire(blocking=os.environ.get("POPTORCH_WAIT_FOR_IPU", "0") not in ("", "0")):
         raise Error(
             f"Failed to acquire IPU {options.ipu_id}, which another model holds: detach or destroy that one, or set "
             "POPTORCH_WAIT_FOR_IPU=1 to wait for another thread"
         )
-    try:
-        yield
-    finally:
-        held.release()
+    return held

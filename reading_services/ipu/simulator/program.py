@@ -31,8 +31,7 @@ from reading_services.ipu.simulator.arguments import Arguments
 from reading_services.ipu.simulator.cost import flops_of
 from reading_services.ipu.simulator.losses import LossPlace, Watching, backward, find_loss, on_device, trained_by
 from reading_services.ipu.simulator.on_device import OnDevice, narrowed
-from reading_services.ipu.simulator.outputs import KeptOutputs, Outputs, refuse_backward
-from reading_services.ipu.simulator.rows import rows_of
+from reading_services.ipu.simulator.rows import KeptOutputs, Outputs, refuse_backward, rows_of
 
 
 class Constants(TorchFunctionMode):
