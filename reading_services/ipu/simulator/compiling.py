@@ -92,13 +92,9 @@ def compile_model(
             "replicas call poptorch.Options().broadcastBuffers(False), and each keeps its own"
         )
     check_number(options, ipus, batching.replicas)
-    work = Work(
-        device_iterations=batching.iterations,
-        gradient_accumulation=batching.accumulation,
-        replicas=batching.replicas,
-        group_size=batching.group_size,
+    work = Work.of(
+        batching,
         micro_batch=rows,
-        processes=batching.processes,
         stages=stages,
         pipelined=pipelined,
         training=trains,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
@@ -31,21 +31,10 @@ from reading_services.stage_times import stage_times
 WARMING_UP = 0.25
 
 
-@dataclass(frozen=True)
-class Shape:
-    """Size of one step of a loader: its rows, and its bytes as a device is sent them."""
-
-    rows: int
-    wire_bytes: int
-
-    @classmethod
-    def of(cls, step: Any) -> Shape:
-        """The shape of a step; a step without tensors has as many rows as its length says, and no bytes."""
-        tensors = list(tensors_of(step))
-        rows = next((len(each) for each in tensors if each.dim()), None)
-        if rows is None:
-            rows = len(step) if isinstance(step, list) else 1
-        return cls(rows, wire_bytes(tensors))
+def rows_in(step: Any) -> int:
+    """Number of rows of a step; a step without tensors has as many as its length says."""
+    rows = next((len(each) for each in tensors_of(step) if each.dim()), None)
+    return rows if rows is not None else len(step) if isinstance(step, list) else 1
 
 
 def measured(loader: Iterable[Any], seconds: float = 2.0) -> Rate:
@@ -58,7 +47,7 @@ def measured(loader: Iterable[Any], seconds: float = 2.0) -> Rate:
         now = perf_counter()
         warm = warm or now + WARMING_UP * seconds
         if steps or (started and now >= warm):
-            steps, items = steps + 1, items + Shape.of(step).rows
+            steps, items = steps + 1, items + rows_in(step)
             longest = max(longest, now - before)
         else:
             started = now
@@ -156,18 +145,10 @@ def verdict(
     graph = None if stages is False else graph_of(loader)
     timed = [] if graph is None else stage_times(graph, seconds if stages is None else 3600.0)
     first = first_step(loader)
-    shape, batching = Shape.of(first), Batching.of(options, None)
-    micro_batch = max(1, shape.rows // batching.micro_batches)
-    work = Work(
-        device_iterations=batching.iterations,
-        gradient_accumulation=batching.accumulation,
-        replicas=batching.replicas,
-        group_size=batching.group_size,
-        micro_batch=micro_batch,
-        processes=batching.processes,
-        bytes_in=shape.wire_bytes,
-        flops=micro_batch * TUTORIAL_FLOPS,
-    )
+    batching = Batching.of(options, None)
+    micro_batch = max(1, rows_in(first) // batching.micro_batches)
+    flops = micro_batch * TUTORIAL_FLOPS
+    work = Work.of(batching, micro_batch=micro_batch, bytes_in=wire_bytes(tensors_of(first)), flops=flops)
     assumed = ""
     if model is not None:
         work = counted(model, first, work)
