@@ -29,41 +29,6 @@ _EXTRAS: Table = {
 _MOMENTS: Table = _EXTRAS | {"first_order_momentum_accum_type": None, "second_order_momentum_accum_type": None}
 
 
-class VariableAttributes:
-    """Constant and variable hyper-parameters after compiling: on a chip a constant takes less memory.
-
-    Those that an optimiser was given are variable, and its defaults are constant. Nothing is computed otherwise here.
-
-    >>> attributes = SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1).variable_attrs
-    >>> attributes.isConstant("lr"), attributes.isConstant("momentum")
-    (False, True)
-    >>> attributes.markAsVariable("momentum")
-    >>> attributes.isConstant("momentum")
-    False
-    """
-
-    def __init__(self, variable_attributes: Iterable[str], allowed_attributes: Iterable[str]) -> None:
-        self._allowed = sorted(allowed_attributes)
-        self._variable = set(variable_attributes).intersection(self._allowed)
-
-    def isConstant(self, attr: str) -> bool:
-        """Whether it stays as it is when the model is compiled."""
-        return attr not in self._variable
-
-    def markAsConstant(self, attr: str) -> None:
-        """Mark a hyper-parameter as one that will not change."""
-        self._variable.discard(self._known(attr))
-
-    def markAsVariable(self, attr: str) -> None:
-        """Mark a hyper-parameter as one that may change."""
-        self._variable.add(self._known(attr))
-
-    def _known(self, attr: str) -> str:
-        if attr not in self._allowed:
-            raise BadArgument(f"Unknown attribute {attr}, allowed values: {self._allowed}")
-        return attr
-
-
 class Optimizer:
     """Base of the optimisers: arguments and methods that PopTorch's have and torch's do not.
 
@@ -71,7 +36,6 @@ class Optimizer:
     128.0
     """
 
-    variable_attrs: VariableAttributes
     accum_type: torch.dtype | None
     max_grad_norm: float | None
     use_combined_accum: bool
@@ -81,6 +45,8 @@ class Optimizer:
     """The setting of a group, and its value, with which ``_update`` takes the place of torch's step."""
 
     def __init_subclass__(cls) -> None:
+        if Optimizer not in cls.__bases__:  # a user's own, of one of those below
+            return
         torchs, by_name = inspect.signature(cls.__bases__[1]), inspect.Parameter.KEYWORD_ONLY
         extras = [inspect.Parameter(name, by_name, default=value) for name, value in cls._extras.items()]
         cast("Any", cls).__signature__ = torchs.replace(parameters=[*torchs.parameters.values(), *extras])
@@ -91,17 +57,13 @@ class Optimizer:
         torchs.__init__(params, *args, **kwargs)
         self.__dict__.update(self._extras | {name: value for name, value in extras.items() if value is not None})
         name, value = self._variant
-        if vars(self).get(name) is value:
+        if name and vars(self)[name] is value:
             self.defaults[name] = value
             for group in self.param_groups:
                 group.setdefault(name, value)
-        given = inspect.signature(type(self)).bind(params, *args, **kwargs, **extras).arguments
-        variable = [name for name, value in given.items() if value is not None]
-        scaling = [name for name in self._extras if name.endswith("_scaling")]
-        self.variable_attrs = VariableAttributes(variable, [*self.defaults, *scaling])
 
     def __getstate__(self) -> Table:
-        own = {name: vars(self)[name] for name in ("variable_attrs", *self._extras)}
+        own = {name: vars(self)[name] for name in self._extras}
         state: Any = super().__getstate__()
         return {**state, **own}
 
