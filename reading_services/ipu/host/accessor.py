@@ -78,19 +78,7 @@ class AsynchronousDataAccessor(Iterator[Any]):
         # It is also called before the interpreter waits for the processes that it has started.
         self._finalizer: Any = util.Finalize(self, _end, (self._feed, self._consumer), exitpriority=100)
         self._feed.send(self._consumer.open(self._epoch))
-        self._wait_for_first()
-
-    def _wait_for_first(self) -> None:
-        try:
-            frame = self._frame()
-        except WorkerDied as death:
-            self.terminate()
-            raise Error(f"worker thread failed to start: {death}") from death
-        if isinstance(frame, Failed):
-            self.terminate()
-            error = frame.error.error()
-            raise Error(f"worker thread failed to start: {type(error).__name__}: {error}{error.__cause__}") from error
-        self._arrived.appendleft(frame)
+        self._arrived.appendleft(self._next("worker thread failed to start", Error))
 
     @property
     def slots(self) -> tuple[bool, ...]:
@@ -128,16 +116,7 @@ class AsynchronousDataAccessor(Iterator[Any]):
         self._give_back()
         if self._at_end:
             raise StopIteration
-        try:
-            frame = self._frame()
-        except WorkerDied as death:
-            self.terminate()
-            raise FetchFailed(f"An error occurred in the data fetcher: {death}") from death
-        if isinstance(frame, Failed):
-            self.terminate()
-            error = frame.error.error()
-            text = f"{type(error).__name__}: {error}{error.__cause__}"
-            raise FetchFailed(f"An error occurred in the data fetcher: {text}") from error
+        frame = self._next("An error occurred in the data fetcher", FetchFailed)
         if isinstance(frame, Items) and frame.count:
             return self._element(frame)
         self._at_end = True
@@ -152,13 +131,22 @@ class AsynchronousDataAccessor(Iterator[Any]):
         self._held = frame
         return rebuilt(self._like, tensors)
 
-    def _frame(self) -> ToConsumer:
-        """The next message of the current opening."""
-        while not self._arrived:
-            frame = self._feed.receive()
-            if frame is not None:
-                self._keep(frame)
-        return self._arrived.popleft()
+    def _next(self, failed: str, kind: type[Exception]) -> ToConsumer:
+        """The next message of the current opening; where there will be none, all ends with an error of this kind."""
+        try:
+            while not self._arrived:
+                frame = self._feed.receive()
+                if frame is not None:
+                    self._keep(frame)
+            found = self._arrived.popleft()
+        except WorkerDied as death:
+            self.terminate()
+            raise kind(f"{failed}: {death}") from death
+        if isinstance(found, Failed):
+            self.terminate()
+            error = found.error.error()
+            raise kind(f"{failed}: {type(error).__name__}: {error}{error.__cause__}") from error
+        return found
 
     def _keep(self, frame: ToConsumer) -> None:
         current = self._consumer.receive(frame)

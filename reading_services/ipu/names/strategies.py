@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import ContextDecorator, contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
-from types import TracebackType
 from typing import Any, TypeVar
 
 from torch import nn
@@ -80,9 +79,7 @@ class Block(ContextDecorator):
             _entered.blocks.append(begun)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         pass
 
 

@@ -151,10 +151,7 @@ class CostModel:
     call: float = constant(50e-6, "s", ASSUMED, "host and device synchronise, once a call")
     iteration: float = constant(0.0, "s", ASSUMED, "and once more in every device iteration")
     reduction: float = constant(
-        0.0,
-        "s",
-        DERIVED,
-        "gradients between replicas, each update: four are 3.98 times one in the tutorial",
+        0.0, "s", DERIVED, "gradients between replicas, each update: four are 3.98 times one in the tutorial"
     )
     clock: float = constant(1.33e9, "Hz", ASSUMED, "cycles of the chip in a second, for cycleCount")
     overlap: bool = constant(False, "", ASSUMED, "whether transfers go on beside compute")
