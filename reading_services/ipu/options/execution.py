@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Self
+from operator import attrgetter
+from typing import Any, Self, TypeVar, cast
 
 import torch
 from tqdm import tqdm
@@ -29,6 +30,7 @@ from reading_services.ipu.options.stored import (
 )
 from reading_services.ipu.options.values import Value, kept, settled
 
+T = TypeVar("T")
 _PARTS = {
     "Training": "_training",
     "Distributed": "_distributed",
@@ -37,6 +39,11 @@ _PARTS = {
     "Jit": "_jit",
     "_Popart": "_popart",
 }
+
+
+def _part(kind: type[T], name: str, doc: str) -> T:
+    """A part of the options under its name: a property, so that nothing else takes its place."""
+    return cast("T", property(attrgetter(_PARTS[name]), doc=doc))
 
 
 class Options(StoredOptions, Files):
@@ -60,12 +67,13 @@ class Options(StoredOptions, Files):
     random_seed: int
     """Absent until ``randomSeed``."""
 
+    Training = _part(_TrainingOptions, "Training", "Accumulation and reduction of gradients.")
+    Distributed = _part(_DistributedOptions, "Distributed", "Which of several processes this is.")
+    TensorLocations = _part(_TensorLocationOptions, "TensorLocations", "Where tensors are kept.")
+    Precision = _part(_PrecisionOptions, "Precision", "Types of intermediate results.")
+    Jit = _part(_JitOptions, "Jit", "Obsolete.")
+    _Popart = _part(_PopartOptions, "_Popart", "Settings by the backend's own names.")
     _execution_strategy: ExecutionStrategy
-    _training: _TrainingOptions
-    _distributed: _DistributedOptions
-    _tensor_locations: _TensorLocationOptions
-    _precision: _PrecisionOptions
-    _jit: _JitOptions
 
     def __init__(self) -> None:
         popart = _PopartOptions()
@@ -83,35 +91,6 @@ class Options(StoredOptions, Files):
         if text := os.environ.get("POPTORCH_DEFAULT_OPTIONS"):
             with blaming("from the environment variable POPTORCH_DEFAULT_OPTIONS"):
                 self.from_json(text)
-
-    @property
-    def Training(self) -> _TrainingOptions:
-        """Accumulation and reduction of gradients."""
-        return self._training
-
-    @property
-    def Distributed(self) -> _DistributedOptions:
-        """Which of several processes this is."""
-        return self._distributed
-
-    @property
-    def TensorLocations(self) -> _TensorLocationOptions:
-        """Where tensors are kept."""
-        return self._tensor_locations
-
-    @property
-    def Precision(self) -> _PrecisionOptions:
-        """Types of intermediate results."""
-        return self._precision
-
-    @property
-    def Jit(self) -> _JitOptions:
-        """Obsolete."""
-        return self._jit
-
-    @property
-    def _Popart(self) -> _PopartOptions:
-        return self._popart
 
     @kept("How many batches the device takes in one step, with a weight update after each when it trains.")
     def deviceIterations(self, device_iterations: int) -> Self: ...
@@ -191,7 +170,7 @@ class Options(StoredOptions, Files):
         if self.defaultOutputMode():
             raise BadArgument("An output mode must be picked before serialisation; call outputMode()")
         merged = self._execution_strategy.backendOptions()
-        parts = [part.toDict() for part in (self._training, self._distributed, self._tensor_locations)]
+        parts = [part.toDict() for part in (self.Training, self.Distributed, self.TensorLocations)]
         for values in (self._popart.options, self._values, *parts):
             if shared := sorted(merged.keys() & values.keys()):
                 raise BadArgument(f"Can't merge dictionaries, they have some keys in common: {', '.join(shared)}")

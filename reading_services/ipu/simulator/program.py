@@ -31,7 +31,7 @@ from reading_services.ipu.simulator.arguments import Arguments
 from reading_services.ipu.simulator.cost import flops_of
 from reading_services.ipu.simulator.losses import LossPlace, Watching, backward, find_loss, on_device, trained_by
 from reading_services.ipu.simulator.on_device import OnDevice, narrowed
-from reading_services.ipu.simulator.rows import KeptOutputs, Outputs, refuse_backward, rows_of
+from reading_services.ipu.simulator.rows import KeptOutputs, Outputs, no_backward, rows_of
 
 
 class Constants(TorchFunctionMode):
@@ -196,7 +196,7 @@ class Program:
         left, total = iter(tensors), len(self.like) + len(self._constants)
         constants = {n: each.to(narrowed(each.dtype), copy=True) for n, each in self._constants.items()}
         for each in constants.values():
-            refuse_backward(each)
+            each.backward = no_backward  # type: ignore[method-assign]  # of this one, and of copies of it
         return rebuilt(self._outputs, [constants[n] if n in constants else next(left) for n in range(total)])
 
     def _buffers(self) -> list[Tensor]:

@@ -50,10 +50,6 @@ class CallMeter:
         last.between += began - self._ended if self._ended is not None else 0.0
         self._ended = ended
 
-    def reset(self) -> None:
-        """Forget all calls, so that a report is about those that come."""
-        self.calls, self._ended = [], None
-
     def report(self, cost: CostModel | None = None, load: float | None = None, mode: Mode = "async") -> Report:
         """The calls so far by a cost model. ``load`` is how many seconds the loader takes for a step, if known."""
         return Report(cost or CostModel(), [Calls(**each.__dict__) for each in self.calls], load, mode)

@@ -143,14 +143,8 @@ class Outputs:
             for whole, like in zip(self.tensors, self.like, strict=True)
         ]
         for tensor in done:
-            refuse_backward(tensor)
+            tensor.backward = no_backward  # type: ignore[method-assign]  # of this one, and of copies of it
         return done
-
-
-def refuse_backward(tensor: Tensor) -> None:
-    """Make ``backward()`` of an output raise an error that says what is wrong with it."""
-    # An attribute of this one tensor, which copies of it have, too.
-    tensor.backward = no_backward  # type: ignore[method-assign]  # a method is what it replaces
 
 
 def no_backward(*args: Any, **kwargs: Any) -> NoReturn:
