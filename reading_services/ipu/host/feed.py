@@ -77,9 +77,6 @@ class Feed:
         self._lock = threading.Lock()
         self.closed = False
 
-    def __str__(self) -> str:
-        return str(self._member)
-
     @property
     def pid(self) -> int:
         """The number of the process."""
