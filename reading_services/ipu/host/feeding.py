@@ -162,10 +162,6 @@ def _shown(shapes: list[tuple[int | None, ...]]) -> str:
 _NO_MORE: Final = object()
 
 
-class EmptyDataset(ValueError):
-    """A dataset without a first element."""
-
-
 @dataclass
 class FeedJob:
     """The arguments that the process is started with."""
@@ -295,7 +291,7 @@ class Feeder:
     def _end(self) -> None:
         self._elements = None
         if self._uniform is None:
-            raise EmptyDataset("The Dataset is empty")
+            raise BadArgument("The Dataset is empty: it has no first element")
         if self._load_indefinitely:
             self._epoch += 1
             body, size = packed([])
