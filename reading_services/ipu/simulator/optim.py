@@ -29,6 +29,41 @@ _EXTRAS: Table = {
 _MOMENTS: Table = _EXTRAS | {"first_order_momentum_accum_type": None, "second_order_momentum_accum_type": None}
 
 
+class VariableAttributes:
+    """Constant and variable hyper-parameters after compiling: on a chip a constant takes less memory.
+
+    Those that an optimiser was given are variable, and its defaults are constant. Nothing is computed otherwise here.
+
+    >>> attributes = SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1).variable_attrs
+    >>> attributes.isConstant("lr"), attributes.isConstant("momentum")
+    (False, True)
+    >>> attributes.markAsVariable("momentum")
+    >>> attributes.isConstant("momentum")
+    False
+    """
+
+    def __init__(self, variable_attributes: Iterable[str], allowed_attributes: Iterable[str]) -> None:
+        self._allowed = sorted(allowed_attributes)
+        self._variable = set(variable_attributes).intersection(self._allowed)
+
+    def isConstant(self, attr: str) -> bool:
+        """Whether it stays as it is when the model is compiled."""
+        return attr not in self._variable
+
+    def markAsConstant(self, attr: str) -> None:
+        """Mark a hyper-parameter as one that will not change."""
+        self._variable.discard(self._known(attr))
+
+    def markAsVariable(self, attr: str) -> None:
+        """Mark a hyper-parameter as one that may change."""
+        self._variable.add(self._known(attr))
+
+    def _known(self, attr: str) -> str:
+        if attr not in self._allowed:
+            raise BadArgument(f"Unknown attribute {attr}, allowed values: {self._allowed}")
+        return attr
+
+
 class Optimizer:
     """Base of the optimisers: arguments and methods that PopTorch's have and torch's do not.
 
@@ -36,6 +71,7 @@ class Optimizer:
     128.0
     """
 
+    variable_attrs: VariableAttributes
     accum_type: torch.dtype | None
     max_grad_norm: float | None
     use_combined_accum: bool
@@ -61,9 +97,13 @@ class Optimizer:
             self.defaults[name] = value
             for group in self.param_groups:
                 group.setdefault(name, value)
+        given = inspect.signature(type(self)).bind(params, *args, **kwargs, **extras).arguments
+        variable = [name for name, value in given.items() if value is not None]
+        scaling = [name for name in self._extras if name.endswith("_scaling")]
+        self.variable_attrs = VariableAttributes(variable, [*self.defaults, *scaling])
 
     def __getstate__(self) -> Table:
-        own = {name: vars(self)[name] for name in self._extras}
+        own = {name: vars(self)[name] for name in ("variable_attrs", *self._extras)}
         state: Any = super().__getstate__()
         return {**state, **own}
 

@@ -1,6 +1,5 @@
 """Training on the device equals the same training written by hand in plain torch."""
 
-import inspect
 import pickle
 from collections.abc import Callable, Iterable
 from copy import deepcopy
@@ -305,7 +304,7 @@ def test_adamw_without_bias_correction() -> None:
 
 @pytest.mark.parametrize("kind", [poptorch.optim.SGD, poptorch.optim.Adam, poptorch.optim.AdamW,
                                   poptorch.optim.RMSprop, poptorch.optim.LAMB])  # fmt: skip
-def test_what_an_optimiser_was_given_is_kept(kind: Any) -> None:
+def test_what_an_optimiser_was_given_may_change(kind: Any) -> None:
     class Mine(kind):  # type: ignore[misc]  # it is one of many
         def __init__(self, parameters: Any) -> None:
             super().__init__(parameters, 0.3, loss_scaling=4.0)
@@ -314,11 +313,17 @@ def test_what_an_optimiser_was_given_is_kept(kind: Any) -> None:
     made = kind(Linear().parameters(), 0.1, weight_decay=0.5, loss_scaling=None, max_grad_norm=2.0)
     assert {poptorch.optim.Optimizer, torch.optim.Optimizer} <= set(kind.__mro__)
     for optimizer in (made, deepcopy(made), pickle.loads(pickle.dumps(made))):
+        attributes = optimizer.variable_attrs
+        constant = {"lr": False, "weight_decay": False, "loss_scaling": True, "eps": True}
+        assert {name: attributes.isConstant(name) for name in constant} == constant
         assert (optimizer.loss_scaling, optimizer.max_grad_norm) == (1.0, 2.0)
-        assert (optimizer.param_groups[0]["lr"], optimizer.param_groups[0]["weight_decay"]) == (0.1, 0.5)
-    assert {"params", "lr", "loss_scaling"} <= inspect.signature(kind).parameters.keys()
-    with pytest.raises(TypeError, match="nope"):
-        kind(Linear().parameters(), nope=1)
+    attributes.markAsVariable("loss_scaling")
+    attributes.markAsConstant("lr")
+    assert (attributes.isConstant("loss_scaling"), attributes.isConstant("lr")) == (False, True)
+    for mark in (attributes.markAsVariable, attributes.markAsConstant):
+        with pytest.raises(AssertionError, match=r"Unknown attribute nope, allowed values: \["):
+            mark("nope")
+    assert not made.variable_attrs.isConstant("lr")
 
 
 def test_the_state_of_an_optimiser_comes_along() -> None:
