@@ -16,7 +16,7 @@ from datapipes.description.printing import stage as printed
 from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgument, BadArgumentType, GraphError
 from datapipes.graph.settings import apply_sharding
-from datapipes.iter import Collator, Prefetcher
+from datapipes.iter import Collator, FullSync, Prefetcher
 from datapipes.iter.placement.full_sync import exact_length
 from datapipes.messages.warnings import warn
 from datapipes.parts.group import here
@@ -25,7 +25,7 @@ from datapipes.position.user_classes import is_sharding
 from reading_services.interface.service import Level, ReadingServiceInterface
 from reading_services.ipu.host.arithmetic import Batching
 from reading_services.ipu.host.combined import Combined, Dropped
-from reading_services.ipu.host.micro_batches import batcher_of, below_full_sync, enlarged, is_uncollated
+from reading_services.ipu.host.micro_batches import batcher_of, enlarged, is_uncollated
 from reading_services.ipu.names.enums import DataLoaderMode
 from reading_services.ipu.options import Options
 from reading_services.sequential import planned_by
@@ -143,10 +143,13 @@ class IPUReadingService(ReadingServiceInterface):
 
     def initialize(self, datapipe: Pipe) -> Pipe:
         self._check_ranks()
-        return self._made(self._mine(datapipe))
+        return self.planned(datapipe)
 
     def planned(self, datapipe: Pipe) -> Pipe:
-        return self._made(self._mine(datapipe))
+        mine = self._mine(datapipe)
+        if type(mine) is FullSync:  # it keeps ranks in step: it has to count combined batches
+            return structure.with_parents(mine, self._ahead_of)
+        return self._ahead_of(mine)
 
     def _mine(self, datapipe: Pipe) -> Pipe:
         """The graph as it has to be when this service stands alone."""
@@ -156,9 +159,6 @@ class IPUReadingService(ReadingServiceInterface):
             finally:
                 self._services = None
         return datapipe
-
-    def _made(self, datapipe: Pipe) -> Pipe:
-        return below_full_sync(datapipe, self._ahead_of)
 
     def _ahead_of(self, datapipe: Pipe) -> Pipe:
         combined = self._combined(datapipe, self._steps)
