@@ -10,9 +10,9 @@ BIN := $(VENV)/bin/python
 BIN_PEERS := $(VENV_PEERS)/bin/python
 PIP_INSTALL := -m pip --disable-pip-version-check install --quiet --quiet --constraint constraints.txt
 
-# torchdata 0.9.0 is the last one with datapipes and DataLoader2, and needs another environment because loader2 asks for
-# a newer one. It says torch>=2 and does run on the torch of constraints.txt, in process and with worker processes alike.
-# numpy is not required by either; torch warns at import without it.
+# torchdata 0.9.0 is the last one with datapipes and DataLoader2, and needs another environment because the tests of
+# loader2 ask for a newer one. It says torch>=2 and does run on the torch of constraints.txt, in process and with worker
+# processes alike. numpy is not required by either; torch warns at import without it.
 PEERS := torchdata==0.9.0 torch numpy
 PEERS_RUN := from torchdata.datapipes.iter import IterableWrapper; \
 	from torchdata.dataloader2 import DataLoader2, InProcessReadingService; \

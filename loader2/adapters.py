@@ -23,7 +23,11 @@ class Adapter(ABC):
 
 
 class Shuffle(Adapter):
-    """Switches every shuffle of the graph on or off; None leaves them as they are.
+    """Switches every shuffle of the graph on or off.
+
+    Args:
+        enable: Whether they are on. True adds one at the end, with a warning, where there is none. ``None`` leaves them
+            as they are.
 
     >>> from datapipes.iter import IterableWrapper
     >>> from loader2 import DataLoader2
@@ -39,7 +43,11 @@ class Shuffle(Adapter):
 
 
 class CacheTimeout(Adapter):
-    """Sets how many seconds the caches of the graph wait for another process that fills them."""
+    """Sets how long the caches of the graph wait for another process that fills them.
+
+    Args:
+        timeout: How many seconds, a whole number. It has to be given: torchdata's default, None, is refused.
+    """
 
     def __init__(self, timeout: int | None = None) -> None:
         if type(timeout) is not int or timeout < 0:

@@ -42,6 +42,14 @@ T_co = TypeVar("T_co", covariant=True)
 class DataLoader2(Generic[T_co]):
     """Iterates a graph of pipes, epoch by epoch, and can say exactly where it is.
 
+    Args:
+        datapipe: The graph, given by its last stage; of a map-style pipe, the elements at 0, 1, 2 ... are loaded. The
+            loader works on a copy, and never changes it.
+        datapipe_adapter_fn: A function that takes the loader's graph and returns the one to use, such as those in
+            ``loader2.adapters``; or several, called in this order. ``None``: the graph as it is.
+        reading_service: Where the graph runs; the loader makes a copy of it for itself. ``None``: in this process, as
+            the loop asks for elements.
+
     >>> from datapipes.iter import IterableWrapper
     >>> with DataLoader2(IterableWrapper(range(6)).shuffle().batch(2)) as dl:
     ...     dl.seed(0)
@@ -175,6 +183,9 @@ class DataLoader2(Generic[T_co]):
         """Set the seed of the next epoch; the epochs after it go on from there, each different.
 
         Without one, each epoch draws its seed from torch's default generator when it begins.
+
+        Args:
+            seed: A number from 0 to ``2**64 - 1``.
         """
         self._epochs = self._epochs.then(checked_seed(seed))
 
@@ -261,10 +272,12 @@ class DataLoader2(Generic[T_co]):
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
         """Load the state of another loader of the same graph, before the first element is taken. Loading runs no code.
 
-        In the middle of an epoch, what the graph was given has to be what it was given then: a list that has changed is
-        refused with what differs. ``strict=False`` goes on with the one that is here.
-
         An iterator that was made before, and has handed on nothing, is out of date: call ``iter`` again.
+
+        Args:
+            state_dict: What the other loader's ``state_dict()`` gave.
+            strict: Whether, in the middle of an epoch, what the graph was given has to be what it was given then: a
+                list that has changed is refused with what differs. False goes on with the one that is here.
         """
         if self._shut_down or (self._session is not None and self._session.asked):
             raise RuntimeError(
@@ -313,6 +326,14 @@ class DataLoader2(Generic[T_co]):
         """Make a loader that goes on from a saved state.
 
         The graph is given beside it, because a state is data: torchdata's held a pickled graph, which is code.
+
+        Args:
+            state: What the other loader's ``state_dict()`` gave.
+            reading_service: Where the graph runs, as for any loader. A state in mid-epoch needs as many ranks and
+                workers as it was saved with.
+            datapipe: The graph, of the same stages as that of the other loader.
+            datapipe_adapter_fn: What changes the loader's copy of the graph, as for any loader.
+            strict: As for ``load_state_dict``.
         """
         loader = cls(datapipe, datapipe_adapter_fn, reading_service)
         loader.load_state_dict(state, strict)

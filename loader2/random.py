@@ -130,7 +130,12 @@ class PhiloxEngine:
 
 
 class SeedGenerator:
-    """Draws uint64 seeds from a shared and a worker stream; ``None`` takes the seed from torch's default generator.
+    """Draws uint64 seeds from a shared and a worker stream.
+
+    Args:
+        seed: Where both streams start from: a number from 0 to ``2**64 - 1``. ``None``: one that torch's default
+            generator draws.
+        _rngs: The shared and the worker stream, for ``spawn``; not beside a seed.
 
     >>> generator = SeedGenerator(123)
     >>> generator.generate_seed() == generator.generate_shared_seed()
@@ -176,7 +181,12 @@ class SeedGenerator:
         return self._worker_rng.generate()
 
     def spawn(self, worker_id: int, inplace: bool = False) -> SeedGenerator:
-        """A generator for one worker; ``inplace`` makes this one into it, leaving its shared stream where it stands.
+        """A generator for one worker.
+
+        Args:
+            worker_id: The worker's number, from 0.
+            inplace: Whether this generator becomes the worker's, and is returned; otherwise that is a new one. The
+                shared stream goes on from where it stands in either.
 
         >>> SeedGenerator(123).spawn(1).generate_seed()
         13444131963280986346

@@ -23,11 +23,17 @@ _FIELDS = {"world_size", "states"}
 
 
 def gather(state_dict: dict[str, Any], dst: int | None = None, group: ProcessGroup | None = None) -> dict[str, Any]:
-    """The states of all ranks as one, on every rank, or on rank ``dst`` alone; the others get ``{}`` then.
+    """The states of all ranks as one checkpoint.
 
-    All ranks call it, with what their own ``state_dict()`` gave. The result is a number and a list of bytes. It goes
-    beside the model into ``torch.save``, or into ``torch.distributed.checkpoint``, which would otherwise keep but one
-    rank's state because all have the same name. Without a process group it is a checkpoint of one rank.
+    All ranks call it. The result is a number and a list of bytes. It goes beside the model into ``torch.save``, or into
+    ``torch.distributed.checkpoint``, which would otherwise keep but one rank's state because all have the same name.
+    Without a process group it is a checkpoint of one rank.
+
+    Args:
+        state_dict: What this rank's own ``state_dict()`` gave.
+        dst: The only rank to get the checkpoint, by its number in the group; the others get ``{}``. ``None``: every
+            rank gets it.
+        group: The process group whose ranks call this. ``None``: the default one, of all ranks.
 
     >>> from datapipes.iter import IterableWrapper
     >>> from loader2 import DataLoader2
@@ -67,9 +73,14 @@ def scatter(
 ) -> dict[str, Any]:
     """This rank's own state out of what ``gather`` gave, for its ``load_state_dict()``.
 
-    Every rank gives all of it and nothing is sent; or rank ``src`` does, and sends the others theirs. Loading runs no
-    code. A checkpoint in mid-epoch of another number of ranks is a ``StateError``; ``begin_epoch_again`` gives a state
-    from which that epoch starts over, on any number.
+    All ranks call it. Loading runs no code. A checkpoint in mid-epoch of another number of ranks is a ``StateError``.
+
+    Args:
+        gathered: What ``gather`` gave; with ``src``, the other ranks may give None.
+        src: The only rank that has the checkpoint, by its number in the group; it sends the others their states.
+            ``None``: every rank has it, and nothing is sent.
+        group: The process group whose ranks call this. ``None``: the default one, of all ranks.
+        begin_epoch_again: Whether an epoch under way starts over. Then any number of ranks can go on.
     """
     rank, world = _here(group)
     if src is None:

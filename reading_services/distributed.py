@@ -32,13 +32,17 @@ _SOURCES = "sources"
 class DistributedReadingService(ReadingServiceInterface):
     """Runs a graph on every rank of the process group, each on its part of the elements.
 
-    A rank takes its part at the ``sharding_filter``. All have the seed of rank 0, and end after equally many elements:
-    ``uneven`` says how (see ``fullsync``), and ``dropped`` how many elements of this rank the last epoch left out. A
-    rank of which nothing is heard for ``timeout`` seconds is a ``PrefetchTimeoutError``.
+    A rank takes its part at the ``sharding_filter``. All have the seed of rank 0, and end after equally many elements;
+    ``dropped`` says how many elements of this rank the last epoch left out.
 
     The process group may be made after the loader, before its first ``iter``. Without one there is one rank.
 
     ``facts`` are texts that have to be the same on all ranks, by name; put in what else may not differ.
+
+    Args:
+        timeout: After how many seconds in which nothing is heard of another rank there is a ``PrefetchTimeoutError``.
+        uneven: What becomes of elements that a rank has more than others: ``"drop"`` leaves them out; ``"pad"`` has the
+            others give ``PADDING`` meanwhile, ``"repeat"`` their own elements anew; ``"error"`` is an ``UnevenRanks``.
 
     >>> from datapipes.iter import IterableWrapper
     >>> from loader2 import DataLoader2

@@ -19,8 +19,12 @@ _ONLY_ONE = WorkerInfo(num_workers=1, worker_id=0)
 class InProcessReadingService(ReadingServiceInterface):
     """Runs a graph in this process.
 
-    ``prefetch_cnt`` elements are made ahead, in a thread. ``init_fn(datapipe, worker_info)`` may change the graph once;
-    ``reset_fn(datapipe, worker_info, seed_generator)`` at the start of each epoch. Both return the graph to use.
+    Args:
+        prefetch_cnt: How many elements are made ahead, in a thread. 0: none, and no thread.
+        init_fn: ``init_fn(datapipe, worker_info)`` may change the graph once, before the first epoch; it returns the
+            graph to use. ``None``: nothing is changed.
+        reset_fn: ``reset_fn(datapipe, worker_info, seed_generator)`` may change it at the start of each epoch; it
+            returns the graph to use from then on. ``None``: nothing is changed.
 
     >>> from datapipes.iter import IterableWrapper
     >>> from loader2 import DataLoader2

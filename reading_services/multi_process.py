@@ -26,17 +26,29 @@ _ARENA = 1 << 32
 class MultiProcessingReadingService(OnWorkers):
     """Runs a graph in ``num_workers`` processes, and hands on their elements in turn.
 
-    Each worker takes its part at the graph's ``sharding_filter``. ``worker_prefetch_cnt`` and ``main_prefetch_cnt`` say
-    how many elements may be made ahead, in each worker and for all together; of small ones there may be more.
-    ``worker_init_fn(datapipe, worker_info)`` may change a worker's graph once, ``worker_reset_fn(datapipe, worker_info,
-    seed_generator)`` at the start of each epoch. Both return the graph to use.
+    Each worker takes its part at the graph's ``sharding_filter``. ``random``, ``numpy.random`` and torch are seeded in
+    each worker for each epoch, and saved with its position once they were used. ``max_errors`` of a stage is what each
+    worker lets pass. A worker that has gone is a ``WorkerDied``; going on, or the next epoch, replaces it.
 
-    ``random``, ``numpy.random`` and torch are seeded in each worker for each epoch, and saved with its position once
-    they were used. ``max_errors`` of a stage is what each worker lets pass.
-
-    ``in_order=False`` hands on what is there first. A worker that has sent nothing for ``timeout`` seconds while it was
-    waited for is a ``WorkerTimeout``, one that has gone a ``WorkerDied``; going on, or the next epoch, replaces the
-    latter. ``arena_bytes`` is the shared memory of each worker; elements that find no room in it are sent over a pipe.
+    Args:
+        num_workers: The number of processes. 0 runs the graph in this one, with a warning.
+        multiprocessing_context: How processes are started: ``"fork"``, ``"spawn"`` or ``"forkserver"``. But for a fork
+            the graph and its functions are pickled, and a script has to guard its entry point with
+            ``if __name__ == "__main__":``. ``None``: as ``multiprocessing`` does by default.
+        worker_prefetch_cnt: How many elements each worker may make ahead, one at least. More of them even out elements
+            that take longer, and take memory; of small ones there may be more.
+        main_prefetch_cnt: How many elements all workers together may make ahead, beside those.
+        worker_init_fn: ``worker_init_fn(datapipe, worker_info)`` may change a worker's graph once, when it has been
+            sharded; it returns the graph to use. The loader has no length then. ``None``: nothing is changed.
+        worker_reset_fn: ``worker_reset_fn(datapipe, worker_info, seed_generator)`` may change it at the start of each
+            epoch; it returns the graph to use from then on. The loader has no length then, either.
+        in_order: Whether workers take turns, so that the order is the same in every run. ``False`` hands on what is
+            there first: nobody waits for a slow element, and the order varies.
+        timeout: After how many seconds in which a worker that is waited for has sent nothing there is a
+            ``WorkerTimeout``; to start it has a minute more. ``None``: never.
+        arena_bytes: How much memory is shared with each worker at most; it is taken as it is used. Elements that find
+            no room in it are sent over a pipe, which is slower. ``None``: a share of the memory that is free, up to
+            4 GiB.
 
     >>> from datapipes.iter import IterableWrapper
     >>> from loader2 import DataLoader2

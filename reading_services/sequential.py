@@ -34,6 +34,11 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
     torchdata called them, with ``seed_generator=`` and ``iter_reset_fn=`` by keyword. A function that one of them
     returns from ``initialize_iteration`` is handed to the next, and runs where the graph is: in the workers, too.
 
+    Args:
+        *reading_services: The services, the one that gets the loader's graph first: ranks, then workers, then a device.
+            Another order is refused, and so are two for ranks, for workers or for devices. One that is such a chain
+            itself counts as its services.
+
     >>> from datapipes.iter import IterableWrapper
     >>> from loader2 import DataLoader2
     >>> from reading_services import InProcessReadingService, ThreadingReadingService

@@ -19,6 +19,19 @@ class ThreadingReadingService(OnWorkers):
     random numbers that belong to nobody among it: draw from generators of your own, made from the seeds that
     ``worker_reset_fn`` is given, where that has to be repeatable.
 
+    Args:
+        num_workers: The number of threads, one at least.
+        prefetch_cnt: How many elements each thread may make ahead, one at least. More of them even out elements that
+            take longer, and take memory.
+        worker_init_fn: ``worker_init_fn(datapipe, worker_info)`` may change a worker's graph once, when it has been
+            sharded; it returns the graph to use. The loader has no length then. ``None``: nothing is changed.
+        worker_reset_fn: ``worker_reset_fn(datapipe, worker_info, seed_generator)`` may change it at the start of each
+            epoch; it returns the graph to use from then on. The loader has no length then, either.
+        in_order: Whether workers take turns, so that the order is the same in every run. ``False`` hands on what is
+            there first: nobody waits for a slow element, and the order varies.
+        timeout: After how many seconds in which a thread that is waited for has given nothing there is a
+            ``WorkerTimeout``. ``None``: never.
+
     >>> from datapipes.iter import IterableWrapper
     >>> from loader2 import DataLoader2
     >>> graph = IterableWrapper(range(6)).sharding_filter().map(str)

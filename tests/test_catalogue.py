@@ -18,6 +18,8 @@ import datapipes.iter
 import datapipes.map
 import loader2
 import reading_services
+from datapipes.description.parameters import described
+from datapipes.errors import LengthUnknown
 from datapipes.fluent import IterMethods, MapMethods, operators_of
 from datapipes.graph import find_dps, traverse_dps
 from datapipes.iter import IterDataPipe
@@ -126,11 +128,32 @@ def test_the_source_has_the_name_that_users_know(base: type, name: str, operator
 
 
 @pytest.mark.parametrize(("base", "name", "operator"), OPERATORS)
+def test_what_is_not_given_is_none(base: type, name: str, operator: Any) -> None:
+    assert not [p.name for p in signature(operator).parameters.values() if p.default in (-1, "")]
+
+
+@pytest.mark.parametrize("name", ["list_files_by_ais", "load_from_tar", "load_from_tfrecord", "open_files"])
+@pytest.mark.parametrize("unknown", [None, -1])
+def test_a_length_is_also_unknown_by_the_value_of_torchdata(name: str, unknown: int | None) -> None:
+    source = datapipes.iter.IterableWrapper(["a"])
+    arguments = ("ais://bucket",) if name == "list_files_by_ais" else ()
+    with pytest.raises(LengthUnknown):
+        len(getattr(source, name)(*arguments, length=unknown))
+    assert len(getattr(source, name)(*arguments, length=0)) == 0
+
+
+@pytest.mark.parametrize(("base", "name", "operator"), OPERATORS)
 def test_an_operator_is_documented_with_an_example_and_its_method_too(base: type, name: str, operator: Any) -> None:
     text = operator.__doc__ or ""
     assert ">>>" in text, f"{operator} has no example"
     assert "." in text.splitlines()[0], f"{operator} does not say in a sentence what it does"
     assert getattr(base, name).__doc__ == text
+
+
+@pytest.mark.parametrize(("base", "name", "operator"), OPERATORS)
+def test_each_parameter_of_a_method_is_described_where_help_shows_it(base: type, name: str, operator: Any) -> None:
+    method = getattr(base, name)
+    assert list(described(method.__doc__)) == [*signature(method).parameters][1:]
 
 
 @pytest.mark.parametrize("module", [datapipes.iter, datapipes.map])

@@ -25,7 +25,11 @@ T_co = TypeVar("T_co", covariant=True)
 
 @operator
 class MapToIterConverter(IterDataPipe[T_co]):
-    """``datapipe[i]`` for each ``i`` of ``indices``, by default 0, 1, 2 ...; no indices give no elements.
+    """The elements of a map-style pipe as a stream.
+
+    Args:
+        indices: The keys of the elements, in their order. ``None``: 0, 1, 2 ... up to the length, which the pipe must
+            have then; an empty list gives no elements.
 
     >>> from datapipes.map import SequenceWrapper
     >>> list(SequenceWrapper("abc").to_iter_datapipe())
@@ -82,7 +86,11 @@ def keys_of(method: str, datapipe: MapDataPipe[Any], indices: Iterable[Any] | No
 class IterToMapConverter(MapDataPipe[Any]):
     """The elements of a stream by key. The first look-up reads the whole stream and keeps it.
 
-    Until then the length is the source's, which is too much if keys occur twice.
+    Until then the length is the source's, which is too much if keys occur twice; of two values of one key, the last is
+    kept, with a warning.
+
+    Args:
+        key_value_fn: A function that gives the key and the value of an element. ``None``: the elements are such pairs.
 
     >>> from datapipes.iter import IterableWrapper
     >>> dp = IterableWrapper(["one", "three"]).to_map_datapipe(lambda word: (len(word), word))

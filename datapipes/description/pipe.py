@@ -11,6 +11,7 @@ whoever builds the graph; nothing in this library calls one on a user's pipe.
 The built-in operators are real methods of pipes (``datapipes.fluent``). The tables ``functions`` of IterDataPipe and of
 MapDataPipe hold what users add: ``functional_datapipe`` puts a class there, and a pipe that has no such method looks a
 name up in it. One name has one owner for each kind of pipe; a second owner is told who the first is.
+from datapipes.description.parameters import with_shared
 
 Some operators are functions (``composed``): they give stages of other operators, or several, and are looked for as a
 class is. ``isinstance(stage, Forker)`` and ``find_dps(graph, Forker)`` ask what made a stage. The stage remembers it by
@@ -31,6 +32,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, datacla
 from torch.utils.data import Dataset, IterableDataset
 
 from datapipes.description import user_iter
+from datapipes.description.parameters import with_shared
 from datapipes.errors import BadArgument, GraphError, NameTaken
 from datapipes.fluent import IterMethods, MapMethods
 
@@ -360,6 +362,8 @@ def operator(cls: C) -> C:
     ('source_datapipe',)
     """
     made: Any = dataclass(init="__init__" not in vars(cls), repr=False, eq=False, match_args=False)(cls)
+    if made.__doc__:  # which ``python -OO`` leaves out
+        made.__doc__ = with_shared(made.__doc__, made.__init__)
     if "_parents" not in vars(made):
         known = getattr(made, "_parents", None) or ()
         made._parents = tuple(each.name for each in fields(made) if each.name in known or "DataPipe" in str(each.type))
@@ -367,7 +371,11 @@ def operator(cls: C) -> C:
 
 
 def functional_datapipe(name: str, enable_df_api_tracing: bool = False) -> Callable[[C], C]:
-    """Class decorator: make the class a method, ``name``, of every pipe of its kind.
+    """Class decorator: make the class a method of every pipe of its kind.
+
+    Args:
+        name: The name of the method, which no other one may have.
+        enable_df_api_tracing: Taken because torchdata has it; it changes nothing.
 
     >>> from datapipes.iter import IterableWrapper
     >>> @functional_datapipe("doubled_for_the_docs")
@@ -424,6 +432,8 @@ def composed(function: F) -> F:
     (True, True)
     """
     kept = {name: getattr(function, name) for name in ("__module__", "__qualname__", "__doc__")}
+    if function.__doc__:
+        kept["__doc__"] = with_shared(function.__doc__, function)
     kept["__firstlineno__"] = function.__code__.co_firstlineno  # where Python 3.13 and later look for its source
     return cast("F", Composed(function.__name__, (), {**kept, "__wrapped__": function}))
 

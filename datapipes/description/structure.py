@@ -283,7 +283,10 @@ def walk_by(inputs: Callable[[Pipe], list[Pipe]], *ends: Pipe) -> list[Pipe]:
 def rewrite(pipe: Pipe, rule: Callable[[Pipe], Pipe]) -> Pipe:
     """A new graph in which each stage is what ``rule`` makes of it; what no rule changes is shared with the old one.
 
-    ``rule`` is given each stage once, with its parents already rewritten, and returns that stage or another one.
+    Args:
+        pipe: The end of the old graph, which stays as it is.
+        rule: A function that is given each stage once, with its parents already rewritten, and returns that stage or
+            another one.
 
     >>> from datapipes.iter import Batcher, IterableWrapper
     >>> dp = IterableWrapper(range(6)).batch(2).map(len)

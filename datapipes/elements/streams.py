@@ -27,6 +27,12 @@ Origin: TypeAlias = "tuple[str, tuple[str | int, ...], Origin | None]"
 class StreamWrapper:
     """An open file that hands on every attribute of it, and closes it when it is no longer used.
 
+    Args:
+        file_obj: The file, or whatever else can be read.
+        parent_stream: The archive that the file was taken out of, wrapped as well. If that was marked with
+            ``autoclose``, it is closed after the last file out of it.
+        name: What the file is called in the wrapper's repr, and in ``session_streams``.
+
     >>> import io
     >>> with StreamWrapper(io.StringIO("one\\ntwo\\n"), name="numbers.txt") as stream:
     ...     stream.readline(), list(stream)

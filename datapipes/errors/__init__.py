@@ -36,7 +36,6 @@ Loader2Error
 ├── WorkersLeft (RuntimeError)           an iteration that was left while another thread waited for an element of it
 ├── ProtocolError (RuntimeError)         a mistake of this library in what workers and home say to each other
 ├── FetchFailed (AssertionError)         the process of an AsynchronousDataAccessor has failed or gone
-├── ReleasedTensor (RuntimeError)        a tensor of a step that was given back is used
 ├── UnsafeMember (ValueError)            a member of an archive that leads outside it, or is no regular file
 ├── TooLarge (ValueError)                data that grows past its limit when it is decompressed
 └── ReadTooLate (tarfile.StreamError)    a member of a stream that was read on past it
@@ -222,10 +221,6 @@ class ProtocolError(Loader2Error, RuntimeError):
 
 class NotCheckpointable(StateError, TypeError):
     """A state has something for a reading service, and the loader has none that takes it; torchdata's TypeError."""
-
-
-class ReleasedTensor(Loader2Error, RuntimeError):
-    """A tensor of a step that was given back is used."""
 
 
 class FetchFailed(Loader2Error, AssertionError):

@@ -39,7 +39,12 @@ def traverse_dps(datapipe: Pipe) -> DataPipeGraph:
 
 
 def traverse(datapipe: Pipe, only_datapipe: bool | None = None) -> DataPipeGraph:
-    """The old name of ``traverse_dps``."""
+    """The old name of ``traverse_dps``.
+
+    Args:
+        datapipe: The end of the graph.
+        only_datapipe: Taken because torchdata has it; it changes nothing.
+    """
     warnings.warn("`traverse` is deprecated, use `traverse_dps` instead", FutureWarning, stacklevel=2)
     return traverse_dps(datapipe)
 
@@ -70,8 +75,11 @@ def breadth_first(level: Iterable[Node], seen: set[int]) -> list[Pipe]:
 def find_dps(graph: DataPipeGraph, dp_type: type | Callable[..., Any]) -> list[Pipe]:
     """Every stage of a type or of a subclass of it, depth first from the end.
 
-    torchdata matched the exact type only, so that it did not find what users derive from its pipes. An operator that is
-    a function, such as ``Forker``, stands for the stages that it gave.
+    torchdata matched the exact type only, so that it did not find what users derive from its pipes.
+
+    Args:
+        graph: What ``traverse_dps`` gave.
+        dp_type: The type. An operator that is a function, such as ``Forker``, stands for the stages that it gave.
     """
     kind: Any = dp_type
     return [pipe for pipe, _ in depth_first(graph) if isinstance(pipe, kind)]

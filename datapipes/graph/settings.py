@@ -43,6 +43,13 @@ def apply_sharding(
 ) -> Pipe:
     """Shard a graph at each of its sharding stages, of which a path may have one.
 
+    Args:
+        datapipe: The end of the graph, which is changed and returned.
+        num_of_instances: The number of shards.
+        instance_id: The number of the shard to take, from 0.
+        sharding_group: What the shards are for: ranks, workers, or both as one (``DEFAULT``). Those of ranks and of
+            workers combine, and neither goes together with ``DEFAULT``.
+
     >>> from datapipes.iter import IterableWrapper
     >>> list(apply_sharding(IterableWrapper(range(10)).sharding_filter(), 3, 2))
     [2, 5, 8]
@@ -109,7 +116,14 @@ def apply_shuffle_seed(datapipe: Pipe, rng: torch.Generator) -> Pipe:
 
 
 def set_datapipes_seed(datapipes: Sequence[Pipe], seed_generator: Seeds, distributed_shared: bool) -> None:
-    """Pin the seed of each random stage of a list, in its order, to a shared or a worker's seed."""
+    """Pin the seed of each random stage of a list, in its order, to a seed of its own.
+
+    Args:
+        datapipes: The stages; those that are not random are left as they are.
+        seed_generator: What the seeds are drawn from, a ``loader2.random.SeedGenerator``.
+        distributed_shared: Whether they are those that all workers and ranks have in common. Otherwise they are the
+            worker's own.
+    """
     for pipe in datapipes:
         if user_classes.has_method(pipe, "set_seed"):
             draw = seed_generator.generate_shared_seed if distributed_shared else seed_generator.generate_seed
@@ -120,6 +134,10 @@ def set_graph_random_seed(datapipe: Pipe, seed_generator: Seeds) -> Pipe:
     """Pin the seeds of a graph: shared ones at and above its sharding stages, a worker's own below them.
 
     Any stage that shards counts as such; torchdata only knew its own ShardingFilter.
+
+    Args:
+        datapipe: The end of the graph, which is changed and returned.
+        seed_generator: What the seeds are drawn from, a ``loader2.random.SeedGenerator``.
     """
     graph = traverse_dps(datapipe)
     seen: set[int] = set()

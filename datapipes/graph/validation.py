@@ -89,7 +89,9 @@ def non_deterministic(marked: Callable[..., bool]) -> Callable[[C], C]: ...
 def non_deterministic(marked: Any) -> Any:
     """Class decorator: the order of this pipe's elements can vary; or, given a function, it can for some arguments.
 
-    The function is called with the constructor's arguments and says, with True, that the pipe is non-deterministic.
+    Args:
+        marked: The class; or a function that is called with the constructor's arguments, and says with True that the
+            order can vary, otherwise with False.
     """
     if isinstance(marked, type):
         return _marked(marked, lambda *args, **kwargs: True)

@@ -22,6 +22,10 @@ T_co = TypeVar("T_co", covariant=True)
 class Concater(MapDataPipe[T_co]):
     """One collection after another; negative keys count from the end of the last.
 
+    Args:
+        *datapipes: The inputs, in this order; as a method, those after the pipe that it is called on. Each must have a
+            length.
+
     >>> from datapipes.map import SequenceWrapper
     >>> dp = SequenceWrapper("ab").concat(SequenceWrapper("c"))
     >>> dp[2], dp[-1]
@@ -52,6 +56,10 @@ class Concater(MapDataPipe[T_co]):
 class Zipper(MapDataPipe[tuple[Any, ...]]):
     """Tuples of the elements that the inputs have under one key.
 
+    Args:
+        *datapipes: The inputs, in this order; as a method, those after the pipe that it is called on. Each must have a
+            length.
+
     >>> from datapipes.map import SequenceWrapper
     >>> SequenceWrapper("ab").zip(SequenceWrapper([1, 2]))[1]
     ('b', 2)
@@ -79,7 +87,11 @@ class Zipper(MapDataPipe[tuple[Any, ...]]):
 def UnZipper(
     source_datapipe: MapDataPipe[Any], sequence_length: int, columns_to_skip: Sequence[int] | None = None
 ) -> list[MapDataPipe[Any]]:
-    """A collection for each column of the elements, but for those skipped.
+    """A list of collections, one for each column of the elements.
+
+    Args:
+        sequence_length: The number of columns; an element may have more, which no collection gives.
+        columns_to_skip: The columns that are left out, by position; not all of them. ``None``: none is.
 
     >>> from datapipes.map import SequenceWrapper
     >>> letters, numbers = SequenceWrapper([("a", 1), ("b", 2)]).unzip(2)

@@ -26,7 +26,10 @@ def identity(element: Any) -> Any:
 
 @operator
 class Mapper(MapDataPipe[R_co]):
-    """``fn`` of the element of each key, computed at every access.
+    """A function of the element of each key, computed at every access.
+
+    Args:
+        fn: The function. It is given the element; by default it returns it as it is.
 
     >>> from datapipes.map import SequenceWrapper
     >>> SequenceWrapper([1, 2]).map(lambda x: 10 * x)[1]
@@ -56,7 +59,12 @@ class Mapper(MapDataPipe[R_co]):
 
 @operator
 class Batcher(MapDataPipe[B_co]):
-    """Under key ``k``, the elements ``k * batch_size`` and following.
+    """Under key ``k``, the elements ``k * batch_size`` and following, as a list.
+
+    Args:
+        batch_size: The number of elements in a batch.
+        drop_last: Whether a last batch that is not full is left out.
+        wrapper_class: What makes a batch of a list of elements: a class, or a function. A ``DataChunk`` is a list.
 
     >>> from datapipes.map import SequenceWrapper
     >>> SequenceWrapper(range(5)).batch(2)[2]

@@ -19,7 +19,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 @operator
 class Shuffler(Shuffling, IterDataPipe[T_co]):
-    """The elements of ``indices``, by default 0, 1, 2 ..., in a random order; only the one at hand is in memory.
+    """The elements in a random order, as a stream; only the one at hand is in memory.
+
+    Args:
+        indices: The keys of the elements. ``None``: 0, 1, 2 ... up to the length, which the pipe must have then.
 
     >>> from datapipes.map import SequenceWrapper
     >>> sorted(SequenceWrapper("abc").shuffle(indices=[0, 2]))

@@ -22,7 +22,12 @@ class Elements(Protocol[T_co]):
 
 @operator
 class SequenceWrapper(MapDataPipe[T_co]):
-    """The elements of a sequence or mapping, copied once so that later changes of it do not show.
+    """The elements of a sequence or mapping by key.
+
+    Args:
+        sequence: The sequence or mapping, or whatever else has ``[key]``.
+        deepcopy: Whether it is copied once, so that later changes of it do not show. False saves the time and the
+            memory; what cannot be copied is used as it is, with a warning.
 
     >>> SequenceWrapper(["a", "b"])[1]
     'b'

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -17,8 +18,9 @@ class _Lease:
 
     returned: Callable[[], object]
 
-    def __del__(self) -> None:
-        self.returned()
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not ending():  # then modules have lost their names, and nobody takes the memory again
+            self.returned()
 
 
 _types: dict[int, type[ctypes.Array[ctypes.c_ubyte]]] = {}

@@ -21,6 +21,11 @@ _NOTHING_TO_PIN = (str, bytes, bytearray, memoryview)
 def pin_memory_fn(data: Any, device: Any = None) -> Any:
     """The same element with everything that can be pinned in pinned memory.
 
+    Args:
+        data: The element.
+        device: What a ``pin_memory`` method of a user's class is given, if it takes one. Tensors are pinned for the
+            accelerator in use, whatever it is.
+
     >>> pin_memory_fn({"ids": (1, 2), "text": "as it is"})
     {'ids': (1, 2), 'text': 'as it is'}
     """

@@ -109,8 +109,8 @@ def same_length(pipe: Any) -> int:
 
 
 def given_length(pipe: Any) -> int:
-    """The ``__len__`` of stages that are told theirs as ``length``, which is -1 if nobody knows it."""
-    if pipe.length == -1:
+    """The ``__len__`` of stages that are told theirs as ``length``, None (or torchdata's -1) if nobody knows it."""
+    if pipe.length in (None, -1):
         raise no_length(pipe)
     return int(pipe.length)
 

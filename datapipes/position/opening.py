@@ -62,7 +62,11 @@ class Opening:
         return self._session.readers_of(self.pipe)
 
     def cell(self, make: Callable[[], C]) -> C:
-        """This stage's cell: new, or as it was loaded, or as it was left by an exception."""
+        """This stage's cell: new, or as it was loaded, or as it was left by an exception.
+
+        Args:
+            make: A function, or a class of cells, that makes a new one. It is called unless there is one already.
+        """
         session = self._session
         cell = session.cells.get(self.place)
         if cell is None:
@@ -110,7 +114,13 @@ class Opening:
         return None if above is None else above.now
 
     def session(self, pipe: structure.Pipe, run: Run, saved: Table | None = None) -> Session:
-        """Another session on what is above this stage, for a stage that reads it more than once."""
+        """Another session on what is above this stage, for a stage that reads it more than once.
+
+        Args:
+            pipe: The parent to read.
+            run: Seed and epoch of that session; ``run.next_lap(n)`` is another one for each time.
+            saved: The positions to go on from. ``None``: the start.
+        """
         return type(self._session)(pipe, run, saved)
 
 

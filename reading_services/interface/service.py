@@ -50,46 +50,72 @@ class ReadingServiceInterface(ABC):
         return True
 
     def check(self, datapipe: Any) -> None:  # noqa: B027 - optional: most services can run any graph
-        """Refuse a graph that this service cannot run, when the loader is made."""
+        """Refuse a graph that this service cannot run, when the loader is made.
+
+        Args:
+            datapipe: The graph, by its last stage; it is not to be changed.
+        """
 
     def in_front(self, datapipe: Any, services: Sequence[Any]) -> Any:
-        """The graph to give to ``services``, those in front of this one in a chain, in place of ``datapipe``.
+        """The graph to give to the services in front of this one in a chain, in place of the loader's.
 
-        Called before any of them has begun, for a length as well; the graph given is not to be changed.
+        Called before any of them has begun, for a length as well.
+
+        Args:
+            datapipe: The graph that they would be given, by its last stage; it is not to be changed.
+            services: Those services, the first one first.
         """
         return datapipe
 
     @abstractmethod
     def initialize(self, datapipe: Any) -> Any:
-        """Prepare a graph, once, before the first epoch; returns the one to iterate. The graph given may be changed."""
+        """Prepare a graph, once, before the first epoch; returns the one to iterate.
+
+        Args:
+            datapipe: The graph, by its last stage: the loader's own copy, or what the service in front has returned. It
+                may be changed.
+        """
 
     def planned(self, datapipe: Any) -> Any:
-        """A graph as long as the one that ``initialize`` would return, made without beginning or changing anything."""
+        """A graph as long as the one that ``initialize`` would return, made without beginning anything.
+
+        Args:
+            datapipe: The graph that ``initialize`` would be given, by its last stage; it is not to be changed.
+        """
         return datapipe
 
     def length(self, datapipe: Any) -> int:
         """Length of an epoch of a graph that runs here; TypeError if that is not known beforehand.
 
         Asked before ``initialize``; afterwards the graph that it returned is asked.
+
+        Args:
+            datapipe: The graph that ``initialize`` would be given, by its last stage; it is not to be changed.
         """
         return length_of(self.planned(datapipe))
 
     def agree(self, run: Run, resumed: bool) -> Run:
         """Agree on the seed and number of the epoch that is about to begin, among all who take part in it.
 
-        Called after ``initialize`` at the start of each epoch; ``resumed`` says that it goes on from a saved position.
-        A service that runs in several processes, each with a loader, gives the same one to all of them.
+        Called after ``initialize`` at the start of each epoch. A service that runs in several processes, each with a
+        loader, returns the same one in all of them.
+
+        Args:
+            run: The seed and the number of the epoch as this loader has them, in its ``seed`` and ``epoch``.
+            resumed: Whether the epoch goes on from a saved position.
         """
         return run
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         """Prepare an epoch; may return a function that takes the graph and returns the one to use from then on.
 
-        It is applied by the loader, or by the service behind this one in a chain, which is given it as
-        ``iter_reset_fn`` and runs it where the graph is: in its workers, or at home by returning it in turn.
+        That is applied by the loader, or by the service behind this one in a chain.
 
-        ``seed_generator`` is a ``loader2.random.SeedGenerator`` for services that seed something of their own;
-        the stages of the graph are seeded without it.
+        Args:
+            seed_generator: A ``loader2.random.SeedGenerator`` for services that seed something of their own; the stages
+                of the graph are seeded without it.
+            iter_reset_fn: What the service in front has returned. It is for this one to run where the graph is: in its
+                workers, or at home by returning it in turn. ``None``: there is nothing to run.
         """
         return iter_reset_fn
 
@@ -112,7 +138,12 @@ class CheckpointableReadingServiceInterface(ReadingServiceInterface):
 
     @abstractmethod
     def restore(self, datapipe: Any, serialized_state: bytes) -> Any:
-        """Like ``initialize``, from a saved state."""
+        """Like ``initialize``, from a saved state.
+
+        Args:
+            datapipe: The graph, as ``initialize`` is given it.
+            serialized_state: What ``checkpoint`` returned.
+        """
 
 
 def warn_without_ranks(datapipe: Any, service: ReadingServiceInterface | None) -> None:
@@ -155,7 +186,12 @@ def graph_from(fn: Callable[..., Any], returned: Any) -> Any:
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """The number of workers and this one's index, as ``init_fn`` and ``reset_fn`` are given them."""
+    """The number of workers and this one's index, as ``init_fn`` and ``reset_fn`` are given them.
+
+    Args:
+        num_workers: The number of workers of the service; 1 where the graph runs in the loader's process.
+        worker_id: The index of this worker among them, from 0 on.
+    """
 
     num_workers: int
     worker_id: int

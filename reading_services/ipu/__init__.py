@@ -42,16 +42,15 @@ from reading_services.ipu.names.strategies import (
 )
 from reading_services.ipu.options import Options, TensorLocationSettings
 from reading_services.ipu.simulator import optim, profiling
+from reading_services.ipu.simulator.compiling import registerPostCompileHook, registerPreCompileHook
 from reading_services.ipu.simulator.cost import CostModel
-from reading_services.ipu.simulator.executor import PoplarExecutor
-from reading_services.ipu.simulator.hardware import ipuHardwareIsAvailable, ipuHardwareVersion
-from reading_services.ipu.simulator.hooks import registerPostCompileHook, registerPreCompileHook
+from reading_services.ipu.simulator.executor import PoplarExecutor, inferenceModel, trainingModel
+from reading_services.ipu.simulator.ipus import ipuHardwareIsAvailable, ipuHardwareVersion
 from reading_services.ipu.simulator.losses import identity_loss, isRunningOnIpu
 from reading_services.ipu.simulator.report import Report
 from reading_services.ipu.simulator.timeline import Timeline
 from reading_services.ipu.simulator.verdict.bottleneck import Verdict
 from reading_services.ipu.simulator.verdict.judging import verdict
-from reading_services.ipu.simulator.wrapping import inferenceModel, trainingModel
 
 __all__ = [
     "AsynchronousDataAccessor",

@@ -32,9 +32,15 @@ _chance = random.SystemRandom()  # of pauses only: no element depends on it
 class Transfer:
     """Timeouts and retries for a remote file.
 
-    ``timeout``: seconds for connecting and for each wait for data, or one number for each; ``deadline``: seconds spent
-    waiting for one file in all; ``retries``: how many times a file may be tried again after what may pass;
-    ``backoff``: seconds before the first of them, twice as many before each further one, up to a minute.
+    Args:
+        timeout: Seconds for connecting and for each wait for data, or a pair with a number for each.
+        deadline: Seconds spent waiting for one file in all, retries and the pauses before them included; what is done
+            between two reads does not count.
+        retries: How many times a file may be tried again after an error that may pass, such as a broken connection or
+            a server that is overloaded. What is wrong for good, as a file that is not found, is raised at once.
+        backoff: Seconds before the first retry, 60 at most, twice as many before each further one, up to a minute; up
+            to half of them, by chance, is left out. A server that asks for a longer pause is given it, up to a minute
+            as well.
 
     >>> Transfer(timeout=5, retries=1)
     Transfer(timeout=5, retries=1)

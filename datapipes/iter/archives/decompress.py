@@ -36,12 +36,16 @@ class CompressionType(Enum):
 
 @operator
 class Decompressor(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
-    """``(path, content)`` for each ``(path, stream)``, decompressed as ``file_type`` or the path's ending tells.
+    """``(path, content)`` for each ``(path, stream)``, decompressed.
 
     The content of an archive is a ``tarfile.TarFile`` or a ``zipfile.ZipFile``, of anything else a file of bytes (a
     buffered reader, which torchdata had as many kinds of as there are compressions). It ends when its checksum has been
-    read and held. Endings are known in any case, with `.tgz` and its kin (torchdata took `v1.0.tar.gz` for plain gzip).
-    What may come out of one file is limited: ``max_ratio`` times its size (the first 16 MiB are free), ``max_bytes``.
+    read and held. Nothing limits what comes out of a ``ZipFile``; ``load_from_zip``, which takes it too, does.
+
+    Args:
+        file_type: How all files are compressed: ``"gzip"``, ``"bz2"``, ``"lzma"``, ``"zstd"``, ``"tar"`` (compressed
+            or not) or ``"zip"``, in any case of letters. ``None``: as the ending of each path says, also in any case,
+            with `.tgz` and its kin (torchdata took `v1.0.tar.gz` for plain gzip); any other ending is an error.
 
     >>> import gzip, io
     >>> from datapipes.iter import IterableWrapper
@@ -95,6 +99,9 @@ def Extractor(
     max_errors: int | float | None = None,
 ) -> Decompressor:
     """The same as ``decompress``, under an older name.
+
+    Args:
+        file_type: How all files are compressed, as in ``decompress``. ``None``: as the ending of each path says.
 
     >>> import gzip, io
     >>> from datapipes.iter import IterableWrapper
@@ -167,7 +174,7 @@ class Bz2FileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
     _ending: ClassVar[str] = ".bz2"
 
     datapipe: IterDataPipe[tuple[str, Any]]
-    length: int = -1
+    length: int | None = None
     _: KW_ONLY
     max_ratio: float | None = MAX_RATIO
     max_bytes: int | None = None

@@ -47,7 +47,7 @@ class RarArchiveLoader(Tolerant, ArchiveStage):
 
     datapipe: IterDataPipe[tuple[str, Any]]
     _: KW_ONLY
-    length: int = -1
+    length: int | None = None
     max_ratio: float | None = MAX_RATIO
     max_bytes: int | None = None
 

@@ -33,14 +33,18 @@ _MODES = {"r": "r:*", **{f"r{how}{codec}": f"r{how}{codec}" for how in ":|" for 
 class TarArchiveLoader(Tolerant, ArchiveStage):
     """``(path, stream)`` for each regular file in each tar archive, in order; folders are passed over.
 
-    The path is that of the archive and then that of the member. Where the archive is a file that can be sought, and
-    the mode has no ``|``, streams may be read in any order, also after the last; otherwise one by one as they come.
-    Links to other members are passed over, with a warning that counts them. A link that leads outside the archive,
-    a name that does, and a device are errors, and the next element is the member after it. Archives must end with
-    their marker: one that was written without it gives all its members, and then an error, which
-    ``on_error="skip"`` passes over. A damaged header is an error too (torchdata ended there without a word). Of
-    plain tar no reader can notice changed data, because it has no checksum. What may come out of a compressed one
-    is limited: ``max_ratio`` times its size (the first 16 MiB are free), and ``max_bytes``.
+    The path is that of the archive and then that of the member. Where the archive is a file that can be sought,
+    streams may be read in any order, also after the last; otherwise one by one as they come. Links to other members
+    are passed over, with a warning that counts them. A link that leads outside the archive, a name that does, and a
+    device are errors, and the next element is the member after it. Archives must end with their marker: one that was
+    written without it gives all its members, and then an error, which ``on_error="skip"`` passes over. A damaged header
+    is an error too (torchdata ended there without a word). Of plain tar no reader can notice changed data, because it
+    has no checksum. The limits are for all that comes out of one compressed archive.
+
+    Args:
+        mode: ``"r:*"`` or ``"r"`` finds out how each archive is compressed; with ``"r:gz"``, ``"r:bz2"``, ``"r:xz"`` or
+            ``"r:zst"`` all are compressed so, with ``"r:"`` none is. With ``|`` in place of ``:`` an archive is only
+            read forward: each stream has to be read before the next is asked for.
 
     >>> import io, tarfile
     >>> from datapipes.iter import IterableWrapper
@@ -58,7 +62,7 @@ class TarArchiveLoader(Tolerant, ArchiveStage):
 
     datapipe: IterDataPipe[tuple[str, Any]]
     mode: str = "r:*"
-    length: int = -1
+    length: int | None = None
     _: KW_ONLY
     max_ratio: float | None = MAX_RATIO
     max_bytes: int | None = None

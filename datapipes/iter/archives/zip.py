@@ -24,8 +24,7 @@ class ZipArchiveLoader(Tolerant, ArchiveStage):
     The path is that of the archive and then that of the member. Streams may be read in any order, also after the last.
     The last bytes of a member are given when its checksum held. A member that is a link or a device, or whose name
     leads outside the archive, is an error, and the next element is the member after it. A stream that cannot be
-    sought is copied first. What may come out of one archive is limited: ``max_ratio`` times its size (the first 16 MiB
-    are free), and ``max_bytes``.
+    sought is copied first. The limits are for all that comes out of one archive.
 
     >>> import io, zipfile
     >>> from datapipes.iter import IterableWrapper
@@ -42,7 +41,7 @@ class ZipArchiveLoader(Tolerant, ArchiveStage):
     _stream_key: ClassVar[tuple[type, ...] | None] = (str, int)
 
     datapipe: IterDataPipe[tuple[str, Any]]
-    length: int = -1
+    length: int | None = None
     _: KW_ONLY
     max_ratio: float | None = MAX_RATIO
     max_bytes: int | None = None

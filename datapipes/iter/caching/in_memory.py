@@ -46,9 +46,12 @@ class InMemoryCacheHolder(IterDataPipe[T_co]):
     """The same elements in every pass: the first whole one makes them, later ones hand on the same objects.
 
     What is random above is drawn once and for all, and does not depend on the loader's seed (``set_seed`` above chooses
-    another order); shuffle below the cache for an order that changes. ``size`` limits the cache, in megabytes: the
-    oldest elements make room, and are made again in each pass. Their contents count, where torchdata counted the list
-    alone. The cache goes with the pipe when that is pickled, and never into a state.
+    another order); shuffle below the cache for an order that changes. The cache goes with the pipe when that is
+    pickled, and never into a state.
+
+    Args:
+        size: How many megabytes (MiB) of elements are kept: the oldest make room, and are made again in each pass.
+            Their contents count, where torchdata counted the list alone. ``None``: no limit.
 
     >>> from datapipes.iter import IterableWrapper
     >>> dp = IterableWrapper(range(3)).map(str).in_memory_cache()
@@ -294,7 +297,10 @@ class _Reading(Cell):
 
 @operator
 class MemoryCell(IterDataPipe[T_co]):
-    """The same elements; the last ``remember_elements`` of them can be asked for, each with its number.
+    """The same elements; the last of them can be asked for, each with its number.
+
+    Args:
+        remember_elements: How many can be asked for; they stay in memory as long as the pipe does.
 
     >>> from datapipes.iter import IterableWrapper
     >>> dp = IterableWrapper("abc").memory_cell(2)

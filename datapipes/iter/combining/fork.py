@@ -36,11 +36,13 @@ def Forker(
     buffer_bytes: int | None = None,
     spill_dir: Folder | None = None,
 ) -> list[IterDataPipe[T_co]]:
-    """``num_instances`` streams of the same elements, always as a list.
+    """A list of streams of the same elements, also if it is only one.
 
-    One may be ahead of another by ``buffer_size`` elements, and by ``buffer_bytes`` bytes if that is given (the last
-    element may go beyond); with a ``spill_dir``, the elements beyond both wait in a nameless file in that folder, and
-    come back equal, but not as the same objects.
+    Args:
+        num_instances: The number of streams.
+        buffer_size: How many elements one stream may be ahead of another. A negative number: no limit.
+        copy: Whether each stream is given copies of its own: ``"shallow"`` or ``"deep"`` ones. ``None``: all are given
+            the same objects.
 
     >>> from datapipes.iter import IterableWrapper
     >>> a, b = IterableWrapper(range(3)).fork(2)
@@ -61,7 +63,13 @@ def UnZipper(
     buffer_bytes: int | None = None,
     spill_dir: Folder | None = None,
 ) -> list[IterDataPipe[Any]]:
-    """A stream for each column of the elements, but for those skipped; whole elements wait, bounded as those of fork.
+    """A list of streams, one for each column of the elements.
+
+    Args:
+        sequence_length: The number of columns; an element may have more, which no stream gives.
+        buffer_size: How many elements one stream may be ahead of another; they wait as a whole. A negative number: no
+            limit.
+        columns_to_skip: The columns that are left out, by position; not all of them. ``None``: none is.
 
     >>> from datapipes.iter import IterableWrapper
     >>> letters, numbers = IterableWrapper([("a", 1), ("b", 2)]).unzip(2)
@@ -142,10 +150,16 @@ def Demultiplexer(
     buffer_bytes: int | None = None,
     spill_dir: Folder | None = None,
 ) -> list[IterDataPipe[T_co]]:
-    """``num_instances`` streams; an element goes to the one whose number ``classifier_fn`` returns.
+    """A list of streams that share the elements, as a function of each element says.
 
-    ``buffer_size``, and ``buffer_bytes`` if that is given, bound all that waits for children; with a ``spill_dir``,
-    what exceeds them waits in nameless files in that folder, and comes back equal, but not as the same objects.
+    Args:
+        num_instances: The number of streams.
+        classifier_fn: A function that gives the number of the stream that an element goes to, counted from 0. Any other
+            result is a ``ValueError``.
+        drop_none: Whether elements are left out for which ``classifier_fn`` returns None, instead of that error.
+        buffer_size: How many elements may wait in all for streams that are behind. A negative number: no limit.
+        buffer_bytes: How many bytes of elements may wait in all, beside ``buffer_size``; the last of them may go
+            beyond. ``None``: only their number counts.
 
     >>> from datapipes.iter import IterableWrapper
     >>> even, odd = IterableWrapper(range(5)).demux(2, lambda x: x % 2)
@@ -167,7 +181,13 @@ def RoundRobinDemultiplexer(
     buffer_bytes: int | None = None,
     spill_dir: Folder | None = None,
 ) -> list[IterDataPipe[T_co]]:
-    """``num_instances`` streams that the elements go to in turn; bounds are as those of demux.
+    """A list of streams that the elements go to in turn.
+
+    Args:
+        num_instances: The number of streams. With 1, the list holds the source itself, and there is a warning.
+        buffer_size: How many elements may wait in all for streams that are behind. A negative number: no limit.
+        buffer_bytes: How many bytes of elements may wait in all, beside ``buffer_size``; the last of them may go
+            beyond. ``None``: only their number counts.
 
     >>> from datapipes.iter import IterableWrapper
     >>> a, b = IterableWrapper(range(5)).round_robin_demux(2)

@@ -29,10 +29,19 @@ _MISSING: Any = object()
 
 @operator
 class IterKeyZipper(IterDataPipe[Any]):
-    """Each element with the reference element of the same key: ``(element, reference)``, or what ``merge_fn`` makes.
+    """Each element with the one that has the same key in another stream: ``(element, reference)``.
 
-    Reference elements that nobody has asked for yet wait in a buffer, at most ``buffer_size`` of them (torchdata kept
-    one more); None sets no limit.
+    Two reference elements of one key that wait are a ``ValueError``, and none of the key that is asked for is a
+    ``BufferError``.
+
+    Args:
+        ref_datapipe: The other stream, of reference elements. It is read no further than to the key that is asked for.
+        key_fn: A function that gives the key of an element.
+        ref_key_fn: A function that gives the key of a reference element. ``None``: ``key_fn``.
+        keep_key: Whether pairs of the key and the result are given.
+        buffer_size: How many reference elements that nobody has asked for yet may wait (torchdata kept one more);
+            beyond, the oldest are given up, with a warning. ``None``: no limit.
+        merge_fn: A function of an element and its reference element that gives the result. ``None``: both, as a pair.
 
     >>> from datapipes.iter import IterableWrapper
     >>> labels = IterableWrapper([("b", 2), ("a", 1)])
@@ -159,9 +168,15 @@ class _Search(Cell):
 
 @operator
 class MapKeyZipper(Tolerant, IterDataPipe[Any]):
-    """Each element with what a collection has under its key: ``(element, found)``, or what ``merge_fn`` makes of both.
+    """Each element with what a collection has under its key: ``(element, found)``.
 
     A key that the collection does not have is a KeyError; ``on_error="skip"`` leaves its element out.
+
+    Args:
+        map_datapipe: The collection, a map-style pipe.
+        key_fn: A function that gives the key of an element.
+        merge_fn: A function of an element and what was found that gives the result. ``None``: both, as a pair.
+        keep_key: Whether pairs of the key and the result are given.
 
     >>> from datapipes.iter import IterableWrapper
     >>> from datapipes.map import SequenceWrapper

@@ -35,6 +35,10 @@ _BLOCK = 4096
 class Multiplexer(IterDataPipe[Any]):
     """One element of each input in turn, as long as each has one.
 
+    Args:
+        *datapipes: The inputs, in this order; as a method, those after the stream that it is called on. Any
+            iterables will do, whose elements are not copied.
+
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper("abc").mux(IterableWrapper([1, 2])))
     ['a', 1, 'b', 2]
@@ -72,6 +76,10 @@ class Multiplexer(IterDataPipe[Any]):
 @operator
 class MultiplexerLongest(IterDataPipe[Any]):
     """One element of each input in turn, those that have ended being passed over, until all have ended.
+
+    Args:
+        *datapipes: The inputs, in this order; as a method, those after the stream that it is called on. Any
+            iterables will do, whose elements are not copied.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper("abc").mux_longest(IterableWrapper([1])))
@@ -154,8 +162,11 @@ class _Turns(Cell):
 class SampleMultiplexer(Seeded, IterDataPipe[Any]):
     """Elements of inputs drawn at random, in proportion to their weights; one that has ended is drawn no more.
 
-    torchdata's never came back to the order of a seed, and a loader could not seed it. Here the order follows from the
-    loader's seed and the epoch, or from ``seed`` and the epoch if there is one.
+    torchdata's never came back to the order of a seed, and a loader could not seed it.
+
+    Args:
+        pipes_to_weights_dict: The inputs, with their weights: positive numbers in any unit.
+        seed: The seed that the order follows from, with the epoch. ``None``: that of the loader.
 
     >>> from datapipes.iter import IterableWrapper
     >>> dp = SampleMultiplexer({IterableWrapper("aaaa"): 3, IterableWrapper("bb"): 1}, seed=1)

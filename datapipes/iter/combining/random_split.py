@@ -44,11 +44,18 @@ def RandomSplitter(
     total_length: int | None = None,
     target: Hashable | None = None,
 ) -> Any:
-    """A stream for each key of ``weights``, in their order, or the one for ``target``; each element is in one of them.
+    """A list of streams that share the elements at random, or one of them; each element is in one.
 
     Elements are dealt by their number, so shuffle these streams and not the source: else elements change sides from
-    epoch to epoch. Weights must be positive, and a source must not be longer than ``total_length`` says; torchdata
-    failed on both in mid-epoch without saying why, and its copies had no length.
+    epoch to epoch. torchdata failed in mid-epoch, without saying why, on weights that are not positive and on a source
+    that is too long, and its copies had no length.
+
+    Args:
+        weights: The share of each stream, by a key of its own; the streams come in this order. Shares are positive
+            numbers in any unit: they are scaled to the number of elements.
+        seed: What decides, with weights and length, on which side each element is, in every epoch and process.
+        total_length: The number of elements in the source, which must not have more. ``None``: its ``len()``.
+        target: The key of the only stream to give, not in a list. ``None``: all of them.
 
     >>> from datapipes.iter import IterableWrapper
     >>> train, valid = IterableWrapper(range(10)).random_split(weights={"train": 0.8, "valid": 0.2}, seed=0)

@@ -31,6 +31,9 @@ T_co = TypeVar("T_co", covariant=True)
 class Zipper(IterDataPipe[Row]):
     """Tuples of one element of each input, up to the end of the shortest.
 
+    Args:
+        *datapipes: The inputs, in this order; as a method, those after the stream that it is called on.
+
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper("ab").zip(IterableWrapper(range(9))))
     [('a', 0), ('b', 1)]
@@ -66,7 +69,11 @@ class Zipper(IterDataPipe[Row]):
 
 @operator
 class ZipperLongest(IterDataPipe[Row]):
-    """Tuples of one element of each input, up to the end of the longest; ``fill_value`` stands for what is missing.
+    """Tuples of one element of each input, up to the end of the longest.
+
+    Args:
+        *datapipes: The inputs, in this order; as a method, those after the stream that it is called on.
+        fill_value: What stands for the elements of inputs that have ended.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper("ab").zip_longest(IterableWrapper([1]), fill_value=0))
@@ -143,6 +150,9 @@ def _not_reached(taken: list[int], ended: set[int]) -> list[int]:
 @operator
 class Concater(IterDataPipe[T_co]):
     """All of the first input, then all of the next.
+
+    Args:
+        *datapipes: The inputs, in this order; as a method, those after the stream that it is called on.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper("ab").concat(IterableWrapper("c")))

@@ -35,10 +35,15 @@ _PATIENCE = 2.0  # seconds to wait for a loop that a coroutine blocks
 
 @operator
 class BatchMapper(Tolerant, Flattening[R_co]):
-    """Every element of ``fn(batch)``, for lists of ``batch_size`` elements; the last may be shorter.
+    """Every element of what a function makes of each batch of elements.
 
-    With an ``input_col``, ``fn`` is given a list of that column; with a list of columns, a list of such lists. If
-    ``fn`` raises, the batch is the element that could not be made.
+    If ``fn`` raises, the batch is the element that could not be made.
+
+    Args:
+        fn: The function. It is given a batch as a list, and returns an iterable of as many elements as it likes.
+        batch_size: The number of elements in a batch; the last may be shorter.
+        input_col: The column of which ``fn`` is given a list; a list of columns makes that a list of lists, one for
+            each element. ``None``: the whole elements.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(5)).map_batches(lambda batch: [sum(batch)], batch_size=2))
@@ -125,10 +130,17 @@ def BatchAsyncMapper(
     on_error: OnError = "raise",
     max_errors: int | float | None = None,
 ) -> IterDataPipe[Any]:
-    """``await async_fn(element)`` for each element, up to ``max_concurrency`` of a batch at once; the order is kept.
+    """``await async_fn(element)`` for each element, those of a batch at the same time; the order is kept.
 
-    Without ``flatten`` the elements come as lists. An exception costs its batch, unless ``on_error`` says what becomes
-    of the element.
+    An exception costs its batch, unless ``on_error`` says what becomes of the element.
+
+    Args:
+        async_fn: The coroutine function, as ``async def`` makes one. It is given the element, or its columns one by
+            one.
+        batch_size: How many elements are taken at a time. The next are taken when all of these are done, so a larger
+            batch waits less often for its slowest element, and takes more memory.
+        max_concurrency: How many coroutines of a batch may be at work at the same time.
+        flatten: Whether the elements come one by one. Otherwise they come as lists, one for each batch.
 
     >>> from datapipes.iter import IterableWrapper
     >>> async def tenfold(x):

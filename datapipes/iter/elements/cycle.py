@@ -21,9 +21,12 @@ T_co = TypeVar("T_co", covariant=True)
 
 @operator
 class Cycler(IterDataPipe[T_co]):
-    """The source ``count`` times over, or without end; a shuffle above it takes another order each time.
+    """The source several times over, or without end; a shuffle above it takes another order each time.
 
     An empty source ends it, whatever the count: torchdata spun for ever there.
+
+    Args:
+        count: How many times; 0 gives no elements. ``None``: without end.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper("ab").cycle(2))

@@ -59,7 +59,11 @@ def _itself(*columns: Any) -> Any:
 
 @operator
 class FlatMapper(_FlatMapping[T_co]):
-    """Every element of ``fn(element)``; without ``fn``, of the element itself.
+    """Every element of the iterable that a function makes of each element.
+
+    Args:
+        fn: The function. It is given the element, or its columns one by one. ``None``: the element is the iterable, or
+            its column, or a tuple of its columns.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(["ab", "c"]).flatmap())
@@ -75,9 +79,15 @@ class FlatMapper(_FlatMapping[T_co]):
 
 @operator
 class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
-    """Every element of ``fn(element)``, or of the element itself; up to ``buffer_size`` iterables are mixed at random.
+    """Every element of the iterables that a function makes of the elements, several iterables mixed at random.
 
     The elements of one iterable keep their order. ``set_shuffle(False)`` makes it a ``flatmap``.
+
+    Args:
+        fn: The function. It is given the element, or its columns one by one. ``None``: the element is the iterable, or
+            its column, or a tuple of its columns.
+        buffer_size: How many iterables are mixed at a time: more mix better, and more are open and in memory. With 1,
+            nothing is mixed.
 
     >>> from datapipes.iter import IterableWrapper
     >>> dp = IterableWrapper(["abc", "xyz"]).shuffled_flatmap().set_seed(3)

@@ -30,9 +30,11 @@ T_co = TypeVar("T_co", covariant=True)
 class Mapper(Tolerant, IterDataPipe[R_co]):
     """``fn`` of each element, or of some of its columns.
 
-    With an ``input_col``, ``fn`` is given that column, or those of a list. What it returns goes into ``output_col``
-    (-1: behind the last), or takes the place of the first of them, and the others are left out. What becomes of an
-    element for which ``fn`` raises is for ``on_error`` and ``max_errors`` to say (see ``datapipes.position.on_error``).
+    With an ``input_col``, the result takes the place of the first of these columns, and the others are left out, unless
+    an ``output_col`` says where it goes.
+
+    Args:
+        fn: The function. It is given the element, or its columns one by one.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper([(1, 2), (3, 4)]).map(lambda a, b: a + b, input_col=[0, 1], output_col=-1))
@@ -62,8 +64,11 @@ class Mapper(Tolerant, IterDataPipe[R_co]):
 class Collator(Mapper[R_co]):
     """Each element, usually a batch, as tensors: ``torch.utils.data.default_collate`` or a function of the user's.
 
-    If ``conversion`` is a dict or None, each element is, or holds, one pandas DataFrame, which becomes a named tuple of
-    its columns: a column is given to the function that the dict has for its name, or made into a tensor.
+    Args:
+        conversion: The function of the element. If it is a dict or None, each element is, or holds, one pandas
+            DataFrame, which becomes a named tuple of its columns: a column is given to the function that the dict has
+            for its name, or made into a tensor, or into a list if it is text. The dict may name no other columns.
+        collate_fn: A function that takes the place of ``conversion``. It is there because torchdata has it.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(4)).batch(2).collate())
@@ -108,9 +113,13 @@ class Collator(Mapper[R_co]):
 
 @operator
 class Filter(Tolerant, IterDataPipe[T_co]):
-    """The elements for which ``filter_fn`` returns True; anything but True or False is an error.
+    """The elements for which a function returns True.
 
-    For a pandas DataFrame it may return a Series of them: the rows to keep. A frame without any is left out.
+    Of a pandas DataFrame it may choose rows; a frame of which none are kept is left out.
+
+    Args:
+        filter_fn: The function. It is given the element, or its columns one by one, and returns True or False, or for a
+            DataFrame a Series of them: the rows to keep. Anything else is an error.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(6)).filter(lambda x: x % 2 == 0))

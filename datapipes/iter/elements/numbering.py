@@ -25,7 +25,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 @operator
 class Enumerator(IterDataPipe[tuple[int, T_co]]):
-    """``(index, element)``, the index counting from ``starting_index``.
+    """``(index, element)`` for each element.
+
+    Args:
+        starting_index: The index of the first element.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper("ab").enumerate(starting_index=1))
@@ -59,7 +62,11 @@ class Enumerator(IterDataPipe[tuple[int, T_co]]):
 
 @operator
 class IndexAdder(IterDataPipe[dict[Any, Any]]):
-    """Each element, which is a dict, with its number stored in it under ``index_name``.
+    """Each element, which is a dict, with its number stored in it.
+
+    Args:
+        index_name: The key for the number, which counts from 0. The dict itself is changed, and what it had under this
+            key is replaced.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper([{"x": "a"}, {"x": "b"}]).add_index("number"))
@@ -99,7 +106,10 @@ class IndexAdder(IterDataPipe[dict[Any, Any]]):
 
 @operator
 class Header(IterDataPipe[T_co]):
-    """The first ``limit`` elements; no more than these are taken from the source.
+    """The first elements; no more than these are taken from the source.
+
+    Args:
+        limit: How many, 0 or less for none. ``None``: all of them.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(100)).header(3))
@@ -150,7 +160,10 @@ class Header(IterDataPipe[T_co]):
 
 @operator
 class Repeater(IterDataPipe[T_co]):
-    """Each element ``times`` times in a row.
+    """Each element several times in a row, always the same object.
+
+    Args:
+        times: How many times, 2 or more.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper("ab").repeat(2))
@@ -236,7 +249,10 @@ class _Again(Cell):
 
 @operator
 class LengthSetter(IterDataPipe[T_co]):
-    """The same elements, with the length that is given; nobody counts them.
+    """The same elements, with a length that you know; nobody counts them.
+
+    Args:
+        length: What ``len()`` says, 0 or more.
 
     >>> from datapipes.iter import IterableWrapper
     >>> len(IterableWrapper(range(10)).filter(lambda x: x < 5).set_length(5))

@@ -85,9 +85,11 @@ class _Warner:
 
 @operator
 class Dropper(_Selecting):
-    """The elements without the columns at ``indices``: one index or key, or a list of them.
+    """The elements without some of their columns.
 
-    A tuple is one key. Positions count from 0; a negative one names nothing.
+    Args:
+        indices: The columns to leave out: one position or key, or a list of them; a tuple is one key. Positions count
+            from 0; a negative one names nothing.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper([("a", 1, 2.0), ("b", 3, 4.0)]).drop([0, 2]))
@@ -119,10 +121,17 @@ class Dropper(_Selecting):
 
 @operator
 class Slicer(_Selecting):
-    """A part of each element: ``element[index:stop:step]``, or the positions or keys in the list ``index``.
+    """A part of each element: ``element[index:stop:step]``, or the columns that a list names.
 
-    They come in the element's own order. Of a dict, a single ``index`` is a key. Negative positions in a list count
-    from the end, as they do elsewhere; torchdata 0.9 found nothing there.
+    They come in the element's own order.
+
+    Args:
+        index: The position where the part begins; or, as a list, the positions or keys to take. Of a dict, a single one
+            is a key. Negative positions in a list count from the end, as they do elsewhere; torchdata 0.9 found nothing
+            there.
+        stop: The position before which the part ends. ``None``: at the end of the element. For dicts, and beside a list
+            with a warning, it is ignored, as is ``step``.
+        step: The distance from one position that is taken to the next. ``None``: 1.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper([(1, 2, 3), (4, 5, 6)]).slice(1))
@@ -170,9 +179,11 @@ class Slicer(_Selecting):
 class Flattener(Tolerant, _Selecting):
     """Each element with the containers in it taken apart, one level: lists and tuples, and in a dict the dicts.
 
-    ``indices`` says at which positions or keys, one or a list; by default at all. (``flatten(0)`` is about the first
-    column only, as it says; in torchdata 0.9 it was about all.) In a dict, a key that the element has already stays
-    as it is, with a warning.
+    In a dict, a key that the element has already stays as it is, with a warning.
+
+    Args:
+        indices: The positions, counted from 0, or the keys of the containers, one or a list. ``None``: all of them.
+            (``flatten(0)`` is about the first column only, as it says; in torchdata 0.9 it was about all.)
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper([(1, (2, 3)), ("ab", [4])]).flatten())

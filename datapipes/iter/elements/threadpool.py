@@ -45,7 +45,14 @@ _END: Any = object()
 class ThreadPoolMapper(IterDataPipe[R_co]):
     """``fn`` of each element, or of some of its columns, called in a pool of threads; the order is kept.
 
-    ``threadpool_kwargs`` go to ``concurrent.futures.ThreadPoolExecutor``.
+    Args:
+        fn: The function. It is given the element, or its columns one by one, and is called by several threads at the
+            same time.
+        scheduled_tasks: How many elements are taken ahead of the one that is handed on: more keep the threads busy
+            where some calls take long, and take more memory.
+        max_workers: How many threads there are. ``None``: as many as ``concurrent.futures.ThreadPoolExecutor`` takes.
+        **threadpool_kwargs: Other arguments for that: ``thread_name_prefix``, ``initializer`` and ``initargs``. Any
+            other name is refused.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(5)).threadpool_map(lambda x: 10 * x, max_workers=2))

@@ -20,11 +20,17 @@ _IN_MEMORY = 8 << 20  # bytes of a stream that cannot go back; more of it goes t
 
 @operator
 class HashChecker(Tolerant, IterDataPipe[tuple[str, Any]]):
-    """Each ``(name, data)`` whose hash is ``hash_dict[name]``; any other is a ``HashMismatch``.
+    """Each ``(name, data)`` whose hash is the expected one; any other is a ``HashMismatch``.
 
-    Data is bytes, text (hashed as UTF-8), or a binary stream, which is rewound afterwards unless ``rewind=False``. One
-    that cannot go back is kept while it is hashed, in memory or in a temporary file (torchdata failed there, and on
-    text). Hexadecimal digits may be upper or lower case.
+    Data is bytes, text (hashed as UTF-8), or a binary stream, which is read to its end for that (torchdata failed on
+    text).
+
+    Args:
+        hash_dict: The expected hash of each name, in hexadecimal digits of upper or lower case. A name that is missing
+            here is a ``HashMismatch``.
+        hash_type: ``"sha256"`` or ``"md5"``.
+        rewind: Whether a stream goes back to where it was. One that cannot is kept while it is hashed, in memory or in
+            a temporary file (torchdata failed there). ``False`` keeps nothing, and leaves a stream at its end.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper([("a", b"")]).check_hash({"a": "d41d8cd98f00b204e9800998ecf8427e"}, "md5"))

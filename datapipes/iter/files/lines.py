@@ -31,8 +31,16 @@ from datapipes.position.opening import Opening
 class LineReader(Tolerant, Flattening[Any]):
     """``(path, line)`` for each line of each ``(path, stream)``, or the line alone.
 
-    Undecodable bytes are an error; ``errors="ignore"`` drops them (torchdata did so by default). What else a line holds
-    is not looked at, NUL bytes included.
+    What a line holds is not looked at, NUL bytes included.
+
+    Args:
+        skip_lines: How many lines are passed over at the beginning of each file.
+        strip_newline: Whether newlines and carriage returns are taken off both ends of a line.
+        decode: Whether the lines of a binary stream become text. Those of a text stream are text already.
+        encoding: The encoding of what is decoded.
+        errors: What becomes of bytes that cannot be decoded: ``"strict"`` is an error, ``"ignore"`` drops them
+            (torchdata did so by default), or anything else that ``bytes.decode`` takes.
+        return_path: Whether the path stands before each line.
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper
@@ -145,6 +153,9 @@ def _decoded(line: Any, encoding: str, errors: str) -> Any:
 @operator
 class ParagraphAggregator(IterDataPipe[tuple[Any, Any]]):
     """``(file, paragraph)`` of neighbouring ``(file, line)``; an empty line or another file ends a paragraph.
+
+    Args:
+        joiner: A function that makes a paragraph of the list of its lines.
 
     >>> from datapipes.iter import IterableWrapper
     >>> lines = [("a", "Dear"), ("a", "reader"), ("a", ""), ("a", "Good bye"), ("b", "Hello")]

@@ -23,10 +23,18 @@ _RANGE = re.compile(r"\{([0-9]+)\.\.([0-9]+)\}")
 
 @operator
 class FileLister(Flattening[str]):
-    """The files of one or more folders whose names match ``masks``.
+    """The paths of the files in one or more folders, in a fixed order.
 
-    In each folder the files come in sorted order, and then, with ``recursive``, those of its folders. A root that is a
-    file stands for itself. A folder of which no file matches is warned of, unless it comes from a pipe.
+    In each folder the files come in sorted order. A root that is a file stands for itself, if its name matches. A
+    folder of which no file matches is warned of, unless it comes from a pipe.
+
+    Args:
+        masks: A pattern for the names of files, such as ``"*.csv"``, or several of which one has to match. They are
+            compared with the name alone, without its folder. ``None``: all files.
+        recursive: Whether the files of a folder are followed by those of its folders. Links to folders are left out.
+        abspath: Whether paths are made absolute. Otherwise they begin as the root was given.
+        non_deterministic: Whether files come in the order in which the file system gives them. That saves sorting;
+            the order may differ from run to run, so that going on from a saved position may repeat or miss files.
 
     >>> [os.path.basename(name) for name in FileLister(os.path.dirname(__file__), "list*.py")]
     ['listing.py']
@@ -39,12 +47,12 @@ class FileLister(Flattening[str]):
     def __init__(
         self,
         root: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = ".",
-        masks: str | Sequence[str] = "",
+        masks: str | Sequence[str] | None = None,
         *,
         recursive: bool = False,
         abspath: bool = False,
         non_deterministic: bool = False,
-        length: int = -1,
+        length: int | None = None,
         on_error: OnError = "raise",
         max_errors: int | float | None = None,
     ) -> None:
@@ -98,10 +106,10 @@ def stream_of_roots(root: Any, pipe: Any, kinds: tuple[type, ...], what: str) ->
     return IterableWrapper([os.fspath(one) for one in roots])
 
 
-def matches(name: str, masks: str | Sequence[str]) -> bool:
+def matches(name: str, masks: str | Sequence[str] | None) -> bool:
     """Whether a file's name matches a mask, or one of several; no mask matches everything.
 
-    >>> matches("a.csv", ["*.csv", "*.txt"]), matches("a.csv", "*.txt"), matches("a.csv", "")
+    >>> matches("a.csv", ["*.csv", "*.txt"]), matches("a.csv", "*.txt"), matches("a.csv", None)
     (True, False, True)
     """
     if isinstance(masks, str):

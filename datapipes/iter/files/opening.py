@@ -24,6 +24,10 @@ _MODES = {"b": "rb", "t": "rt", "r": "r", "rb": "rb", "rt": "rt"}
 class FileOpener(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
     """``(path, stream)`` for each path; a stream closes when it is read to the end, or no longer used.
 
+    Args:
+        mode: ``"r"``, ``"t"`` or ``"rt"`` for text, ``"rb"`` or ``"b"`` for bytes, as archives need them.
+        encoding: The encoding of text. ``None``: that of this machine's locale. Refused with a binary mode.
+
     >>> from datapipes.iter import IterableWrapper
     >>> [(path, stream.read(3)) for path, stream in IterableWrapper([__file__]).open_files("rb")][0][1]
     b'\"\"\"'
@@ -35,7 +39,7 @@ class FileOpener(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
     datapipe: IterDataPipe[str]
     mode: str = "r"
     encoding: str | None = None
-    length: int = -1
+    length: int | None = None
 
     def __post_init__(self) -> None:
         needs(self.mode in _MODES, self, f"Invalid mode {self.mode!r}: choose one of {', '.join(_MODES)}")
@@ -77,9 +81,12 @@ class FileOpener(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
 
 @operator
 class StreamReader(Tolerant, Flattening[tuple[Any, Any]]):
-    """``(label, piece)`` for each piece of each ``(label, stream)``: all of it, or ``chunk`` bytes or characters.
+    """``(label, content)`` of each ``(label, stream)``, whole or in pieces.
 
-    An empty stream has no pieces.
+    An empty stream has no pieces. A stream is closed after its last piece.
+
+    Args:
+        chunk: How many bytes or characters a piece has; the last may have fewer. ``None``: all of a stream at once.
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper

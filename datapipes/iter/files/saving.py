@@ -20,11 +20,15 @@ MODES = ("w", "wt", "wb", "a", "at", "ab", "t", "b")
 
 @operator
 class Saver(Tolerant, IterDataPipe[str]):
-    """Writes the data of each ``(name, data)`` to a file, and gives its path: ``filepath_fn(name)``, or the name.
+    """Write the data of each ``(name, data)`` to a file, completely or not at all, and give the file's path.
 
-    Data is bytes, text (written as UTF-8), an open stream, which is closed, or an iterable of pieces. A file is
-    replaced in one step when all of it is written, or appended to with mode ``"a"``; missing folders are made. Bare
-    file names work, and so does appending, which both failed in torchdata.
+    Data is bytes, text (written as UTF-8), an open stream, which is closed, or an iterable of pieces. A file is there
+    in one step when all of it is written; missing folders are made. Bare file names work (they failed in torchdata).
+
+    Args:
+        mode: ``"w"`` replaces a file, ``"a"`` appends to it by way of a copy (that failed in torchdata). With a ``b``
+            the data has to be bytes, otherwise text; ``"b"`` and ``"t"`` alone replace.
+        filepath_fn: A function that is given the name and returns the path. ``None``: the name is the path.
 
     >>> import os, tempfile
     >>> from datapipes.iter import IterableWrapper

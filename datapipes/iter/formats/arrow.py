@@ -34,8 +34,13 @@ _END = b"\xff\xff\xff\xff\0\0\0\0"
 class ArrowReader(Tolerant, Flattening[Any]):
     """The record batches of each Arrow IPC file or stream, whichever of the two it is.
 
-    The source gives paths, URLs or ``(path, stream)``. ``as_`` says what is handed on: ``"batch"`` (pyarrow's
-    RecordBatch), ``"dict"`` (lists by column) or ``"tensors"`` (tensors by column).
+    The source gives paths, URLs or ``(path, stream)``.
+
+    Args:
+        columns: The names of the columns to give, in that order; one that a file lacks is an error. Of a file the
+            others are not read. ``None``: all.
+        as_: What is handed on: ``"batch"`` (pyarrow's RecordBatch), ``"dict"`` (lists by column) or ``"tensors"``
+            (tensors by column, which have to be of numbers, or lists of one size of them, without nulls).
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper

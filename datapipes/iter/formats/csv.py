@@ -35,11 +35,22 @@ _END = sys.maxsize - 1
 
 @operator
 class CSVParser(Flattening[Any]):
-    """The rows of each ``(path, stream)``, as lists or tuples of strings.
+    """The rows of each CSV file, ``(path, stream)``, as lists or tuples of strings.
 
-    Undecodable bytes are an error; ``errors="ignore"`` drops them (torchdata did so by default). NUL bytes and a quote
-    that is never closed are errors too, and with ``ragged="error"`` a row that is shorter or longer than the first.
-    Other keyword arguments go to ``csv.reader``.
+    NUL bytes and a quote that is never closed are errors.
+
+    Args:
+        skip_lines: How many lines are passed over at the beginning of each file.
+        decode: Whether bytes become text. ``False`` is for text streams; bytes are an error then.
+        encoding: The encoding of what is decoded.
+        errors: What becomes of bytes that cannot be decoded: ``"strict"`` is an error, ``"ignore"`` drops them
+            (torchdata did so by default), or anything else that ``bytes.decode`` takes.
+        return_path: Whether each row is handed on as ``(path, row)``.
+        as_tuple: Whether rows are tuples, and not lists.
+        ragged: ``"error"`` refuses a row that is shorter or longer than the first of its file, unless it is blank.
+            ``"keep"`` or ``None`` hands it on.
+        **fmtparams: The format, as ``csv.reader`` takes it: ``delimiter``, ``quotechar``, ``escapechar``,
+            ``doublequote``, ``skipinitialspace``, ``quoting``, ``strict``, ``dialect``.
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper
@@ -108,12 +119,25 @@ class CSVParser(Flattening[Any]):
 
 @operator
 class CSVDictParser(CSVParser):
-    """The rows of each ``(path, stream)`` as dicts; the first line, or ``fieldnames=``, names the columns.
+    """The rows of each CSV file, ``(path, stream)``, as dicts by column; the first line names the columns.
 
-    A row that is shorter or longer than the header is an error. ``ragged="keep"``, or one of ``restval=`` and
-    ``restkey=``, fills it up as ``csv.DictReader`` does (torchdata did so by default). ``fieldnames=`` may name the
-    first columns only: the rest of a row is a list under None, unless ``ragged="error"`` is said. A header that names a
-    column twice is an error as well, unless such rows are kept: of its fields only the last would be left.
+    Blank lines are passed over. NUL bytes and a quote that is never closed are errors. So is a header that names a
+    column twice, of which only the last would be left, unless rows of another length than the header's are kept.
+
+    Args:
+        skip_lines: How many lines are passed over at the beginning of each file, before the header.
+        decode: Whether bytes become text. ``False`` is for text streams; bytes are an error then.
+        encoding: The encoding of what is decoded.
+        errors: What becomes of bytes that cannot be decoded: ``"strict"`` is an error, ``"ignore"`` drops them
+            (torchdata did so by default), or anything else that ``bytes.decode`` takes.
+        return_path: Whether each row is handed on as ``(path, row)``.
+        ragged: What becomes of a row that is shorter or longer than the header: ``"error"`` refuses it, ``"keep"``
+            fills it up as ``csv.DictReader`` does (torchdata did so by default). ``None``: it is refused, unless one of
+            the keywords below is for it.
+        **fmtparams: The format, as ``parse_csv`` takes it, and three of ``csv.DictReader``: ``restval`` is put for what
+            a row lacks, and what it has too much is a list under ``restkey``; either has such rows kept.
+            ``fieldnames`` names the columns in place of the first line. It may name the first ones only: the rest of a
+            row is then a list under None, unless ``ragged="error"`` is said.
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper

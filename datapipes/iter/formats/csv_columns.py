@@ -38,10 +38,21 @@ _OPEN = "a quote was opened and never closed"
 class CSVColumnReader(Tolerant, Flattening[Any]):
     """The rows of each CSV file in blocks, each a record batch with typed columns.
 
-    The source gives paths, URLs or ``(path, stream)``, the text being UTF-8. The first row names the columns, unless
-    ``names`` does. ``types`` says by name what type a column is of, as pyarrow calls it (``"int64"``, ``"float32"``,
-    ``"string"``); the others are of the type that the first block of ``block_size`` bytes suggests. ``as_`` says what
-    is handed on: ``"batch"`` (pyarrow's RecordBatch), ``"dict"`` (lists by column) or ``"tensors"``.
+    The source gives paths, URLs or ``(path, stream)``, the text being UTF-8.
+
+    Args:
+        columns: The names of the columns to give, in that order; one that a file lacks is an error. The others are
+            read and left out. ``None``: all.
+        types: Types of columns by name, as pyarrow calls them: ``"int64"``, ``"float32"``, ``"string"``. A column that
+            is not named here has, in all of a file, the type that the file's first block suggests.
+        names: The names of the columns, where the first row is data. ``None``: the first row has them.
+        delimiter: The character between two fields.
+        block_size: How many bytes are read for a batch; it has the whole rows among them, or one longer row of up to
+            64 MiB. Larger blocks take more memory, are read faster, and tell more of the types.
+        use_threads: Whether pyarrow converts the columns of a block in threads of its own. That is faster where one
+            process reads, and of little use where workers share the cores.
+        as_: What is handed on: ``"batch"`` (pyarrow's RecordBatch), ``"dict"`` (lists by column) or ``"tensors"``
+            (tensors by column, which have to be of numbers, or lists of one size of them, without nulls).
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper

@@ -30,9 +30,11 @@ _KNOWN = ("cls", "object_hook", "object_pairs_hook", "parse_constant", "parse_fl
 
 @operator
 class JsonParser(IterDataPipe[tuple[str, Any]]):
-    """``(path, data)`` for each ``(path, stream)``, which is read as one document and closed.
+    """``(path, data)`` for each JSON file, ``(path, stream)``, which is read as one document and closed.
 
-    Other keyword arguments go to ``json.loads``.
+    Args:
+        **kwargs: Options of ``json.loads``, such as ``parse_float`` and ``object_hook``. With a decoder, ``cls``, all
+            others go to it.
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper
@@ -77,9 +79,12 @@ class JsonParser(IterDataPipe[tuple[str, Any]]):
 
 @operator
 class JsonLinesParser(Flattening[Any]):
-    """``(path, data)`` for each line of each ``(path, stream)``, or the data alone; blank lines are passed over.
+    """``(path, data)`` for each line of each JSON Lines file, ``(path, stream)``; blank lines are passed over.
 
-    Other keyword arguments go to ``json.loads``.
+    Args:
+        return_path: Whether the path stands before the data of each line.
+        **kwargs: Options of ``json.loads``, such as ``parse_float`` and ``object_hook``. With a decoder, ``cls``, all
+            others go to it.
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper

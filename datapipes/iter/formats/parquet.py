@@ -71,9 +71,17 @@ class RowGroupLister(Tolerant, Flattening[tuple[str, int]]):
 class ParquetReader(Tolerant, Flattening[Any]):
     """The row groups of each Parquet file, as record batches.
 
-    The source gives paths, URLs, ``(path, stream)``, or ``(path, number)`` for one row group. A batch is a whole row
-    group, or, with a ``batch_size``, so many rows of one. ``as_`` says what is handed on: ``"batch"`` (pyarrow's
-    RecordBatch), ``"dict"`` (lists by column) or ``"tensors"`` (tensors by column).
+    The source gives paths, URLs, ``(path, stream)``, or ``(path, number)`` for one row group.
+
+    Args:
+        columns: The names of the columns to give, in that order; a part of one is named with a dot, as ``"point.x"``.
+            One that a file lacks is an error, and the others are not read. ``None``: all.
+        batch_size: How many rows a batch has; the last of a row group may have fewer. ``None``: a batch is a whole row
+            group, whose size whoever wrote the file has chosen.
+        use_threads: Whether pyarrow reads the columns of a row group in threads of its own. That is faster where one
+            process reads, and of little use where workers share the cores.
+        as_: What is handed on: ``"batch"`` (pyarrow's RecordBatch), ``"dict"`` (lists by column) or ``"tensors"``
+            (tensors by column, which have to be of numbers, or lists of one size of them, without nulls).
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper
@@ -91,7 +99,7 @@ class ParquetReader(Tolerant, Flattening[Any]):
     columns: Sequence[str] | None = None
     _: KW_ONLY
     batch_size: int | None = None
-    use_threads: bool = True
+    use_threads: bool = False
     as_: As = "batch"
 
     def __post_init__(self) -> None:
@@ -111,8 +119,15 @@ class ParquetReader(Tolerant, Flattening[Any]):
 class ParquetDataFrameLoader(Tolerant, Flattening[Any]):
     """A pandas DataFrame for each row group of each Parquet file.
 
-    The source gives what that of ``read_parquet`` may give. ``dtype`` is what ``DataFrame.astype`` takes. torchdata
-    made torcharrow's frames, which are no longer maintained; they had a ``device``, of which "cpu" is left.
+    The source gives what that of ``read_parquet`` may give. torchdata made torcharrow's frames, which are no longer
+    maintained.
+
+    Args:
+        dtype: The type of all columns, or a dict of types by column, as ``DataFrame.astype`` takes it. ``None``: those
+            that the file has.
+        columns: The names of the columns to give, as in ``read_parquet``. ``None``: all.
+        device: Taken for torchdata's sake, whose frames had one; of its values only ``"cpu"`` is left.
+        use_threads: Whether pyarrow reads the columns of a row group in threads of its own, as in ``read_parquet``.
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper
@@ -130,12 +145,12 @@ class ParquetDataFrameLoader(Tolerant, Flattening[Any]):
     source_dp: IterDataPipe[Any]
     dtype: Any = None
     columns: Sequence[str] | None = None
-    device: str = ""
+    device: str | None = None
     use_threads: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        needs(self.device in ("", "cpu"), self, f"pandas has no device but 'cpu', got {self.device!r:.60}")
+        needs(self.device in (None, "", "cpu"), self, f"pandas has no device but 'cpu', got {self.device!r:.60}")
         needed("pyarrow.parquet", "dataframes", "load_parquet_as_df")
         needed("pandas", "dataframes", "load_parquet_as_df")
 
@@ -165,7 +180,7 @@ class _File:
 
     def having(self, columns: Sequence[str]) -> list[str]:
         """Check that these columns are there: pyarrow passes over those that are not."""
-        return has_columns(self.name, self.file.schema_arrow.names, columns)
+        return has_columns(self.name, self.file.schema_arrow.names, columns, parts=True)
 
 
 class _Batches(Parts[Any]):

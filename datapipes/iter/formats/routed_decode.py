@@ -28,12 +28,19 @@ _IMAGE = frozenset({"jpg", "jpeg", "png", "ppm", "pgm", "pbm", "pnm"})
 
 @operator
 class RoutedDecoder(IterDataPipe[tuple[str, Any]]):
-    """``(path, decoded)`` for each ``(path, data)``: by the first handler that knows ``key_fn(path)``, or as bytes.
+    """``(path, decoded)`` for each ``(path, data)``, decoded by the first handler that knows it, or as bytes.
 
-    Deprecated: `map` with a function of your own does the same. Without handlers, text, whole numbers, JSON, plain
-    pickles and tensors are known, and images, which become float tensors in RGB. A pickle of anything but plain data is
-    an error, because it could run code (torchdata ran it); nothing is text for having a part of `transcript` as its
-    ending (torchdata took `t` and no ending at all for text).
+    Deprecated: `map` with a function of your own does the same. Data is bytes, or a stream, which is read and closed.
+    What is at a path that begins with ``_`` is UTF-8 text, whatever its ending.
+
+    Args:
+        *handlers: Functions of the ending and the bytes, asked one after the other; each returns what it makes of them,
+            or None if it does not know the ending. Without any, text, whole numbers, JSON, plain pickles and tensors
+            are known, and images, which become float tensors in RGB. A pickle of anything but plain data is an error
+            there, because it could run code (torchdata ran it); nothing is text for having a part of `transcript` as
+            its ending (torchdata took `t` and no ending at all for text).
+        key_fn: A function of the path that returns the ending for the handlers. By default that is what comes after
+            the last dot.
 
     >>> import warnings
     >>> from datapipes.iter import IterableWrapper
@@ -89,6 +96,10 @@ class RoutedDecoder(IterDataPipe[tuple[str, Any]]):
 
 def basichandlers(key: str, data: bytes) -> Any:
     """Default handlers by file extension: text, whole numbers, JSON, plain pickles, tensors.
+
+    Args:
+        key: The extension, without its dot, in upper or lower case. For one that is not known, the result is None.
+        data: The content of the file.
 
     >>> basichandlers("txt", b"some text"), basichandlers("count", b"no number")
     ('some text', None)

@@ -41,10 +41,10 @@ def file_of(element: Any, method: str) -> tuple[str, Any]:
     return named(path), pa.OSFile(path)  # read without Python; it closes with whoever reads from it
 
 
-def has_columns(file: str, there: Sequence[str], asked: Sequence[str]) -> list[str]:
-    """The columns that are asked for, which must be there; a part of one is named with dots, as in ``point.x``."""
+def has_columns(file: str, there: Sequence[str], asked: Sequence[str], parts: bool = False) -> list[str]:
+    """The columns that are asked for, which must be there, or ``parts`` of them, named with dots as in ``point.x``."""
     known = set(there)
-    if missing := [name for name in asked if name not in known and name.partition(".")[0] not in known]:
+    if missing := [name for name in asked if name not in known and not (parts and name.partition(".")[0] in known)]:
         raise BadArgument(f"{file}: there is no column {missing[0]!r:.80} among {list(there)!r:.300}")
     return list(asked)
 

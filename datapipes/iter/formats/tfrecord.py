@@ -230,10 +230,14 @@ def _varint(data: bytes | bytearray, at: int, end: int) -> tuple[int, int]:
 
 @operator
 class TFRecordLoader(Tolerant, Flattening[dict[str, Any]]):
-    """A dict for each record of each ``(path, stream)``: numbers as tensors, bytes as lists.
+    """A dict for each record of each TFRecord file, ``(path, stream)``: numbers as tensors, bytes as lists.
 
-    ``spec`` names the features to keep, each with a shape and a dtype (None: bytes); a record without one of them is an
-    error. Both checksums of a record are verified (torchdata looked at neither).
+    Both checksums of a record are verified (torchdata looked at neither).
+
+    Args:
+        spec: The features to keep, by name, each with its ``(shape, dtype)``: a dtype of None is bytes, a shape of None
+            is as it comes, one size may be -1. Of a feature list time is the first axis. A record without one of the
+            features is an error, and the others are not parsed, which is faster. ``None``: all, as they come.
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper
@@ -246,7 +250,7 @@ class TFRecordLoader(Tolerant, Flattening[dict[str, Any]]):
 
     datapipe: IterDataPipe[tuple[str, Any]]
     spec: Spec | None = None
-    length: int = -1
+    length: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -21,6 +21,11 @@ B_co = TypeVar("B_co", covariant=True)
 class Batcher(IterDataPipe[B_co]):
     """Lists of ``batch_size`` elements; the last may be shorter, unless ``drop_last``.
 
+    Args:
+        batch_size: The number of elements in a batch.
+        drop_last: Whether a last batch that is not full is left out.
+        wrapper_class: What makes a batch of a list of elements: a class, or a function. A ``DataChunk`` is a list.
+
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(5)).batch(2))
     [[0, 1], [2, 3], [4]]
@@ -99,7 +104,11 @@ class _Batch(Cell):
 
 @operator
 class UnBatcher(Flattening[Any]):
-    """The elements of batches, ``unbatch_level`` levels of lists down; -1 for all of them.
+    """The elements of batches, one by one.
+
+    Args:
+        unbatch_level: How many levels of lists are taken apart; -1 for all of them. A batch that has fewer is an
+            ``IndexError``.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(4)).batch(2).batch(2).unbatch(2))

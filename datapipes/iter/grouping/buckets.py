@@ -26,10 +26,23 @@ def BucketBatcher(
     sort_key: Callable[[list[Any]], Any] | None = None,
     use_in_batch_shuffle: bool = True,
 ) -> IterDataPipe[Any]:
-    """Batches out of buckets of ``batch_num`` batches, each bucket sorted by ``sort_key``: list in, list out.
+    """Batches of elements that are alike, out of buckets that are sorted; or of elements in a random order.
 
-    Elements are shuffled over ``bucket_num`` buckets before they are sorted, and the batches afterwards. It is a chain
-    of ``batch``, ``in_batch_shuffle`` (or ``shuffle``), ``map`` and ``unbatch``.
+    Elements are shuffled, sorted within their bucket and put into batches, and the batches are shuffled. Without a
+    ``sort_key`` there is only the first of these shuffles. It is a chain of ``batch``, ``in_batch_shuffle`` (or
+    ``shuffle``), ``map`` and ``unbatch``.
+
+    Args:
+        batch_size: The number of elements in a batch.
+        drop_last: Whether a last batch that is not full is left out.
+        batch_num: The number of batches in a bucket: more make the elements of a batch more alike, and take more
+            memory.
+        bucket_num: How many buckets of elements are shuffled together before they are sorted, and how many batches
+            afterwards. With 1 and a ``sort_key``, neither are shuffled.
+        sort_key: A function that is given the elements of a bucket as a list, and returns them as a sorted list.
+            ``None``: they are not sorted, and the elements of ``bucket_num`` buckets are shuffled together.
+        use_in_batch_shuffle: Whether they are shuffled in one such group after the other. Otherwise they are drawn from
+            a buffer: of as many elements, but of ``batch_size * batch_num`` batches, whatever ``bucket_num`` is.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper([3, 1, 2, 9, 8, 7]).bucketbatch(3, batch_num=1, sort_key=sorted))
@@ -59,12 +72,19 @@ def BucketBatcher(
 
 @operator
 class MaxTokenBucketizer(IterDataPipe[DataChunk[Any]]):
-    """Batches of elements of similar length, ``max_token_count`` tokens each at most.
+    """Batches of elements of similar length, with a limited number of tokens.
 
-    The shortest of ``buffer_size`` elements joins the batch at hand, or begins the next one; of two of one length, the
-    one that came first (torchdata left that open). Elements shorter than ``min_len`` or longer than ``max_len``, by
-    default ``max_token_count``, are left out. With ``include_padding`` each element counts as long as the longest of
-    its batch.
+    The shortest of the elements that wait joins the batch at hand, or begins the next one; of two of one length, the
+    one that came first (torchdata left that open).
+
+    Args:
+        max_token_count: How many tokens a batch may have.
+        len_fn: A function that gives the number of tokens of an element.
+        min_len: Elements that are shorter are left out.
+        max_len: Elements that are longer are left out; at most ``max_token_count``. ``None``: that number.
+        buffer_size: How many elements wait to be the shortest: more make the elements of a batch more alike, and take
+            more memory.
+        include_padding: Whether each element counts as long as the longest of its batch, which it is once it is padded.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(["aaa", "b", "cc", "d"]).max_token_bucketize(max_token_count=4))

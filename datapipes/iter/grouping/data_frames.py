@@ -22,17 +22,25 @@ def DataFrameMaker(
     dtype: Any = None,
     dtype_generator: Callable[[], Any] | None = None,
     columns: Sequence[Any] | None = None,
-    device: str = "",
+    device: str | None = None,
     *,
     on_error: OnError = "raise",
     max_errors: int | float | None = None,
 ) -> IterDataPipe[Any]:
-    """Data frames of ``dataframe_size`` rows; a row is a dict, a list or tuple, or the value of a single column.
+    """Data frames of some rows each; a row is a dict, a list or tuple, or the value of a single column.
 
-    ``dtype`` is what pandas' ``astype`` takes: a dtype, or one by column; or a schema of pyarrow, whose types the
-    columns then have. A ``dtype_generator`` is called for one where ``dtype`` is None, for dtypes that cannot be
-    pickled. ``on_error`` is about whole frames, made of the list of their rows. The frames are pandas', where
-    torchdata's were those of torcharrow, which is no longer maintained.
+    ``on_error`` is about whole frames, made of the list of their rows. The frames are pandas', where torchdata's were
+    those of torcharrow, which is no longer maintained.
+
+    Args:
+        dataframe_size: The number of rows in a frame; the last may have fewer.
+        dtype: What pandas' ``astype`` takes: a dtype, or one by column; or a schema of pyarrow, whose types the columns
+            then have. ``None``: what pandas makes of the values.
+        dtype_generator: A function that is called for each frame's dtype where ``dtype`` is None, for dtypes that
+            cannot be pickled.
+        columns: The names of the columns; of rows that are dicts, those to take. ``None``: the keys of the dicts, or
+            the names in ``dtype``, or else numbers.
+        device: Only None or ``"cpu"``, because pandas' frames live in main memory; taken because torchdata has it.
 
     >>> from datapipes.iter import IterableWrapper
     >>> for frame in IterableWrapper([(1, "a"), (2, "b"), (3, "c")]).dataframe(2, columns=["x", "y"]):
@@ -41,8 +49,8 @@ def DataFrameMaker(
     {'x': [3], 'y': ['c']}
     """
     needed("pandas", "dataframes", "dataframe")
-    if device not in ("", "cpu"):
-        raise BadArgument(f"device must be '' or 'cpu', got {device!r}: pandas' frames live in main memory")
+    if device not in (None, "", "cpu"):
+        raise BadArgument(f"device must be None or 'cpu', got {device!r}: pandas' frames live in main memory")
     needs_callable("dataframe", dtype_generator, or_none=True)
     make = partial(frame_of, columns=columns, dtype=dtype, dtype_generator=dtype_generator)
     return source_dp.batch(dataframe_size).map(make, on_error=on_error, max_errors=max_errors)
@@ -80,7 +88,9 @@ def _row(row: Any) -> Any:
 class Rows2Columnar(Tolerant, IterDataPipe[dict[Any, list[Any]]]):
     """Each batch of rows as a ``defaultdict(list)`` of columns.
 
-    Rows that are dicts give all their columns, or those in ``column_names``; other rows are named by it, by position.
+    Args:
+        column_names: The columns to take of rows that are dicts, each of which must have them; ``None``: all that a row
+            has. Rows of another kind need it, as a list: it names their values by position, and may be longer.
 
     >>> from datapipes.iter import IterableWrapper
     >>> [batch] = IterableWrapper([(1, "a"), (2, "b")]).batch(2).rows2columnar(["x", "y"])

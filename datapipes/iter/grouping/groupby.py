@@ -27,12 +27,20 @@ from datapipes.position.opening import Above, Opening
 
 @operator
 class Grouper(IterDataPipe[Any]):
-    """Lists of the elements that have the same ``group_key_fn(element)``, or pairs of key and list with ``keep_key``.
+    """Lists of the elements that have the same key.
 
-    A group is handed on when it has ``group_size`` elements, and the rest at the end. When ``buffer_size`` elements
-    wait (None: no limit), the biggest group is handed on if it has ``guaranteed_group_size``; a smaller one is an
-    error, or is dropped with ``drop_remaining``. Each group has its own key beside it, where torchdata paired one that
-    had to make room with the key of another element.
+    A group is handed on when it is complete or has to make room, and the rest at the end, whatever their size. Each
+    group has its own key beside it, where torchdata paired one that had to make room with the key of another element.
+
+    Args:
+        group_key_fn: A function that gives the key of an element.
+        keep_key: Whether pairs of the key and the list are given.
+        buffer_size: How many elements may wait for their groups: when there are as many, the biggest group makes room.
+            ``None``: no limit.
+        group_size: How many elements make a group complete; at most ``buffer_size``. ``None``: none is before the end.
+        guaranteed_group_size: How many elements a group that makes room must have; at most ``group_size``, which must
+            be given as well. ``None``: as many as ``group_size``.
+        drop_remaining: Whether a group that has fewer is dropped. Otherwise it is a ``RuntimeError``.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(["a1", "b1", "a2"]).groupby(lambda name: name[0], keep_key=True))

@@ -37,10 +37,14 @@ _BLOCK = 4096
 
 @operator
 class Shuffler(Shuffling, IterDataPipe[T_co]):
-    """The elements in a random order, drawn from a buffer of ``buffer_size``.
+    """The elements in a random order, drawn from a buffer.
 
-    A buffer as large as the stream shuffles all of it. ``unbatch_level`` takes batches apart first, and
     ``set_shuffle(False)`` keeps the order. Each epoch has an order of its own, which follows from the loader's seed.
+
+    Args:
+        buffer_size: The number of elements in the buffer. One as large as the stream shuffles all of it; a smaller one
+            takes less memory, gives its first element earlier, and leaves elements nearer to where they were.
+        unbatch_level: How many levels of batches are taken apart first, as ``unbatch`` does; -1 for all of them.
 
     >>> from datapipes.iter import IterableWrapper
     >>> dp = IterableWrapper(range(5)).shuffle().set_seed(1)

@@ -32,13 +32,16 @@ _HONEST = (range, list, tuple, dict, set, frozenset, str, bytes)
 class FullSync(IterDataPipe[T_co]):
     """The same elements, as many as on every other rank; by default as many as the rank with the fewest has.
 
-    ``uneven`` says what becomes of the others: ``"drop"`` leaves them out, ``"pad"`` gives ``reading_services.PADDING``
-    on ranks that have come to their end, ``"repeat"`` begins such a rank's own elements anew, ``"error"`` is an
-    ``UnevenRanks``. A rank of which nothing is heard for ``timeout`` seconds is a ``PrefetchTimeoutError``; one that
-    dies, fails or leaves is an error on all others. It belongs into the process that trains, so it is not replicated to
-    workers.
+    A rank that dies, fails or leaves is an error on all others. It belongs into the process that trains, so it is not
+    replicated to workers.
 
     Without a process group there is one rank, and nothing to do; torchdata raised then.
+
+    Args:
+        timeout: How many seconds nothing may be heard of a rank, before a ``PrefetchTimeoutError``.
+        uneven: What becomes of elements that some ranks have beyond the others' end: ``"drop"`` leaves them out,
+            ``"pad"`` gives ``reading_services.PADDING`` on ranks that have come to their end, ``"repeat"`` begins such
+            a rank's own elements anew, ``"error"`` is an ``UnevenRanks``.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(3)).sharding_filter().fullsync())

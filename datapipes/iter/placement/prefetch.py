@@ -22,7 +22,11 @@ T_co = TypeVar("T_co", covariant=True)
 
 @operator
 class Prefetcher(IterDataPipe[T_co]):
-    """The same elements, up to ``buffer_size`` of them made beforehand by a thread.
+    """The same elements, made beforehand by a thread.
+
+    Args:
+        buffer_size: How many elements are made beforehand: more bridge longer waits for one of them, and take more
+            memory.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(5)).prefetch(2))
@@ -51,8 +55,11 @@ class Prefetcher(IterDataPipe[T_co]):
 class PinMemory(Prefetcher[T_co]):
     """The same elements with their tensors in pinned memory, two of them made beforehand by a thread.
 
-    ``pin_memory_fn`` is called with an element and ``device``; None stands for the device in use. It belongs into the
-    process that trains, so it is not replicated to workers (``is_replicable``).
+    It belongs into the process that trains, so it is not replicated to workers (``is_replicable``).
+
+    Args:
+        device: The device that the elements are for. ``None``: the one in use.
+        pin_memory_fn: A function of an element and ``device`` that gives the pinned element.
 
     >>> from datapipes.iter import IterableWrapper
     >>> if torch.cuda.is_available():

@@ -38,6 +38,10 @@ T_co = TypeVar("T_co", covariant=True)
 class ShardingFilter(IterDataPipe[T_co]):
     """The elements of this shard: all of them, until somebody shards the graph.
 
+    Args:
+        sharding_group_filter: The group whose shards count here: ``SHARDING_PRIORITIES.DISTRIBUTED`` for those of
+            ranks, ``SHARDING_PRIORITIES.MULTIPROCESSING`` for those of workers. ``None``: all groups.
+
     >>> from datapipes.iter import IterableWrapper
     >>> dp = IterableWrapper(range(7)).sharding_filter()
     >>> dp.apply_sharding(3, 1)
@@ -183,7 +187,9 @@ class _Behind(Cell):
 class ShardingRoundRobinDispatcher(IterDataPipe[T_co]):
     """The same elements, which worker processes take in turn: what is above is run once for all of them.
 
-    Only workers can be dealt to; that is the default (torchdata's own default was refused).
+    Args:
+        sharding_group_filter: The group that elements are dealt to. That can only be the workers, as by default; it is
+            taken because torchdata has it, whose own default was refused.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(3)).sharding_round_robin_dispatch())

@@ -40,8 +40,14 @@ _WRITING = {"w", "wb", "wt", "a", "ab", "at"}
 class FSSpecFileLister(Flattening[str]):
     """List one or more folders, files and folders alike, as URLs that can be opened.
 
-    ``masks`` are matched against the whole URL. A root that is a file stands for itself. Folders of this machine come
-    in sorted order, others as their file system gives them.
+    A root that is a file stands for itself. Folders of this machine come in sorted order, others as their file system
+    gives them.
+
+    Args:
+        masks: A pattern for URLs, such as ``"*.csv"``, or several of which one has to match. They are compared with the
+            whole URL, so that one without a ``*`` in front matches nothing. ``None``: all.
+        **kwargs: Options of the file system: credentials, endpoints and the like. What looks like a slip of a parameter
+            above is refused; it is given under the file system's protocol, as ``zip={"model": ...}``.
 
     >>> import fsspec
     >>> fsspec.filesystem("memory").pipe("/shown/a.txt", b"text")
@@ -56,7 +62,7 @@ class FSSpecFileLister(Flattening[str]):
     def __init__(
         self,
         root: str | Iterable[str],
-        masks: str | Sequence[str] = "",
+        masks: str | Sequence[str] | None = None,
         *,
         transfer: Transfer | None = None,
         on_error: OnError = "raise",
@@ -81,7 +87,7 @@ class FSSpecFileLister(Flattening[str]):
         return found
 
 
-def listed(root: str, masks: str | Sequence[str], options: dict[str, Any], transfer: Transfer) -> list[str]:
+def listed(root: str, masks: str | Sequence[str] | None, options: dict[str, Any], transfer: Transfer) -> list[str]:
     """List a folder, as URLs."""
     filesystem, path = filesystem_of(root, options, transfer)
     filesystem.invalidate_cache(path)  # what was listed an epoch ago may have changed
@@ -100,6 +106,13 @@ class FSSpecFileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
     """``(url, stream)`` for each URL; secrets in it are hidden in the one that is handed on.
 
     A stream gives the whole file or raises: what breaks is tried again as ``transfer`` says.
+
+    Args:
+        mode: ``"r"``, ``"t"`` or ``"rt"`` for text, ``"rb"`` or ``"b"`` for bytes.
+        kwargs_for_open: Options for opening each file, as a dict: ``encoding``, ``errors`` and ``newline`` of text, and
+            those of the file system, such as ``block_size`` and ``compression``.
+        **kwargs: Options of the file system: credentials, endpoints and the like. What looks like a slip of a parameter
+            above is refused; it is given under the file system's protocol, as ``zip={"model": ...}``.
 
     >>> import fsspec
     >>> fsspec.filesystem("memory").pipe("/shown/a.txt", b"text")
@@ -163,10 +176,19 @@ class FSSpecFileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
 
 @operator
 class FSSpecSaver(IterDataPipe[str]):
-    """Write each ``(meta, data)`` to the URL ``filepath_fn(meta)``, and hand on that URL; data as ``save_to_disk``.
+    """Write the data of each ``(meta, data)`` to a URL, and hand on that URL.
 
-    A file is there as a whole or not at all, also where an older one is replaced; except with mode ``"a"`` in places
-    that are not of this machine.
+    Data is what ``save_to_disk`` takes; all of it is in memory for that. A file is there as a whole or not at all, also
+    where an older one is replaced.
+
+    Args:
+        mode: ``"w"`` replaces a file, ``"a"`` appends to it, which is done as a whole on this machine alone. With a
+            ``b`` the data has to be bytes, otherwise text.
+        filepath_fn: A function that is given ``meta`` and returns the URL. ``None``: ``meta`` is the URL.
+        kwargs_for_open: Options for writing each file, as a dict: ``encoding``, ``errors`` and ``newline`` of text,
+            ``compression`` (``"infer"``: by the URL's ending), and those of the file system.
+        **kwargs: Options of the file system: credentials, endpoints and the like. What looks like a slip of a parameter
+            above is refused; it is given under the file system's protocol, as ``zip={"model": ...}``.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper([("a.txt", b"text")]).save_by_fsspec("wb", lambda name: f"memory://shown/{name}"))

@@ -110,9 +110,17 @@ class WebReader(IterDataPipe[tuple[str, StreamWrapper]]):
 class HttpReader(WebReader):
     """``(url, stream)`` for each URL, the stream being the bytes as they are sent.
 
-    A stream gives the whole file or raises: what breaks is resumed or tried again as ``transfer`` says. ``timeout`` is
-    short for that of a ``Transfer``; other keyword arguments (``headers``, ``auth``, ``proxies``, ...) go to requests.
-    Secrets in a URL are hidden in the one that is handed on.
+    A stream gives the whole file or raises: what breaks is resumed or tried again as ``transfer`` says. Secrets in a
+    URL are hidden in the one that is handed on.
+
+    Args:
+        timeout: Seconds for connecting and for each wait for data, or a pair with a number for each, in place of those
+            of ``transfer``. ``None``: those of ``transfer``.
+        skip_on_error: Whether a URL that cannot be opened is left out, with a warning, as in torchdata. ``on_error``
+            says more; only one of them can be given.
+        **kwargs: Options of requests for each URL: ``headers``, ``auth``, ``proxies``, ``params``, ``cookies``,
+            ``verify``, ``cert``, ``allow_redirects`` and so on. Where a redirect leads to another host, that is sent
+            none that could be secret.
 
     >>> from datapipes.iter import IterableWrapper
     >>> IterableWrapper(["https://example.org/a.csv"]).read_from_http(timeout=5, auth=("me", "secret"))
@@ -159,7 +167,22 @@ def http_opener(transfer: Transfer, options: dict[str, Any]) -> Opener:
 
 
 class GDriveReader(WebReader):
-    """``(file name, stream)`` for each URL of a file on Google Drive; see ``read_from_http``.
+    """``(file name, stream)`` for each URL of a file on Google Drive; streams are like those of ``read_from_http``.
+
+    Args:
+        timeout: Seconds for connecting and for each wait for data, or a pair with a number for each, in place of those
+            of ``transfer``. ``None``: those of ``transfer``.
+        skip_on_error: Whether a URL that cannot be opened is left out, with a warning, as in torchdata. ``on_error``
+            says more; only one of them can be given.
+        transfer: Timeouts, deadline and retries, as a ``Transfer``. ``None``: those of ``Transfer()``.
+        on_error: What becomes of a URL that cannot be opened: ``"raise"``; ``"skip"`` leaves it out; ``"retry(n)"``
+            tries ``n`` more times; or a function of the error and the URL, whose result is handed on (``SKIP`` leaves
+            the URL out).
+        max_errors: The number of errors, or their share of the URLs (0.0 to 1.0), beyond which ``on_error`` no longer
+            counts and ``TooManyErrors`` is raised. ``None``: any number.
+        **kwargs: Options of requests for each URL: ``headers``, ``auth``, ``proxies``, ``params``, ``cookies``,
+            ``verify``, ``cert``, ``allow_redirects`` and so on. Where a redirect leads to another host, that is sent
+            none that could be secret.
 
     >>> from datapipes.iter import IterableWrapper
     >>> IterableWrapper(["https://drive.google.com/uc?id=1"]).read_from_gdrive()
@@ -252,6 +275,21 @@ def _file_name(disposition: str, label: str) -> str:
 
 class OnlineReader(WebReader):
     """``(url or file name, stream)`` for each URL, as ``read_from_gdrive`` or ``read_from_http`` has it, by its host.
+
+    Args:
+        timeout: Seconds for connecting and for each wait for data, or a pair with a number for each, in place of those
+            of ``transfer``. ``None``: those of ``transfer``.
+        skip_on_error: Whether a URL that cannot be opened is left out, with a warning, as in torchdata. ``on_error``
+            says more; only one of them can be given.
+        transfer: Timeouts, deadline and retries, as a ``Transfer``. ``None``: those of ``Transfer()``.
+        on_error: What becomes of a URL that cannot be opened: ``"raise"``; ``"skip"`` leaves it out; ``"retry(n)"``
+            tries ``n`` more times; or a function of the error and the URL, whose result is handed on (``SKIP`` leaves
+            the URL out).
+        max_errors: The number of errors, or their share of the URLs (0.0 to 1.0), beyond which ``on_error`` no longer
+            counts and ``TooManyErrors`` is raised. ``None``: any number.
+        **kwargs: Options of requests for each URL: ``headers``, ``auth``, ``proxies``, ``params``, ``cookies``,
+            ``verify``, ``cert``, ``allow_redirects`` and so on. Where a redirect leads to another host, that is sent
+            none that could be secret.
 
     >>> from datapipes.iter import IterableWrapper
     >>> IterableWrapper(["https://example.org/a.csv"]).read_from_remote(timeout=5)

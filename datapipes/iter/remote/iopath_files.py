@@ -83,7 +83,13 @@ class WithHandlers:
 class IoPathFileLister(WithHandlers, Flattening[str]):
     """List one or more folders, in sorted order; a root that is a file stands for itself.
 
-    ``masks`` are matched against the names in a folder.
+    Args:
+        masks: A pattern for the names in a folder, such as ``"*.csv"``, or several of which one has to match.
+            ``None``: all.
+        pathmgr: The ``PathManager`` of iopath that serves all paths. ``None``: handlers serve the paths whose prefixes
+            they name, and all others are listed as by fsspec.
+        handler: A ``PathHandler`` of iopath, which comes before any other of its prefixes; ``register_handler`` adds
+            more of them. ``None``: none.
 
     >>> import os
     >>> [os.path.basename(path) for path in IoPathFileLister(os.path.dirname(__file__), "iopath*.py")]
@@ -97,7 +103,7 @@ class IoPathFileLister(WithHandlers, Flattening[str]):
     def __init__(
         self,
         root: str | Iterable[str],
-        masks: str | Sequence[str] = "",
+        masks: str | Sequence[str] | None = None,
         *,
         pathmgr: Any = None,
         handler: Any = None,
@@ -136,6 +142,13 @@ class IoPathFileLister(WithHandlers, Flattening[str]):
 @operator
 class IoPathFileOpener(Tolerant, WithHandlers, IterDataPipe[tuple[str, StreamWrapper]]):
     """``(path, stream)`` for each path; secrets in it are hidden in the one that is handed on.
+
+    Args:
+        mode: ``"r"`` or ``"rt"`` for text, ``"rb"`` for bytes.
+        pathmgr: The ``PathManager`` of iopath that serves all paths. ``None``: handlers serve the paths whose prefixes
+            they name, and all others are opened as by fsspec.
+        handler: A ``PathHandler`` of iopath, which comes before any other of its prefixes; ``register_handler`` adds
+            more of them. ``None``: none.
 
     >>> [path[-15:] for path, stream in IoPathFileOpener([__file__])]
     ['iopath_files.py']
@@ -176,10 +189,19 @@ class IoPathFileOpener(Tolerant, WithHandlers, IterDataPipe[tuple[str, StreamWra
 
 @operator
 class IoPathSaver(Tolerant, WithHandlers, IterDataPipe[str]):
-    """Write each ``(meta, data)`` to the path ``filepath_fn(meta)``, unless that exists, and hand on the path.
+    """Write the data of each ``(meta, data)`` to a path, unless there is a file already, and hand on the path.
 
-    A file is there as a whole or not at all; one that exists is left as it is with mode ``"a"`` as well. Who writes a
-    file of this machine has a lock on it meanwhile.
+    Data is what ``save_to_disk`` takes; all of it is in memory for that. A file is there as a whole or not at all. Who
+    writes a file of this machine has a lock on it meanwhile.
+
+    Args:
+        mode: ``"wb"`` for bytes, ``"w"`` or ``"wt"`` for text. An ``a`` in place of the ``w`` means the same: a file
+            that is there is left as it is.
+        filepath_fn: A function that is given ``meta`` and returns the path. ``None``: ``meta`` is the path.
+        pathmgr: The ``PathManager`` of iopath that serves all paths. ``None``: handlers serve the paths whose prefixes
+            they name, and all others are written as by fsspec.
+        handler: A ``PathHandler`` of iopath, which comes before any other of its prefixes; ``register_handler`` adds
+            more of them. ``None``: none.
 
     >>> import os, tempfile
     >>> from datapipes.iter import IterableWrapper

@@ -30,9 +30,14 @@ from datapipes.position.steps import Step
 
 @operator
 class S3FileLister(Tolerant, Flattening[str]):
-    """The URLs of all objects that begin with each URL, and match ``masks``.
+    """The URLs of all objects of S3 that begin with each URL, such as ``s3://bucket/prefix``.
 
-    ``request_timeout_ms`` is short for the timeout of a ``Transfer``; ``region``, by default, is the environment's.
+    Args:
+        request_timeout_ms: Milliseconds for connecting and for each wait for data, in place of the timeout of
+            ``transfer``. ``None``: that of ``transfer``.
+        region: The region of the bucket. ``None``: that of the environment.
+        masks: A pattern for URLs, such as ``"*.tar"``, or several of which one has to match. They are compared with the
+            whole URL. ``None``: all.
 
     >>> from datapipes.iter import IterableWrapper
     >>> IterableWrapper(["s3://bucket/train/"]).list_files_by_s3(masks="*.tar")
@@ -42,10 +47,10 @@ class S3FileLister(Tolerant, Flattening[str]):
     _fluent: ClassVar[str | None] = "list_files_by_s3"
 
     source_datapipe: IterDataPipe[str]
-    length: int = -1
-    request_timeout_ms: int = -1
-    region: str = ""
-    masks: str | Sequence[str] = ""
+    length: int | None = None
+    request_timeout_ms: int | None = None
+    region: str | None = None
+    masks: str | Sequence[str] | None = None
     _: KW_ONLY
     transfer: Transfer | None = None
 
@@ -72,9 +77,14 @@ class S3FileLister(Tolerant, Flattening[str]):
 
 @operator
 class S3FileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
-    """``(url, stream)`` for each URL of an object, which is in memory by then.
+    """``(url, stream)`` for each URL of an object of S3, which is in memory by then.
 
-    ``buffer_size`` and ``multi_part_download`` are taken for torchdata's sake: s3fs reads an object in one request.
+    Args:
+        request_timeout_ms: Milliseconds for connecting and for each wait for data, in place of the timeout of
+            ``transfer``. ``None``: that of ``transfer``.
+        region: The region of the bucket. ``None``: that of the environment.
+        buffer_size: Taken for torchdata's sake, and not used: s3fs reads an object in one request.
+        multi_part_download: Taken for torchdata's sake, and not used, for the same reason.
 
     >>> from datapipes.iter import IterableWrapper
     >>> IterableWrapper(["s3://bucket/a.tar"]).load_files_by_s3(request_timeout_ms=5000)
@@ -84,8 +94,8 @@ class S3FileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
     _fluent: ClassVar[str | None] = "load_files_by_s3"
 
     source_datapipe: IterDataPipe[str]
-    request_timeout_ms: int = -1
-    region: str = ""
+    request_timeout_ms: int | None = None
+    region: str | None = None
     buffer_size: int | None = None
     multi_part_download: bool | None = None
     _: KW_ONLY
@@ -118,11 +128,13 @@ class S3FileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
 
 def _patience(pipe: S3FileLister | S3FileLoader) -> Transfer:
     chosen, milliseconds = pipe.transfer or DEFAULT, pipe.request_timeout_ms
-    needs(milliseconds == -1 or milliseconds > 0, pipe, "request_timeout_ms must be above 0, or -1 for the default")
-    return chosen if milliseconds == -1 else replace(chosen, timeout=milliseconds / 1000)
+    if milliseconds in (None, -1):  # the latter is torchdata's way to say so
+        return chosen
+    needs(milliseconds > 0, pipe, "request_timeout_ms must be above 0, or None for the default")
+    return replace(chosen, timeout=milliseconds / 1000)
 
 
-def _options(region: str) -> dict[str, Any]:
+def _options(region: str | None) -> dict[str, Any]:
     return {"client_kwargs": {"region_name": region}} if region else {}
 
 
@@ -135,7 +147,10 @@ def _s3_path(url: Any, method: str) -> str:
 
 @operator
 class AISFileLister(Tolerant, Flattening[str]):
-    """The URLs of all objects that begin with each URL, such as ``ais://bucket/prefix``; ``url`` is the cluster's.
+    """The URLs of all objects of an AIStore cluster that begin with each URL, such as ``ais://bucket/prefix``.
+
+    Args:
+        url: The address of the cluster, such as ``"http://localhost:8080"``.
 
     >>> from datapipes.iter import IterableWrapper
     >>> IterableWrapper(["ais://bucket/train/"]).list_files_by_ais("http://localhost:8080")
@@ -146,7 +161,7 @@ class AISFileLister(Tolerant, Flattening[str]):
 
     source_datapipe: IterDataPipe[str]
     url: str
-    length: int = -1
+    length: int | None = None
     _: KW_ONLY
     transfer: Transfer | None = None
 
@@ -169,9 +184,13 @@ class AISFileLister(Tolerant, Flattening[str]):
 
 @operator
 class AISFileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
-    """``(url, stream)`` for each URL of an object; ``url`` is the cluster's.
+    """``(url, stream)`` for each URL of an object of an AIStore cluster.
 
     A stream gives the whole object or raises: what breaks is read anew, as ``transfer`` says.
+
+    Args:
+        url: The address of the cluster, such as ``"http://localhost:8080"``.
+        length: Taken for torchdata's sake; ``len()`` is that of the source.
 
     >>> from datapipes.iter import IterableWrapper
     >>> IterableWrapper(["ais://bucket/a.tar"]).load_files_by_ais("http://localhost:8080")
@@ -182,7 +201,7 @@ class AISFileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
 
     source_datapipe: IterDataPipe[str]
     url: str
-    length: int = -1
+    length: int | None = None
     _: KW_ONLY
     transfer: Transfer | None = None
 

@@ -16,11 +16,16 @@ from datapipes.position.opening import Opening
 
 @operator
 class HuggingFaceHubReader(IterDataPipe[Any]):
-    """The rows that ``datasets.load_dataset(dataset, **config_kwargs)`` gives, streamed unless told otherwise.
+    """The rows that ``datasets.load_dataset`` gives, streamed unless told otherwise.
 
-    A position is that of the data set itself, so resuming reads again as little as the data set has to. A data set
-    with several splits needs ``split=`` (torchdata gave the names of the splits). How long it waits for the hub, and
-    how often it tries again, is for ``datasets`` to say (``HF_HUB_DOWNLOAD_TIMEOUT``, ``download_config=``).
+    A position is that of the data set itself, so resuming reads again as little as the data set has to.
+
+    Args:
+        dataset: The name of a data set on the hub, or of a format such as ``"json"``, or a path.
+        **config_kwargs: Other arguments for ``load_dataset``. A data set with several splits needs ``split=``
+            (torchdata gave the names of the splits); ``streaming=False`` downloads it first. How long it waits for the
+            hub, and how often it tries again, is for ``datasets`` to say: by ``download_config=``, or by the variable
+            ``HF_HUB_DOWNLOAD_TIMEOUT``.
 
     >>> HuggingFaceHubReader("json", data_files="rows.jsonl", split="train")
     HuggingFaceHubReader('json', data_files='rows.jsonl', split='train')

@@ -17,11 +17,17 @@ from datapipes.position.opening import Opening
 
 @operator
 class Sampler(IterDataPipe[Any]):
-    """The indices that ``sampler(data_source=datapipe, ...)`` gives; the elements of ``datapipe`` are not read.
+    """The indices that a sampler of torch draws.
 
     Each iteration makes a sampler anew. One that draws by a ``generator`` of its own, as torch's do, is given one that
-    is seeded like any stage here, so its order follows from the run's seed and the epoch, and can be resumed; a
-    generator in ``sampler_kwargs`` pins that seed. Any other sampler has to give the same indices each time.
+    is seeded like any stage here, so its order follows from the run's seed and the epoch, and can be resumed. Any other
+    sampler has to give the same indices each time.
+
+    Args:
+        datapipe: What the indices are for, which must have a length. Its elements are not read.
+        sampler: A class of samplers, or a function that makes one. It is given ``datapipe`` as ``data_source=``.
+        sampler_args: Positional arguments for it; torch's own samplers take none beside ``data_source=``.
+        sampler_kwargs: Other keyword arguments for it. A ``generator`` among them pins the seed to its own.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(Sampler(IterableWrapper("abc")))

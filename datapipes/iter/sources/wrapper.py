@@ -36,6 +36,13 @@ _NEVER_CHANGE = frozenset({int, float, complex, bool, str, bytes, type(None), ra
 class IterableWrapper(IterDataPipe[T_co]):
     """The elements of an iterable; of a list, those that it has when the iteration begins.
 
+    Args:
+        iterable: The iterable. Of one that cannot start anew, as a generator, later iterations give what is left, with
+            a warning.
+        deepcopy: Whether copies are given, so that stages which change elements in place leave the originals as they
+            were: the elements of a list are copied one by one, another iterable as a whole. False saves the time and
+            the memory; what cannot be copied is used as it is, with a warning.
+
     >>> list(IterableWrapper(range(3)))
     [0, 1, 2]
     """

@@ -1,19 +1,14 @@
 """The host's side of the IPU: combined batches, the loader, the accessor and the reading service.
 
 - ``accessor``: AsynchronousDataAccessor
-- ``aliasing``: guard against use of a step's tensors after they were given back
 - ``arithmetic``: batch sizes: number of rows of a step, and which of them goes where
 - ``combined``: the stage that makes combined batches of micro-batches
 - ``feed``: the accessor's loading process, started, listened to and ended
-- ``feeding``: the loop of the loading process
-- ``loader``: DataLoader
-- ``loading_rules``: validation of a DataLoader's arguments, and its warnings
+- ``feeding``: the loop of the loading process, and how its dataset comes there
+- ``loader``: DataLoader, the validation of its arguments, and its warnings
 - ``micro_batches``: batch stage and batch size of a graph
-- ``parcels``: a dataset sent to the loading process through a mapped file
 - ``partition``: partition of a dataset among several processes
 - ``rebatching``: rows regrouped, and batches joined
-- ``rows``: rows of tensors, collated at once
 - ``service``: IPUReadingService, any graph as combined batches
 - ``sources``: source of an accessor, one iterator for each epoch
-- ``uniform``: elements of equal structure, shapes and types
 """

@@ -16,7 +16,6 @@ import torch
 from torch.utils.data import Dataset
 
 from datapipes.errors import BadArgument, FetchFailed, WorkerDied
-from reading_services.ipu.host.aliasing import Ring
 from reading_services.ipu.host.feed import Feed
 from reading_services.ipu.host.sources import Plain, Sourced
 from reading_services.ipu.names.custom_types import rebuilt
@@ -26,20 +25,32 @@ from reading_services.workers.transport.protocol import Consumer, Failed, Items,
 
 
 class AsynchronousDataAccessor(Iterator[Any]):
-    """Iterate ``dataset`` in a process of its own, ``buffer_size`` elements ahead.
+    """Iterate a dataset in a process of its own, some elements ahead.
 
     An element is a tensor, or tensors in dicts, lists, tuples and objects of registered types (PopTorch allows no
     nesting); all must be like the first. A step may be kept: the memory it lies in is used again when its last
-    reference is gone. With ``strict_aliasing`` it is lent as PopTorch lends it, until the next step is asked for, and
-    raises if it is used later (``aliasing``). ``miss_sleep_time_in_ms`` is accepted and means nothing: nobody sleeps.
+    reference is gone (PopTorch lends it until the next one).
 
-    Without ``early_preload`` one element is made ahead of the first ``iter()``, else as many as there are slots. With
-    ``load_indefinitely`` the next epoch follows without being asked for. Iterating again after a whole epoch goes on
-    with the next one; in the middle of one it begins the next at its first element; twice in a row it does nothing. An
-    accessor is one iterator: two loops at once take elements from each other.
+    Iterating again after a whole epoch goes on with the next one; in the middle of one it begins the next at its first
+    element; twice in a row it does nothing. An accessor is one iterator: two loops at once take elements from each
+    other.
 
-    ``rebatched_size`` gives exactly so many rows at a time. With a sharing strategy other than Fork the dataset is
-    pickled, and a script must guard its entry point with ``if __name__ == "__main__":``.
+    Args:
+        dataset: What is iterated: a dataset of torch, by index or a stream, any other iterable, or a ``DataLoader`` in
+            mode Sync.
+        buffer_size: How many elements are kept ready at most, each with its memory; one at least.
+        miss_sleep_time_in_ms: Taken for PopTorch's sake; nobody sleeps.
+        load_indefinitely: Whether the next epoch is made ahead without being asked for. ``False`` begins it when the
+            accessor is iterated again.
+        early_preload: Whether all of ``buffer_size`` elements are made ahead of the first ``iter()``. ``False`` makes
+            one.
+        sharing_strategy: How the dataset gets into the process: Fork starts that as a copy of this one, ForkServer as a
+            copy of a small one, SharedMemory and FileSystem anew, the latter with the pickle in a temporary file. But
+            for Fork the dataset is pickled, and a script has to guard its entry point with
+            ``if __name__ == "__main__":``.
+        rebatched_size: How many rows each element is to have, 2 at least; rows are regrouped for that. An incomplete
+            last element is left out, unless a ``DataLoader`` is told to keep it (``drop_last=False``). ``None``:
+            elements are as the dataset gives them.
     """
 
     def __init__(
@@ -51,8 +62,6 @@ class AsynchronousDataAccessor(Iterator[Any]):
         early_preload: bool = False,
         sharing_strategy: SharingStrategy = SharingStrategy.ForkServer,
         rebatched_size: int | None = None,
-        *,
-        strict_aliasing: bool = False,
     ) -> None:
         if rebatched_size is not None and rebatched_size <= 1:
             raise BadArgument(f"rebatched_size={rebatched_size}: it must be None or greater than 1")
@@ -69,7 +78,6 @@ class AsynchronousDataAccessor(Iterator[Any]):
         self._arrived: deque[ToConsumer] = deque()
         self._held: Items | None = None
         self._like: Any = None
-        self._ring = Ring(buffer_size) if strict_aliasing else None
         self._epoch = 0
         self._asked = False  # whether any iteration was asked for
         self._used = False  # whether anything was taken of the current one
@@ -82,19 +90,7 @@ class AsynchronousDataAccessor(Iterator[Any]):
         # It is also called before the interpreter waits for the processes that it has started.
         self._finalizer: Any = util.Finalize(self, _end, (self._feed, self._consumer), exitpriority=100)
         self._feed.send(self._consumer.open(self._epoch))
-        self._wait_for_first()
-
-    def _wait_for_first(self) -> None:
-        try:
-            frame = self._frame()
-        except WorkerDied as death:
-            self.terminate()
-            raise Error(f"worker thread failed to start: {death}") from death
-        if isinstance(frame, Failed):
-            self.terminate()
-            error = frame.error.error()
-            raise Error(f"worker thread failed to start: {type(error).__name__}: {error}{error.__cause__}") from error
-        self._arrived.appendleft(frame)
+        self._arrived.appendleft(self._next("worker thread failed to start", Error))
 
     @property
     def slots(self) -> tuple[bool, ...]:
@@ -132,16 +128,7 @@ class AsynchronousDataAccessor(Iterator[Any]):
         self._give_back()
         if self._at_end:
             raise StopIteration
-        try:
-            frame = self._frame()
-        except WorkerDied as death:
-            self.terminate()
-            raise FetchFailed(f"An error occurred in the data fetcher: {death}") from death
-        if isinstance(frame, Failed):
-            self.terminate()
-            error = frame.error.error()
-            text = f"{type(error).__name__}: {error}{error.__cause__}"
-            raise FetchFailed(f"An error occurred in the data fetcher: {text}") from error
+        frame = self._next("An error occurred in the data fetcher", FetchFailed)
         if isinstance(frame, Items) and frame.count:
             return self._element(frame)
         self._at_end = True
@@ -154,15 +141,24 @@ class AsynchronousDataAccessor(Iterator[Any]):
         if like is not None:
             self._like = like
         self._held = frame
-        return rebuilt(self._like, tensors if self._ring is None else self._ring.lend(tensors))
+        return rebuilt(self._like, tensors)
 
-    def _frame(self) -> ToConsumer:
-        """The next message of the current opening."""
-        while not self._arrived:
-            frame = self._feed.receive()
-            if frame is not None:
-                self._keep(frame)
-        return self._arrived.popleft()
+    def _next(self, failed: str, kind: type[Exception]) -> ToConsumer:
+        """The next message of the current opening; where there will be none, all ends with an error of this kind."""
+        try:
+            while not self._arrived:
+                frame = self._feed.receive()
+                if frame is not None:
+                    self._keep(frame)
+            found = self._arrived.popleft()
+        except WorkerDied as death:
+            self.terminate()
+            raise kind(f"{failed}: {death}") from death
+        if isinstance(found, Failed):
+            self.terminate()
+            error = found.error.error()
+            raise kind(f"{failed}: {type(error).__name__}: {error}{error.__cause__}") from error
+        return found
 
     def _keep(self, frame: ToConsumer) -> None:
         current = self._consumer.receive(frame)
@@ -173,8 +169,6 @@ class AsynchronousDataAccessor(Iterator[Any]):
         """Free the slot of the step that was handed out last."""
         held, self._held = self._held, None
         if held is not None:
-            if self._ring is not None:
-                self._ring.take_back()
             self._used_up(held)
 
     def _used_up(self, frame: Items) -> None:

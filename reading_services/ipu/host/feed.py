@@ -15,8 +15,7 @@ from typing import Any
 
 from datapipes.errors import WorkerDied
 from datapipes.position.forks import OwnerProcess
-from reading_services.ipu.host.feeding import FeedJob, feed
-from reading_services.ipu.host.parcels import Parcel
+from reading_services.ipu.host.feeding import FeedJob, Parcel, feed
 from reading_services.ipu.host.sources import EpochSource
 from reading_services.ipu.names.custom_types import registered
 from reading_services.ipu.names.enums import SharingStrategy
@@ -77,9 +76,6 @@ class Feed:
         self._origin = OwnerProcess()
         self._lock = threading.Lock()
         self.closed = False
-
-    def __str__(self) -> str:
-        return str(self._member)
 
     @property
     def pid(self) -> int:

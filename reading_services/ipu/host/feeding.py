@@ -3,42 +3,163 @@
 An opening of the protocol is a run of epochs. The end of an epoch is a message of no elements; behind it the next epoch
 follows at once, but never one that is two ahead of the consumer's. Where nothing is to be loaded unasked, the opening
 ends there. Each element is a message of its own, so that credit counts slots. With the very first goes what all are
-like.
+like: it sets the structure, shapes and types that others must have. Numbers of another type are converted, as PopTorch
+does; where PopTorch would broadcast an element of another shape unseen, the error names what differs.
 
-It leaves at once and quietly on Ctrl-C, which reaches all processes at a terminal, and on SIGTERM, and takes along the
-workers that a loader has started here.
+Where the process inherits nothing, its dataset comes in a parcel: the memory of its arrays is copied once, into a file
+without a name that both processes map. It leaves at once and quietly on Ctrl-C, which reaches all processes at a
+terminal, and on SIGTERM, and takes along the workers that a loader has started here.
 """
 
 from __future__ import annotations
 
+import mmap
 import multiprocessing
 import os
 import signal
+import tempfile
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+import torch
+
+from datapipes.errors import BadArgument
 from datapipes.memory.batches import batches_from
 from datapipes.position.orphans import leave_at_once
 from datapipes.position.seeds import derive
-from reading_services.ipu.host.parcels import Parcel
 from reading_services.ipu.host.sources import EpochSource
-from reading_services.ipu.host.uniform import Uniform, element_of
-from reading_services.ipu.names.custom_types import registerCustomArgParser
+from reading_services.ipu.names.custom_types import leaves_of, parser_of, rebuilt, registerCustomArgParser
 from reading_services.ipu.names.messages import logger
 from reading_services.workers.failures import Failure
 from reading_services.workers.generators import seed_all
 from reading_services.workers.process.main import packed, settle
+from reading_services.workers.transport.arena import aligned
+from reading_services.workers.transport.packing import pickled, unpickled
 from reading_services.workers.transport.process import ProducerEnd, SharedFd
 from reading_services.workers.transport.protocol import START, Failed, Open, Producer, ToProducer, Window
 
+
+class Parcel:
+    """An object that was packed; it can be given to a process when that is started, and is opened there."""
+
+    def __init__(self, obj: object, on_disk: bool = False) -> None:
+        data, buffers = pickled(obj)
+        parts = [memoryview(data), *buffers]
+        self._sizes = [part.nbytes for part in parts]
+        self._file = SharedFd(_on_disk() if on_disk else os.memfd_create("loader2-parcel", os.MFD_CLOEXEC))
+        os.truncate(self._file.fd, sum(map(aligned, self._sizes)))
+        with mmap.mmap(self._file.fd, 0) as memory:
+            at = 0
+            for part in parts:
+                memory[at : at + part.nbytes] = part
+                at += aligned(part.nbytes)
+
+    def open(self) -> Any:
+        """Unpack the object; done once, by the process that was given the parcel."""
+        memory = memoryview(mmap.mmap(self._file.fd, 0, access=mmap.ACCESS_COPY))
+        parts, at = [], 0
+        for size in self._sizes:
+            parts.append(memory[at : at + size])
+            at += aligned(size)
+        self.close()
+        return unpickled(parts[0], parts[1:])
+
+    def close(self) -> None:
+        """Close the file; the process that was given the parcel has it by now."""
+        os.close(self._file.fd)
+
+
+def _on_disk() -> int:
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def element_of(made: Any) -> Any:
+    """A dataset's element as the accessor gives it: a flat container that is no mapping becomes a list."""
+    if isinstance(made, torch.Tensor | Mapping | str | bytes) or parser_of(type(made)) is not None:
+        return made
+    return list(made) if isinstance(made, Iterable) else made
+
+
+class Uniform:
+    """The structure, shapes and types of all elements, taken from the first."""
+
+    def __init__(self, first: Any, rows_vary: bool) -> None:
+        self._rows_vary = rows_vary
+        for number, leaf in enumerate(leaves_of(first)):
+            if not isinstance(leaf, torch.Tensor):
+                raise BadArgument(
+                    f"Tensor at index {number} is not a torch tensor but of type {type(leaf).__name__}; an element is "
+                    "a tensor, a flat 1D container of tensors, or dicts, lists and tuples of these"
+                )
+        tensors = list(_tensors(first, first, ""))
+        self._shapes = [self._shape(tensor) for tensor in tensors]
+        self._types = [tensor.dtype for tensor in tensors]
+        self._said: set[tuple[torch.dtype, torch.dtype]] = set()
+        self.like = rebuilt(first, [torch.empty(0, dtype=tensor.dtype) for tensor in tensors])
+        """A structure like that of all elements, of empty tensors."""
+
+    def tensors(self, element: Any) -> list[torch.Tensor]:
+        """The tensors of an element, in the first one's order and types; BadArgument if it is not like that one."""
+        tensors = list(_tensors(self.like, element, ""))
+        shapes = [self._shape(tensor) for tensor in tensors]
+        if shapes != self._shapes:
+            raise BadArgument(
+                f"every element must have the shapes of the first, {_shown(self._shapes)}; this one has "
+                f"{_shown(shapes)}. Pad rows to one size, or pass drop_last=True if it is the last batch"
+            )
+        return [self._converted(*each) for each in zip(tensors, self._types, strict=True)]
+
+    def _converted(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        if tensor.dtype == dtype:
+            return tensor
+        if not torch.can_cast(tensor.dtype, dtype) and (tensor.dtype, dtype) not in self._said:
+            self._said.add((tensor.dtype, dtype))
+            logger.warning("%s is converted to %s, the type of the first element: numbers change", tensor.dtype, dtype)
+        return tensor.detach().to(dtype)
+
+    def _shape(self, tensor: torch.Tensor) -> tuple[int | None, ...]:
+        return (None, *tensor.shape[1:]) if self._rows_vary and tensor.dim() else tuple(tensor.shape)
+
+
+def _tensors(like: Any, part: Any, where: str) -> Iterator[torch.Tensor]:
+    """The tensors of a structure in the order of another one, which it must be like."""
+    if isinstance(like, torch.Tensor):
+        if not isinstance(part, torch.Tensor):
+            raise _unlike(where, "a tensor", part)
+        yield part
+    elif (parser := parser_of(type(like))) is not None:
+        if not isinstance(part, type(like)):
+            raise _unlike(where, type(like).__name__, part)
+        yield from parser.yieldTensors(part)
+    elif isinstance(like, Mapping):
+        if not isinstance(part, Mapping) or part.keys() != like.keys():
+            raise _unlike(
+                where, f"a dict with the keys {list(like)}", list(part) if isinstance(part, Mapping) else part
+            )
+        for key in like:
+            yield from _tensors(like[key], part[key], f"{where}[{key!r}]")
+    else:
+        if not isinstance(part, tuple | list) or len(part) != len(like):
+            raise _unlike(where, f"{len(like)} of them", part)
+        for number, inner in enumerate(like):
+            yield from _tensors(inner, part[number], f"{where}[{number}]")
+
+
+def _unlike(where: str, wanted: str, found: Any) -> BadArgument:
+    return BadArgument(
+        f"every element must be like the first, where element{where} was {wanted}; here it is {found!r:.200}"
+    )
+
+
+def _shown(shapes: list[tuple[int | None, ...]]) -> str:
+    return ", ".join(map(str, shapes)) or "none"
+
+
 _NO_MORE: Final = object()
-
-
-class EmptyDataset(ValueError):
-    """A dataset without a first element."""
 
 
 @dataclass
@@ -170,7 +291,7 @@ class Feeder:
     def _end(self) -> None:
         self._elements = None
         if self._uniform is None:
-            raise EmptyDataset("The Dataset is empty")
+            raise BadArgument("The Dataset is empty: it has no first element")
         if self._load_indefinitely:
             self._epoch += 1
             body, size = packed([])

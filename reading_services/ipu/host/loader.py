@@ -2,37 +2,141 @@
 
 It is torch's DataLoader, with batches as large as a step, so that rows are collated once. What torch's workers leave
 over of a stream is regrouped, rows of tensors are gathered instead of being read one by one, and of several processes
-each has its own part of the data.
+each has its own part of the data. What cannot be said together is refused, and what loses or doubles rows is logged.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torch.utils import data
-from torch.utils.data import IterableDataset, default_collate
+from torch.utils.data import IterableDataset, Subset, TensorDataset, default_collate
 
+from datapipes.description.pipe import IterDataPipe
 from datapipes.errors import BadArgument
 from datapipes.memory import batches as memory
+from datapipes.rewriting.gathering import batches_of
 from reading_services.ipu.host.accessor import AsynchronousDataAccessor
 from reading_services.ipu.host.arithmetic import Batching
-from reading_services.ipu.host.loading_rules import (
-    block_of,
-    check_rebatching,
-    must_rebatch,
-    warn_of_copies,
-    warn_of_last_group,
-    warn_of_rest,
-)
 from reading_services.ipu.host.partition import ProcessBlock, ProcessShare
 from reading_services.ipu.host.rebatching import grouped, rebatched
-from reading_services.ipu.host.rows import gather_of
 from reading_services.ipu.host.sources import EpochSource, Rebatched, Sourced
 from reading_services.ipu.names.enums import DataLoaderMode
 from reading_services.ipu.names.errors import Error
+from reading_services.ipu.names.messages import logger
 from reading_services.ipu.options import Options
+
+GatherRows = Callable[[Sequence[int]], Any]
+
+
+def gather_of(dataset: Any) -> GatherRows | None:
+    """A function from indices to a collated batch; None if rows can only be had one by one.
+
+    >>> import torch
+    >>> gather = gather_of(Subset(TensorDataset(torch.arange(10), torch.arange(10) * 2), [1, 3, -1]))
+    >>> gather([2, 0])
+    [tensor([9, 1]), tensor([18,  2])]
+    """
+    if type(dataset) is Subset and (inner := gather_of(dataset.dataset)) is not None:
+        chosen = dataset.indices
+        return lambda indices: inner([chosen[i] for i in indices])
+    if type(dataset) is TensorDataset and dataset.tensors and (together := batches_of(dataset)) is not None:
+        count = len(dataset)
+        return lambda indices: together([i + count if i < 0 else i for i in indices])
+    return None
+
+
+def must_rebatch(mode: DataLoaderMode, drop_last: bool, combined: int | None, several_parts: bool) -> bool:
+    """Whether rows are to be regrouped; ``several_parts``: each of several workers has a last, incomplete batch."""
+    if combined is None:
+        return False
+    if mode == DataLoaderMode.AsyncRebatched:
+        return True
+    return combined > 1 and ((mode == DataLoaderMode.Async and not drop_last) or (several_parts and drop_last))
+
+
+def check_rebatching(
+    mode: DataLoaderMode, combined: int | None, worker_size: int | None, async_options: Mapping[str, Any]
+) -> None:
+    """Refuse arguments that rebatching excludes."""
+    if combined == 1:
+        raise BadArgument(
+            f"{mode.name} with a combined batch size of 1: the rebatched size must be None or greater than 1"
+        )
+    if worker_size is not None and not 1 <= worker_size <= (combined or 1):
+        raise BadArgument(
+            f"rebatched_worker_size={worker_size} must be at least 1 and <= the combined batch size, {combined}"
+        )
+    if "rebatched_size" in async_options:
+        raise BadArgument(
+            f"async_options cannot have a 'rebatched_size' in combination with {mode.name} (AsyncRebatched): rows are "
+            f"regrouped to the combined batch size already, {combined}"
+        )
+
+
+def block_of(
+    dataset: Any, batching: Batching, options: Options, shuffle: bool, drop_last: bool, sampler: Any
+) -> ProcessBlock:
+    """This process's part of a collection, if one can be told."""
+    if batching.combined is None:
+        raise BadArgument(
+            "batch_size=None not allowed when several processes share a collection: give a batch_size, or pass "
+            "auto_distributed_partitioning=False and have the dataset give this process's part"
+        )
+    if sampler is not None:
+        raise BadArgument(
+            "a sampler is mutually exclusive with auto_distributed_partitioning=True: pass False, and have the sampler "
+            "give this process's part (options.Distributed.processId)"
+        )
+    if shuffle and not options.exists("random_seed"):
+        raise BadArgument(
+            "to shuffle in several processes you must set poptorch.Options.randomSeed(), to the same number in all of "
+            "them, so that the order is the same in all processes"
+        )
+    return ProcessBlock(len(dataset), batching, drop_last, options.random_seed if shuffle else None)
+
+
+def warn_of_rest(elements: int, batching: Batching) -> None:
+    """Warn that the last step is smaller than the others, if it is."""
+    at_once = (batching.combined or 1) * batching.processes
+    if rest := elements % at_once:
+        logger.warning(
+            "the number of elements in the dataset (%d) is not divisible by the number of elements processed per step "
+            "(%d) and drop_last=False: the last tensor will have batch size %d. Pass drop_last=True to leave it out",
+            elements,
+            at_once,
+            rest,
+        )
+
+
+def warn_of_last_group(batch_sampler: Any, batching: Batching) -> None:
+    """Warn that the last step has fewer of a sampler's batches than the others, if it has, or may have."""
+    try:
+        rest = len(batch_sampler) % batching.micro_batches
+    except (TypeError, NotImplementedError):
+        logger.warning("the length of the batch_sampler is not implemented: the last tensor may be incomplete")
+        return
+    if rest:
+        logger.warning(
+            "the number of batches of the batch_sampler (%d) is not divisible by the number of them in a step (%d) and "
+            "drop_last=False: the last tensor will have %d rows. Pass drop_last=True to leave it out",
+            len(batch_sampler),
+            batching.micro_batches,
+            rest * (batching.micro_batch or 1),
+        )
+
+
+def warn_of_copies(dataset: Any, workers: int, init_fn: Any) -> None:
+    """Warn that a stream comes once from each of several workers, unless somebody sees to it; pipes do."""
+    if workers > 1 and init_fn is None and not isinstance(dataset, IterDataPipe):
+        logger.warning(
+            "each of the %d workers is given the whole IterableDataset, so the dataset will be returned %d times "
+            "unless it takes a worker's part by get_worker_info() or in a worker_init_fn",
+            workers,
+            workers,
+        )
 
 
 class DataLoader(Sourced, data.DataLoader[Any]):
@@ -45,15 +149,36 @@ class DataLoader(Sourced, data.DataLoader[Any]):
     >>> loader.combinedBatchSize, len(loader), [len(x) for x, in loader]
     (32, 3, [32, 32, 32])
 
-    ``mode`` says where steps are made: Sync, when they are asked for; Async, ahead in a process of its own, which
-    ``async_options`` are the options of (``AsynchronousDataAccessor``); AsyncRebatched, there as well, from batches of
-    ``rebatched_worker_size`` rows. Beyond PopTorch, which drops what each worker has left over of a stream, rows of a
-    stream with several workers are regrouped in all modes with ``drop_last``: at most one incomplete step is dropped.
-
-    With several processes (``options.Distributed``) each has its part of the data. A stream is dealt out, too, where
-    PopTorch refuses it; ``auto_distributed_partitioning=False`` leaves that to the dataset.
+    Beyond PopTorch, which drops what each worker has left over of a stream, rows of a stream with several workers are
+    regrouped in all modes with ``drop_last``: at most one incomplete step is dropped.
 
     ``len()`` counts steps, those of a ``batch_sampler`` too, for which PopTorch counts the sampler's own batches.
+
+    Args:
+        options: The options that say how many micro-batches a step has, and how many processes there are. They can no
+            longer be changed afterwards.
+        dataset: The rows: a dataset of torch, by index or a stream, a list, or a graph of pipes.
+        batch_size: How many rows a micro-batch has: what the model is given in one forward pass. ``None``: the dataset
+            makes batches itself, and each is a step; ``drop_last`` has to be False then.
+        shuffle: Whether rows come in another order in each epoch. In several processes that needs
+            ``options.randomSeed``. ``None``: they do not.
+        num_workers: How many of torch's workers make batches. 0: none; the process that makes the steps does.
+        drop_last: Whether a last, incomplete step is left out. Otherwise it is shorter, which models are seldom built
+            for.
+        persistent_workers: Whether workers live on from epoch to epoch. ``None``: if there are any, they do.
+        auto_distributed_partitioning: Whether each of several processes (``options.Distributed``) is given its part of
+            the data. A stream is dealt out, too, where PopTorch refuses it. ``False`` leaves that to the dataset.
+        mode: Where steps are made: Sync, here, when they are asked for; Async, ahead, in a process of its own;
+            AsyncRebatched, there as well, with rows regrouped, so that what workers have left over is not lost.
+        async_options: Options of that process, by name, as ``AsynchronousDataAccessor`` takes them; where rows are
+            regrouped, ``rebatched_size`` is refused. ``None``: its defaults.
+        rebatched_worker_size: How many rows the batches of torch's workers have where rows are regrouped; at most as
+            many as a step. What comes out is the same. ``None``: as many as a step.
+        batch_sampler: Lists of indices; a step has as many of them as micro-batches. It excludes ``batch_size`` and
+            ``shuffle``, and in several processes has to give this process's part itself, with
+            ``auto_distributed_partitioning=False``. ``None``: indices are made from the parameters above.
+        **kwargs: What else torch's DataLoader takes: ``collate_fn``, ``worker_init_fn``, ``sampler``, ``generator``,
+            ``timeout``, ``prefetch_factor`` and so on.
     """
 
     def __init__(

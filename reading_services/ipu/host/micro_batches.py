@@ -6,7 +6,7 @@ a graph give its batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from torch.utils.data import default_collate
@@ -94,10 +94,3 @@ def _with_above(graph: Pipe, above: Pipe) -> Pipe:
     if type(graph) is Gathered:
         return graph.of(above)
     return structure.with_parents(graph, lambda _: above)
-
-
-def below_full_sync(graph: Pipe, change: Callable[[Pipe], Pipe]) -> Pipe:
-    """Change a graph, but leave at its end what keeps ranks in step: it has to count combined batches."""
-    if type(graph) is FullSync:
-        return structure.with_parents(graph, change)
-    return change(graph)

@@ -16,7 +16,7 @@ from datapipes.description.printing import stage as printed
 from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgument, BadArgumentType, GraphError
 from datapipes.graph.settings import apply_sharding
-from datapipes.iter import Collator, Prefetcher
+from datapipes.iter import Collator, FullSync, Prefetcher
 from datapipes.iter.placement.full_sync import exact_length
 from datapipes.messages.warnings import warn
 from datapipes.parts.group import here
@@ -25,7 +25,7 @@ from datapipes.position.user_classes import is_sharding
 from reading_services.interface.service import Level, ReadingServiceInterface
 from reading_services.ipu.host.arithmetic import Batching
 from reading_services.ipu.host.combined import Combined, Dropped
-from reading_services.ipu.host.micro_batches import batcher_of, below_full_sync, enlarged, is_uncollated
+from reading_services.ipu.host.micro_batches import batcher_of, enlarged, is_uncollated
 from reading_services.ipu.names.enums import DataLoaderMode
 from reading_services.ipu.options import Options
 from reading_services.sequential import planned_by
@@ -37,17 +37,23 @@ class IPUReadingService(ReadingServiceInterface):
     """Gives the rows of a graph's batches, the micro-batches, as combined batches: what a model is called with.
 
     A combined batch has the rows of as many micro-batches as there are device iterations, accumulation steps and input
-    groups together, in the order in which the graph gives them. ``batch(rows)`` in the graph says how large a
-    micro-batch is; in a graph without it ``micro_batch`` does, or else the first batch. With ``drop_last`` a last,
-    incomplete combined batch is left out, and ``dropped`` says of how many rows; otherwise it is shorter.
-
-    In Async, and in AsyncRebatched, which is the same here, a thread makes steps ahead, ``buffer_size`` of
-    ``async_options`` at most (3). The accessor's other options are accepted and change nothing: an epoch is not begun
-    before its seed is known.
+    groups together, in the order in which the graph gives them. ``dropped`` says how many rows the last epoch left out.
 
     Behind workers, have the graph end with ``collate()``, so that they do it. Several processes
     (``options.Distributed``) each get their part at the graph's ``sharding_filter``, and with ``drop_last`` equally
     many steps if lengths are known; a DistributedReadingService in front sees to both, if there is one.
+
+    Args:
+        options: The options that say how many micro-batches a step has, and how many processes there are. They can no
+            longer be changed afterwards.
+        mode: Sync makes a step when it is asked for. Async makes steps ahead, in a thread, and so does AsyncRebatched,
+            which is the same here.
+        async_options: ``{"buffer_size": n}`` has at most so many steps made ahead (3 by default). The accessor's other
+            options are accepted and change nothing, since an epoch is not begun before its seed is known;
+            ``rebatched_size`` is refused.
+        drop_last: Whether a last, incomplete combined batch is left out. Otherwise it is shorter.
+        micro_batch: How many rows a micro-batch has, whatever batches the graph gives. ``None``: as many as
+            ``batch(rows)`` in the graph says, or else as the first batch has.
 
     >>> import torch
     >>> from datapipes.iter import IterableWrapper
@@ -137,10 +143,13 @@ class IPUReadingService(ReadingServiceInterface):
 
     def initialize(self, datapipe: Pipe) -> Pipe:
         self._check_ranks()
-        return self._made(self._mine(datapipe))
+        return self.planned(datapipe)
 
     def planned(self, datapipe: Pipe) -> Pipe:
-        return self._made(self._mine(datapipe))
+        mine = self._mine(datapipe)
+        if type(mine) is FullSync:  # it keeps ranks in step: it has to count combined batches
+            return structure.with_parents(mine, self._ahead_of)
+        return self._ahead_of(mine)
 
     def _mine(self, datapipe: Pipe) -> Pipe:
         """The graph as it has to be when this service stands alone."""
@@ -150,9 +159,6 @@ class IPUReadingService(ReadingServiceInterface):
             finally:
                 self._services = None
         return datapipe
-
-    def _made(self, datapipe: Pipe) -> Pipe:
-        return below_full_sync(datapipe, self._ahead_of)
 
     def _ahead_of(self, datapipe: Pipe) -> Pipe:
         combined = self._combined(datapipe, self._steps)

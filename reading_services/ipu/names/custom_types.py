@@ -54,10 +54,7 @@ def registerCustomArgParser(custom_type: type, parser: ICustomArgParser | None) 
     elif isinstance(parser, ICustomArgParser):
         _parsers[custom_type] = parser
     else:
-        raise Error(
-            f"the parser of {custom_type.__name__} must inherit from ICustomArgParser; it is {_named(parser)}, "
-            "which lacks yieldTensors or reconstruct"
-        )
+        raise Error(f"the parser of {custom_type.__name__} must inherit from ICustomArgParser; it is {parser!r:.200}")
 
 
 def registered() -> dict[type, ICustomArgParser]:
@@ -143,7 +140,3 @@ def _mapping(like: Any, parts: dict[Any, Any]) -> Any:
     attributes = getattr(made, "__dict__", {})  # some have their items as attributes, too
     attributes.update({name: parts[name] for name in attributes if name in parts and attributes[name] is like[name]})
     return made
-
-
-def _named(parser: object) -> str:
-    return f"the class {parser.__name__} itself" if isinstance(parser, type) else f"of type {type(parser).__name__}"

@@ -17,10 +17,7 @@ class DataLoaderMode(IntEnum):
 class SharingStrategy(IntEnum):
     """How an asynchronous accessor gets its dataset, and its elements home."""
 
-    SharedMemory = 0
-    FileSystem = 1
-    Fork = 2
-    ForkServer = 3
+    SharedMemory, FileSystem, Fork, ForkServer = range(4)
 
 
 class OutputMode(IntEnum):
@@ -41,25 +38,19 @@ class OutputMode(IntEnum):
 class ConnectionType(IntEnum):
     """When a model takes its device."""
 
-    Always = 0
-    OnDemand = 1
-    Never = 2
+    Always, OnDemand, Never = range(3)
 
 
 class ReductionType(IntEnum):
     """How gradients are put together over accumulation steps and replicas."""
 
-    Sum = 0
-    Mean = 1
-    NoReduction = 2
+    Sum, Mean, NoReduction = range(3)
 
 
 class MeanReductionStrategy(IntEnum):
     """When a mean of gradients is divided."""
 
-    Running = 0
-    Post = 1
-    PostAndLoss = 2
+    Running, Post, PostAndLoss = range(3)
 
 
 class CommGroupType(IntEnum):
@@ -76,9 +67,7 @@ class CommGroupType(IntEnum):
 class SyncPattern(IntEnum):
     """Synchronisation of IPUs, which wait for each other; stored only."""
 
-    Full = 0
-    SinglePipeline = 1
-    ReplicaAndLadder = 2
+    Full, SinglePipeline, ReplicaAndLadder = range(3)
 
 
 class VariableRetrievalMode(IntEnum):

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import ContextDecorator, contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
-from types import TracebackType
 from typing import Any, TypeVar
 
 from torch import nn
@@ -49,7 +48,13 @@ def entering() -> Iterator[list[Block]]:
 class Block(ContextDecorator):
     """A part of a model, marked while it runs: ``with Block("B1", ipu_id=0): ...``, or ``Block.start("B1", ipu_id=0)``.
 
-    A block lasts until the next one begins.
+    As a decorator, it begins where the function is called. A block lasts until the next one begins.
+
+    >>> @Block("decoder", ipu_id=1)
+    ... def decoder(x):
+    ...     return x + 1
+    >>> decoder(1)
+    2
     """
 
     def __init__(self, user_id: str | None = None, ipu_id: int | None = None) -> None:
@@ -74,22 +79,12 @@ class Block(ContextDecorator):
             _entered.blocks.append(begun)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         pass
 
 
-def BlockFunction(user_id: str | None = None, ipu_id: int | None = None) -> Block:
-    """Begin a block where the decorated function is called.
-
-    >>> @BlockFunction("decoder", ipu_id=1)
-    ... def decoder(x):
-    ...     return x + 1
-    >>> decoder(1)
-    2
-    """
-    return Block(user_id, ipu_id)
+BlockFunction = Block
+"""PopTorch's name of the decorator."""
 
 
 def BeginBlock(layer_to_call: M, user_id: str | None = None, ipu_id: int | None = None) -> M:
@@ -132,20 +127,16 @@ class Stage:
 
     def __init__(self, *block_ids: str) -> None:
         self.blocks = block_ids
-        self._ipu: int | None = None
+        self.ipu_id: int | None = None
+        """The IPU that the stage was put on, if it was."""
 
     def ipu(self, ipu: int) -> Stage:
         """Put the stage on an IPU of this number; returns the stage."""
-        self._ipu = ipu
+        self.ipu_id = ipu
         return self
 
-    @property
-    def ipu_id(self) -> int | None:
-        """The IPU that the stage was put on, if it was."""
-        return self._ipu
-
     def __repr__(self) -> str:
-        where = "" if self._ipu is None else f".ipu({self._ipu})"
+        where = "" if self.ipu_id is None else f".ipu({self.ipu_id})"
         return f"Stage({', '.join(map(repr, self.blocks))}){where}"
 
 
@@ -159,11 +150,12 @@ class ExecutionStrategy:
     _mode: int
 
     def __init__(self, *stages: Stage | Block | str | AutoStage) -> None:
-        self._auto = AutoStage.SameAsIpu
+        self.auto = AutoStage.SameAsIpu
+        """The assignment to stages of blocks that are in none."""
         if len(stages) == 1 and isinstance(stages[0], AutoStage):
-            self._auto = stages[0]
-            stages = ()
-        self._stages = [self._stage(stage) for stage in stages]
+            self.auto, stages = stages[0], ()
+        self.stages = tuple(map(self._stage, stages))
+        """The stages in the order that they run in."""
 
     @staticmethod
     def _stage(given: Stage | Block | str | AutoStage) -> Stage:
@@ -176,22 +168,12 @@ class ExecutionStrategy:
                 return Stage(name) if given.ipu_id is None else Stage(name).ipu(given.ipu_id)
         raise BadArgument(f"{given!r} is no stage: give a Stage, a Block that has a user_id, or the name of a block")
 
-    @property
-    def auto(self) -> AutoStage:
-        """The assignment to stages of blocks that are in none."""
-        return self._auto
-
-    @property
-    def stages(self) -> tuple[Stage, ...]:
-        """The stages in the order that they run in."""
-        return tuple(self._stages)
-
     def stage(self, block_id: str) -> Stage:
         """The stage that a block is in: ``options.setExecutionStrategy(s); s.stage("B1").ipu(0)``."""
-        for stage in self._stages:
+        for stage in self.stages:
             if block_id in stage.blocks:
                 return stage
-        names = [name for stage in self._stages for name in stage.blocks]
+        names = [name for stage in self.stages for name in stage.blocks]
         raise BadArgument(f"no stage has a block {block_id!r}; the blocks are {names}")
 
     def backendOptions(self) -> dict[str, Any]:
@@ -199,8 +181,8 @@ class ExecutionStrategy:
         return {"execution_mode": self._mode}
 
     def __repr__(self) -> str:
-        automatic = "" if self._auto == AutoStage.SameAsIpu else f"AutoStage.{self._auto.name}"
-        return f"{type(self).__name__}({', '.join(map(repr, self._stages)) or automatic})"
+        automatic = "" if self.auto == AutoStage.SameAsIpu else f"AutoStage.{self.auto.name}"
+        return f"{type(self).__name__}({', '.join(map(repr, self.stages)) or automatic})"
 
 
 class PipelinedExecution(ExecutionStrategy):

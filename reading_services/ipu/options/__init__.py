@@ -1,7 +1,6 @@
 """Options, and what their parts are set to: importable as ``poptorch.options``, too.
 
 - ``distributed``: which of several processes this is
-- ``environment``: environment variables, and errors that name them
 - ``execution``: options
 - ``files``: options from files and from JSON
 - ``stored``: the table of options that hardly anybody here acts upon, and of their setters

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Self
+from operator import attrgetter
+from typing import Any, Self, TypeVar, cast
 
 import torch
 from tqdm import tqdm
@@ -17,8 +18,7 @@ from datapipes.errors import BadArgument
 from reading_services.ipu.names.enums import CommGroupType, OutputMode
 from reading_services.ipu.names.messages import logger
 from reading_services.ipu.names.strategies import ExecutionStrategy, PipelinedExecution
-from reading_services.ipu.options.distributed import _DistributedOptions
-from reading_services.ipu.options.environment import blaming
+from reading_services.ipu.options.distributed import _DistributedOptions, blaming
 from reading_services.ipu.options.files import Files
 from reading_services.ipu.options.stored import (
     StoredOptions,
@@ -30,6 +30,7 @@ from reading_services.ipu.options.stored import (
 )
 from reading_services.ipu.options.values import Value, kept, settled
 
+T = TypeVar("T")
 _PARTS = {
     "Training": "_training",
     "Distributed": "_distributed",
@@ -38,6 +39,11 @@ _PARTS = {
     "Jit": "_jit",
     "_Popart": "_popart",
 }
+
+
+def _part(kind: type[T], name: str, doc: str) -> T:
+    """A part of the options under its name: a property, so that nothing else takes its place."""
+    return cast("T", property(attrgetter(_PARTS[name]), doc=doc))
 
 
 class Options(StoredOptions, Files):
@@ -61,12 +67,13 @@ class Options(StoredOptions, Files):
     random_seed: int
     """Absent until ``randomSeed``."""
 
+    Training = _part(_TrainingOptions, "Training", "Accumulation and reduction of gradients.")
+    Distributed = _part(_DistributedOptions, "Distributed", "Which of several processes this is.")
+    TensorLocations = _part(_TensorLocationOptions, "TensorLocations", "Where tensors are kept.")
+    Precision = _part(_PrecisionOptions, "Precision", "Types of intermediate results.")
+    Jit = _part(_JitOptions, "Jit", "Obsolete.")
+    _Popart = _part(_PopartOptions, "_Popart", "Settings by the backend's own names.")
     _execution_strategy: ExecutionStrategy
-    _training: _TrainingOptions
-    _distributed: _DistributedOptions
-    _tensor_locations: _TensorLocationOptions
-    _precision: _PrecisionOptions
-    _jit: _JitOptions
 
     def __init__(self) -> None:
         popart = _PopartOptions()
@@ -85,39 +92,12 @@ class Options(StoredOptions, Files):
             with blaming("from the environment variable POPTORCH_DEFAULT_OPTIONS"):
                 self.from_json(text)
 
-    @property
-    def Training(self) -> _TrainingOptions:
-        """Accumulation and reduction of gradients."""
-        return self._training
-
-    @property
-    def Distributed(self) -> _DistributedOptions:
-        """Which of several processes this is."""
-        return self._distributed
-
-    @property
-    def TensorLocations(self) -> _TensorLocationOptions:
-        """Where tensors are kept."""
-        return self._tensor_locations
-
-    @property
-    def Precision(self) -> _PrecisionOptions:
-        """Types of intermediate results."""
-        return self._precision
-
-    @property
-    def Jit(self) -> _JitOptions:
-        """Obsolete."""
-        return self._jit
-
-    @property
-    def _Popart(self) -> _PopartOptions:
-        return self._popart
-
     @kept("How many batches the device takes in one step, with a weight update after each when it trains.")
     def deviceIterations(self, device_iterations: int) -> Self: ...
     @kept("How many copies of the model this process runs, each on rows of its own.")
     def replicationFactor(self, replication_factor: int) -> Self: ...
+    @kept("How a model that is cut over several IPUs runs.", "_execution_strategy", ExecutionStrategy)
+    def setExecutionStrategy(self, strategy: ExecutionStrategy) -> Self: ...
 
     def inputReplicaGrouping(self, input_group_size: int, input_group_type: CommGroupType) -> Self:
         """Let groups of replicas share their rows; set ``replicationFactor`` before.
@@ -150,9 +130,7 @@ class Options(StoredOptions, Files):
         5
         """
         self.checkIsFrozen()
-        if not isinstance(output_mode, OutputMode):
-            raise BadArgument(f"the output mode is a poptorch.OutputMode, and not {output_mode!r}")
-        _check_period(output_mode, output_return_period)
+        _check_output(output_mode, output_return_period)
         if output_return_period is not None and output_mode != OutputMode.EveryN:
             logger.info("output_return_period=%s has no effect with %s", output_return_period, output_mode.name)
         return self.set(output_mode=output_mode.value, output_return_period=output_return_period or 1)
@@ -170,9 +148,8 @@ class Options(StoredOptions, Files):
     ) -> None:
         """Keep a tensor of the graph for ``short_name`` (refused when frozen, which PopTorch forgot to)."""
         self.checkIsFrozen()
-        if output_mode is not None and not isinstance(output_mode, OutputMode):
-            raise BadArgument(f"the output mode is a poptorch.OutputMode, and not {output_mode!r}")
-        _check_period(output_mode, output_return_period)
+        if output_mode is not None:
+            _check_output(output_mode, output_return_period)
         period = output_return_period if output_mode == OutputMode.EveryN else 1
         self.anchored_tensors[short_name] = [long_name, output_mode is None, output_mode, period]
 
@@ -184,14 +161,6 @@ class Options(StoredOptions, Files):
         torch.manual_seed(random_seed)
         return self.createOrSet(random_seed=random_seed)
 
-    def setExecutionStrategy(self, strategy: ExecutionStrategy) -> Self:
-        """How a model that is cut over several IPUs runs."""
-        self.checkIsFrozen()
-        if not isinstance(strategy, ExecutionStrategy):
-            raise BadArgument(f"a strategy is a PipelinedExecution or a ShardedExecution, and not {strategy!r}")
-        self._execution_strategy = strategy
-        return self
-
     def clone(self) -> Self:
         """An independent copy, which is not frozen."""
         return self.__deepcopy__({})
@@ -201,8 +170,8 @@ class Options(StoredOptions, Files):
         if self.defaultOutputMode():
             raise BadArgument("An output mode must be picked before serialisation; call outputMode()")
         merged = self._execution_strategy.backendOptions()
-        for part in (self._popart.options, self._values, self._training, self._distributed, self._tensor_locations):
-            values = part if isinstance(part, dict) else part.toDict()
+        parts = [part.toDict() for part in (self.Training, self.Distributed, self.TensorLocations)]
+        for values in (self._popart.options, self._values, *parts):
             if shared := sorted(merged.keys() & values.keys()):
                 raise BadArgument(f"Can't merge dictionaries, they have some keys in common: {', '.join(shared)}")
             merged.update(values)
@@ -210,26 +179,18 @@ class Options(StoredOptions, Files):
             merged["compilation_progress_bar_fn"] = _progress_bar
         return merged
 
-    def _freeze(self) -> None:
-        for part in _PARTS.values():
-            self.__dict__[part]._freeze()
-        super()._freeze()
-
-    def _unfreeze(self) -> None:
-        for part in _PARTS.values():
-            self.__dict__[part]._unfreeze()
-        super()._unfreeze()
-
     def _shown(self) -> list[str]:
-        flags = sorted(name for name in self.__dict__ if name not in _PARTS.values())
+        flags = sorted(self.__dict__.keys() - {"_values", "_frozen", *_PARTS.values()})
+        private = [f"{name}={settled(self.__dict__[name])}" for name in flags]
         parts = [f"{name}={self.__dict__[part]!r}" for name, part in _PARTS.items()]
-        private = [f"{n}={settled(self.__dict__[n])}" for n in flags if n not in ("_values", "_frozen")]
         return [*super()._shown(), *private, *parts]
 
 
 _progress_bar: Callable[..., Any] = partial(tqdm, desc="Graph compilation", unit="%")
 
 
-def _check_period(mode: OutputMode | None, period: int | None) -> None:
+def _check_output(mode: OutputMode, period: int | None) -> None:
+    if not isinstance(mode, OutputMode):
+        raise BadArgument(f"the output mode is a poptorch.OutputMode, and not {mode!r}")
     if mode == OutputMode.EveryN and (not isinstance(period, int) or period < 1):
         raise BadArgument("EveryN must have output_return_period set to valid positive integer")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +16,7 @@ from typing import Any, Self
 from reading_services.ipu.names import enums
 from reading_services.ipu.names.errors import ConfigFileError
 from reading_services.ipu.names.strategies import AutoStage, Block, PipelinedExecution, ShardedExecution, Stage
-from reading_services.ipu.options.environment import blaming
+from reading_services.ipu.options.distributed import blaming
 from reading_services.ipu.options.stored import TensorLocationSettings
 
 _ENUMS = {name: one for name, one in vars(enums).items() if isinstance(one, type) and issubclass(one, Enum)}
@@ -29,10 +28,6 @@ _POPTORCH = SimpleNamespace(
     options=SimpleNamespace(TensorLocationSettings=TensorLocationSettings),
 )
 """The names that a line finds under the package's name."""
-_READ = (
-    *(ast.Expression, ast.Call, ast.keyword, ast.Attribute, ast.Name, ast.Constant, ast.expr_context),
-    *(ast.List, ast.Tuple, ast.Set, ast.Dict, ast.UnaryOp, ast.USub, ast.UAdd),
-)
 
 
 class Files:
@@ -49,7 +44,7 @@ class Files:
         calls = [_read(line, number, path.name) for number, line in enumerate(kept, 1)]
         for line, call in zip(kept, calls, strict=True):
             with blaming(f"in {path.name}: options.{line}"):
-                _Reader(self).value(call)
+                _value(self, call)
         return self
 
     def from_json(self, string: str) -> Self:
@@ -74,22 +69,11 @@ def _with_enum(value: Any) -> Any:
 
 
 def _read(line: str, number: int, name: str) -> ast.expr:
-    """The expression that a line is, once it is known to consist of names, calls and literals."""
-    shown = f"\n> options.{line}"
+    """The expression that a line is."""
     try:
-        tree = ast.parse(f"options.{line}", name, "eval")
+        return ast.parse(f"options.{line}", name, "eval").body
     except SyntaxError as error:
-        raise ConfigFileError(f"SyntaxError at line {number} of {name}: {error.msg}{shown}") from None
-    for node in ast.walk(tree):
-        unpacks = (isinstance(node, ast.keyword) and node.arg is None) or (
-            isinstance(node, ast.Dict) and None in node.keys
-        )
-        if unpacks or not isinstance(node, _READ):
-            raise ConfigFileError(
-                f"line {number} of {name}: {type(node).__name__} is not read from a file; a line is the call of an "
-                f"option with literals, enums and strategies as its arguments{shown}"
-            )
-    return tree.body
+        raise ConfigFileError(f"SyntaxError at line {number} of {name}: {error.msg}\n> options.{line}") from None
 
 
 def _public(owner: Any, name: str) -> Any:
@@ -102,38 +86,27 @@ def _public(owner: Any, name: str) -> Any:
     return getattr(owner, name)
 
 
-class _Reader:
-    """Evaluation of the expression of one line."""
-
-    def __init__(self, options: Files) -> None:
-        self._options = options
-
-    def value(self, node: ast.expr) -> Any:
-        match node:
-            case ast.Name(id="options"):
-                return self._options
-            case ast.Name(id="poptorch"):
-                return _POPTORCH
-            case ast.Name(id=name):
-                raise NameError(f"name {name!r} is not defined; a file knows options and poptorch", name=name)
-            case ast.Attribute(value=owner, attr=name):
-                return _public(self.value(owner), name)
-            case ast.Call(func=func, args=args, keywords=keywords):
-                named = {word.arg: self.value(word.value) for word in keywords if word.arg}
-                return self.value(func)(*self._each(args), **named)
-            case ast.List(elts=elements):
-                return list(self._each(elements))
-            case ast.Tuple(elts=elements):
-                return tuple(self._each(elements))
-            case ast.Set(elts=elements):
-                return set(self._each(elements))
-            case ast.Dict(keys=keys, values=values):
-                return {self.value(k): self.value(v) for k, v in zip(keys, values, strict=True) if k}
-            case ast.UnaryOp(op=op, operand=operand):
-                return -self.value(operand) if isinstance(op, ast.USub) else +self.value(operand)
-            case ast.Constant(value=value):
-                return value
-        raise ConfigFileError(f"{ast.unparse(node)} is not read from a file")  # see _READ
-
-    def _each(self, nodes: list[ast.expr]) -> Iterator[Any]:
-        return map(self.value, nodes)
+def _value(options: Files, node: ast.expr) -> Any:
+    """The value of the expression of one line, or of a part of it."""
+    match node:
+        case ast.Name(id="options"):
+            return options
+        case ast.Name(id="poptorch"):
+            return _POPTORCH
+        case ast.Name(id=name):
+            raise NameError(f"name {name!r} is not defined; a file knows options and poptorch", name=name)
+        case ast.Attribute(value=owner, attr=name):
+            return _public(_value(options, owner), name)
+        case ast.Call(func=func, args=args, keywords=keywords) if all(word.arg for word in keywords):
+            named = {str(word.arg): _value(options, word.value) for word in keywords}
+            return _value(options, func)(*(_value(options, each) for each in args), **named)
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            made = [_value(options, each) for each in parts]
+            return made if isinstance(node, ast.List) else tuple(made)
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        raise ConfigFileError(
+            f"{ast.unparse(node)} is not read from a file: a line is the call of an option with literals, enums and "
+            "strategies as its arguments"
+        ) from None

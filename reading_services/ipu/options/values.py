@@ -42,7 +42,7 @@ def kept(
             value = given.arguments[parameter]
             if not isinstance(value, kind):
                 wanted = "True or False" if kind is bool else kind.__name__
-                raise BadArgument(f"{declared.__name__} takes {wanted}, and not {value!r}")
+                raise BadArgument(f"{parameter} of {declared.__name__}() has to be {wanted}, and not {value!r}")
             self._keep(name or parameter, make(value))
             return self
 
@@ -163,11 +163,13 @@ class OptionValues:
         """Declared names in their order, then the others in the alphabet's, whatever order they were added in."""
         return [n for n in self._declared if n in self._values] + sorted(self._values.keys() - self._declared.keys())
 
-    def _freeze(self) -> None:
-        self._frozen = True
+    def _freeze(self, frozen: bool = True) -> None:
+        for each in (self, *vars(self).values()):  # its parts, too
+            if isinstance(each, OptionValues):
+                each._frozen = frozen
 
     def _unfreeze(self) -> None:
-        self._frozen = False
+        self._freeze(False)
 
     def __call__(self, name: str) -> Any:
         return self._value(name)

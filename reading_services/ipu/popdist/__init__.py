@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import ParamSpec, TypeVar
 
-from reading_services.ipu.options.environment import number
+from reading_services.ipu.options.distributed import number
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn, Self
 
 from reading_services.ipu import options, popdist
@@ -10,8 +11,12 @@ from reading_services.ipu.options.distributed import _DistributedOptions
 __all__ = ["Options"]
 
 
-def _refuse(method: str) -> NoReturn:
-    raise RuntimeError(f"Cannot call {method} with popdist.poptorch.Options")
+def _refused(method: str, why: str = "the launcher decides it") -> Callable[..., NoReturn]:
+    def refuse(self: object, *args: object, **kwargs: object) -> NoReturn:
+        raise RuntimeError(f"Cannot call {method} with popdist.poptorch.Options")
+
+    refuse.__doc__ = f"Refused: {why}."
+    return refuse
 
 
 class Options(options.Options):
@@ -49,29 +54,16 @@ class Options(options.Options):
     def set(self, **values: Any) -> Self:
         """Set values by their names; the number of replicas is not among those that can be set."""
         if "replication_factor" in values:
-            _refuse("replicationFactor")
+            self.replicationFactor()
         return super().set(**values)
 
-    def replicationFactor(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refused: poprun's ``--num-replicas`` and ``--num-instances`` decide it."""
-        _refuse("replicationFactor")
-
-    def useIpuId(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refused: each instance has its own device."""
-        _refuse("useIpuId")
+    replicationFactor = _refused("replicationFactor", "poprun's --num-replicas and --num-instances decide it")
+    useIpuId = _refused("useIpuId", "each instance has its own device")
 
 
 class _Distributed(_DistributedOptions):
     """The number of this instance, as the launcher says."""
 
-    def disable(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refused."""
-        _refuse("Distributed.disable")
-
-    def setEnvVarNames(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refused."""
-        _refuse("Distributed.setEnvVarNames")
-
-    def configureProcessId(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refused."""
-        _refuse("Distributed.configureProcessId")
+    disable = _refused("Distributed.disable")
+    setEnvVarNames = _refused("Distributed.setEnvVarNames")
+    configureProcessId = _refused("Distributed.configureProcessId")

@@ -2,8 +2,6 @@
 
 - ``__main__``: the same command, as a module
 - ``arguments``: poprun's command line, parsed
-- ``group``: one process group for all instances, so that none is left behind
-- ``launcher``: instances started, signals handed on, and the status at the end
+- ``launcher``: instances started with their environment, signals handed on, and the status at the end
 - ``output``: output of the instances, in whole lines with their prefixes
-- ``variables``: environment variables of an instance
 """

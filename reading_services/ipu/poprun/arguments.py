@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
-from pathlib import Path
 
-_IGNORED = {
-    "--num-ilds": "1",
-    "--vipu-server-host": "localhost",
-    "--vipu-server-port": "8090",
-    "--vipu-server-timeout": "120",
-    "--vipu-partition": None,
-    "--update-partition": "0",
-    "--reset-partition": "0",
-    "--remove-partition": "1",
-    "--vipu-cluster": None,
-    "--vipu-allocation": None,
-    "--numa-aware": "0",
-    "--offline-mode": "yes",
-    "--allow-run-as-root": "0",
-}
-"""Options that only hardware or MPI has a use for, and their defaults."""
+_IGNORED = (
+    *("--num-ilds", "--vipu-server-host", "--vipu-server-port", "--vipu-server-timeout", "--vipu-partition"),
+    *("--update-partition", "--reset-partition", "--remove-partition", "--vipu-cluster", "--vipu-allocation"),
+    *("--numa-aware", "--offline-mode", "--allow-run-as-root"),
+)
+"""Options that only hardware or MPI has a use for."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +45,6 @@ def parse(words: Sequence[str]) -> LaunchPlan:
     parser = _parser()
     given, command = _split(parser, words)
     found = parser.parse_args(given)
-    try:
-        if found.import_config is not None:  # what comes later wins, so the command line does
-            found = parser.parse_args([*_imported(Path(found.import_config)), *given])
-        if found.export_config is not None:
-            _export(Path(found.export_config), given, found.overwrite_config)
-    except (OSError, ValueError) as error:
-        parser.error(f"a file of options: {error}")
     if not command:
         parser.error("there is no program to start")
     if strange := [host for host in found.host if host not in _names_of_this_host()]:
@@ -106,14 +87,11 @@ def _parser() -> argparse.ArgumentParser:
     add("-H", "--host", type=_hosts, default=[], metavar="NAME", help="this host; others are refused")
     for name in ("--mpi-global-args", "--mpi-local-args"):
         add(name, type=shlex.split, default=[], metavar="STR", help="only -x NAME=VALUE: a variable for all instances")
-    add("--import-config", metavar="FILE", help="options from a JSON list; those of the command line win")
-    add("--export-config", metavar="FILE", help="write the options of the command line to such a file")
-    add("--overwrite-config", type=_yes, default=False, metavar="yes", help="also if there is one already")
     add("-v", "--verbose", action="store_true", help="tell what is done")
     add("-vv", "--vv", action="store_true", help="tell more of it")
     add("--version", action="version", version=f"poprun of loader2 {_version()}")
-    for name, value in _IGNORED.items():
-        add(name, default=value, metavar="X", help="ignored")
+    for name in _IGNORED:
+        add(name, metavar="X", help="ignored")
     return parser
 
 
@@ -128,17 +106,6 @@ def _split(parser: argparse.ArgumentParser, words: Sequence[str]) -> tuple[list[
             break
         given.append(f"{word}={rest.pop(0)}" if word in valued and rest else word)
     return given, rest
-
-
-def _imported(path: Path) -> list[str]:
-    words: list[str] = json.loads(path.read_text(encoding="utf-8"))
-    return words
-
-
-def _export(path: Path, given: Sequence[str], overwrite: bool) -> None:
-    kept = [word for word in given if not word.partition("=")[0].endswith("-config")]
-    with path.open("w" if overwrite else "x", encoding="utf-8") as file:
-        json.dump(kept, file, indent=2)
 
 
 def _count(text: str) -> int:

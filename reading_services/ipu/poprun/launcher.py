@@ -5,7 +5,9 @@ log file has grown, takes half a line for a line, and passes no exit status thro
 
 What it keeps true: it waits for events only (a signal, an instance's end, the end of output), and each wait after a
 failure or a signal has an end, because those who do not leave within the grace time are killed. Its status is 0 if all
-instances' are, else that of the first one that failed, 128 + n for a death by signal n.
+instances' are, else that of the first one that failed, 128 + n for a death by signal n. All instances are one process
+group, whose leader, a shell deaf to the signals that are forwarded, waits for the launcher's end, however that comes,
+and then kills the group: neither an instance nor anything that it started is left behind.
 """
 
 from __future__ import annotations
@@ -13,17 +15,94 @@ from __future__ import annotations
 import os
 import selectors
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from time import monotonic
 
 from reading_services.ipu.poprun.arguments import LaunchPlan, parse
-from reading_services.ipu.poprun.group import FORWARDED, Group
 from reading_services.ipu.poprun.output import Carrier
-from reading_services.ipu.poprun.variables import topology, variables
+
+
+def variables(plan: LaunchPlan, instance: int, rendezvous: str) -> dict[str, str]:
+    """The environment of one instance: the launcher's own, and the variables that tell the instance its place.
+
+    The names that MPI gives are set too: plain ``poptorch.Options`` learns from them which process it is in.
+    """
+    each, index, instances = str(plan.replicas_of_each), str(instance), str(plan.instances)
+    told = {
+        "POPDIST_NUM_TOTAL_REPLICAS": str(plan.replicas),
+        "POPDIST_NUM_LOCAL_REPLICAS": each,
+        "POPDIST_NUM_IPUS_PER_REPLICA": str(plan.ipus_per_replica),
+        "POPDIST_REPLICA_INDEX_OFFSET": str(instance * plan.replicas_of_each),
+        "POPDIST_UNIFORM_REPLICAS_PER_INSTANCE": "1",
+        "POPDIST_LOCAL_INSTANCE_INDEX": index,
+        "POPDIST_RENDEZVOUS": rendezvous,
+        "OMPI_COMM_WORLD_SIZE": instances,
+        "OMPI_COMM_WORLD_RANK": index,
+        "OMPI_COMM_WORLD_LOCAL_SIZE": instances,
+        "OMPI_COMM_WORLD_LOCAL_RANK": index,
+        "PYTHONUNBUFFERED": "1",
+    }
+    if plan.cache is not None:
+        told["POPTORCH_CACHE_DIR"] = plan.cache
+    # All instances are on this host; its name need not be one that they can reach each other by.
+    return {"GLOO_SOCKET_IFNAME": "lo", **os.environ, **told, **plan.variables}
+
+
+def topology(plan: LaunchPlan) -> str:
+    """The replicas of each instance, as a table."""
+    each = plan.replicas_of_each
+    rows = [("host", "ILD", "instance", "replicas", "IPUs")]
+    for instance in range(plan.instances):
+        first, end = instance * each, (instance + 1) * each
+        ipus = _span(first * plan.ipus_per_replica, end * plan.ipus_per_replica)
+        rows.append((socket.gethostname(), "0", str(instance), _span(first, end), ipus))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _span(first: int, end: int) -> str:
+    return str(first) if end - first == 1 else f"{first}-{end - 1}"
+
+
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Group:
+    """The process group of the instances."""
+
+    def __init__(self) -> None:
+        heard = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
+        try:  # the shell keeps the signals blocked; those that come for the launcher now are delivered below
+            self._leader = subprocess.Popen(
+                ["/bin/sh", "-c", "read -r _; kill -9 0"], stdin=subprocess.PIPE, process_group=0
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+
+    def start(
+        self, command: Sequence[str], env: Mapping[str, str], stdin: int | None, out: int, err: int
+    ) -> subprocess.Popen[bytes]:
+        """Start a process in the group."""
+        return subprocess.Popen(command, env=env, stdin=stdin, stdout=out, stderr=err, process_group=self._leader.pid)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to all processes of the group."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._leader.pid, number)
+
+    def end(self) -> None:
+        """Kill whoever is left."""
+        self.signal(signal.SIGKILL)
+        self._leader.wait()
+        assert self._leader.stdin is not None
+        self._leader.stdin.close()
+
 
 GRACE = 10.0
 """Seconds that instances have to leave after they were told to."""

@@ -2,29 +2,20 @@
 
 - ``verdict/``: whether a loader keeps up with the simulated device, and what to change if it does not
 - ``arguments``: arguments of a call, matched to ``forward``'s signature
-- ``compiling``: a model compiled for the device, before the first step
-- ``constants``: constant outputs, which the device does not compute
+- ``compiling``: a model compiled for the device, before the first step, between the users' hooks
 - ``cost``: the cost model: how long a step takes on the device, in modelled seconds
 - ``counters``: performance counters in modelled time
-- ``executor``: PoplarExecutor; when weights are copied, and devices taken
-- ``hardware``: availability of IPU hardware: none
-- ``hooks``: functions to be called around compilations
+- ``executor``: trainingModel, inferenceModel and the executors that they make: weights, devices, steps and their times
 - ``ipus``: stages, the number of chips, and who holds which
 - ``losses``: the loss tensor that trains; identity_loss
-- ``matching``: values held against what a model was compiled with
-- ``observing``: cycle count, latency and performance counters of an executor
 - ``on_device``: the device's copy of a module, kept as it was compiled
 - ``optim``: optimisers with PopTorch's arguments and torch's mathematics
 - ``optimisers``: snapshots of optimisers, and those on the device
-- ``outputs``: outputs of a step: selection, and the place of each
 - ``processes``: gradients summed over several processes
 - ``profiling``: marks for a tracer that is not there
 - ``program``: what the device does in one step: the loops of micro-batches
 - ``randomness``: the device's own random number generator
 - ``report``: report of modelled time part by part, and apart from it what was measured
-- ``rows``: rows of a call, cut into micro-batches
+- ``rows``: rows of a step, cut into micro-batches, and its outputs: selection, and the place of each
 - ``timeline``: timeline of a modelled run, as SVG
-- ``weights``: weights copied between host and device
-- ``wrapped``: a user's model that has its weights brought home when it looks at them
-- ``wrapping``: trainingModel and inferenceModel
 """

@@ -1,28 +1,54 @@
-"""Compile a model for the simulated device: everything that is looked at once, before the first step."""
+"""Compile a model for the simulated device: all that is looked at once, before the first step, between users' hooks."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from time import perf_counter
 from typing import Any
 
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from reading_services.ipu.host.arithmetic import Batching
 from reading_services.ipu.names.enums import OutputMode
 from reading_services.ipu.names.errors import Error
 from reading_services.ipu.names.strategies import PipelinedExecution
 from reading_services.ipu.options import Options
-from reading_services.ipu.simulator import hooks
 from reading_services.ipu.simulator.arguments import Arguments
 from reading_services.ipu.simulator.cost import Work
-from reading_services.ipu.simulator.counters import Counters
 from reading_services.ipu.simulator.ipus import check_number, check_pipeline, stages_and_ipus
-from reading_services.ipu.simulator.outputs import KeptOutputs
 from reading_services.ipu.simulator.program import Program
 from reading_services.ipu.simulator.randomness import Randomness
-from reading_services.ipu.simulator.rows import check_rows, wire_bytes
+from reading_services.ipu.simulator.rows import KeptOutputs, check_rows, wire_bytes
+
+CompileHook = Callable[[], Any]
+
+_BEFORE: OrderedDict[int, CompileHook] = OrderedDict()
+_AFTER: OrderedDict[int, CompileHook] = OrderedDict()
+
+
+def registerPreCompileHook(hook: CompileHook) -> RemovableHandle:
+    """Call a function before each compilation; ``remove()`` of what is returned ends that.
+
+    >>> registerPreCompileHook(lambda: None).remove()
+    """
+    return _registered(_BEFORE, hook)
+
+
+def registerPostCompileHook(hook: CompileHook) -> RemovableHandle:
+    """Call a function after each compilation; ``remove()`` of what is returned ends that."""
+    return _registered(_AFTER, hook)
+
+
+def _registered(hooks: OrderedDict[int, CompileHook], hook: CompileHook) -> RemovableHandle:
+    if not callable(hook):
+        raise RuntimeError(f"a compile hook needs to be callable, and {hook!r} is not")
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
 
 
 @dataclass
@@ -35,24 +61,6 @@ class Compiled:
     work: Work
     took: timedelta
 
-    @property
-    def inputs(self) -> int:
-        """Number of tensors a step is given."""
-        return len(self.arguments.named())
-
-    def step(self, tensors: list[Tensor], computes: bool) -> Any:
-        """Run one step; where nothing is computed, outputs are zero."""
-        return self.program.run(tensors, self.kept) if computes else self.program.silent(self.kept)
-
-    def silent_counters(self) -> Counters:
-        """Counters without a tick."""
-        return Counters.silent(self.inputs, len(self.program.like))
-
-
-def synthetic(options: Options) -> bool:
-    """Whether the device is to make its own inputs."""
-    return bool(options._Popart.options.get("syntheticDataMode", 0))
-
 
 def compile_model(
     module: nn.Module,
@@ -64,7 +72,7 @@ def compile_model(
 ) -> tuple[Compiled, list[Tensor]]:
     """Compile a module for arguments like these; their tensors come back, too."""
     began = perf_counter()
-    for hook in list(hooks.before.values()):
+    for hook in list(_BEFORE.values()):
         hook()
     arguments = Arguments.of(module.forward, args, kwargs)
     batching = Batching.of(options, None)
@@ -84,21 +92,17 @@ def compile_model(
             "replicas call poptorch.Options().broadcastBuffers(False), and each keeps its own"
         )
     check_number(options, ipus, batching.replicas)
-    work = Work(
-        device_iterations=batching.iterations,
-        gradient_accumulation=batching.accumulation,
-        replicas=batching.replicas,
-        group_size=batching.group_size,
+    work = Work.of(
+        batching,
         micro_batch=rows,
-        processes=batching.processes,
         stages=stages,
         pipelined=pipelined,
         training=trains,
-        synthetic=synthetic(options),
+        synthetic=bool(options._Popart.options.get("syntheticDataMode", 0)),
         bytes_in=wire_bytes(tensors),
         bytes_out=kept.count * wire_bytes(program.like),
         flops=program.flops,
     )
-    for hook in list(hooks.after.values()):
+    for hook in list(_AFTER.values()):
         hook()
     return Compiled(program, arguments, kept, work, timedelta(seconds=perf_counter() - began)), tensors

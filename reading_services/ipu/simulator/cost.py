@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from datapipes.errors import BadArgument
+from reading_services.ipu.host.arithmetic import Batching
 
 IPUS_PER_MACHINE = 4
 Mode = Literal["async", "sync"]
@@ -51,6 +52,18 @@ class Work:
         for name in ("micro_batch", "bytes_in", "bytes_out", "flops"):
             if getattr(self, name) < 0:
                 raise BadArgument(f"Work({name}={getattr(self, name)}): it must not be negative")
+
+    @classmethod
+    def of(cls, batching: Batching, **facts: Any) -> Work:
+        """The work of a call of these batch sizes, with other facts of it."""
+        return cls(
+            device_iterations=batching.iterations,
+            gradient_accumulation=batching.accumulation,
+            replicas=batching.replicas,
+            group_size=batching.group_size,
+            processes=batching.processes,
+            **facts,
+        )
 
     @property
     def micro_batches(self) -> int:
@@ -138,10 +151,7 @@ class CostModel:
     call: float = constant(50e-6, "s", ASSUMED, "host and device synchronise, once a call")
     iteration: float = constant(0.0, "s", ASSUMED, "and once more in every device iteration")
     reduction: float = constant(
-        0.0,
-        "s",
-        DERIVED,
-        "gradients between replicas, each update: four are 3.98 times one in the tutorial",
+        0.0, "s", DERIVED, "gradients between replicas, each update: four are 3.98 times one in the tutorial"
     )
     clock: float = constant(1.33e9, "Hz", ASSUMED, "cycles of the chip in a second, for cycleCount")
     overlap: bool = constant(False, "", ASSUMED, "whether transfers go on beside compute")

@@ -1,41 +1,123 @@
 """Executors: a user's model that is trained, or asked, on the simulated device, one step a call.
 
 There are two copies of the weights. The host's are the user's parameters, the same objects as ever; the device's are
-the program's. Host to device they are copied whenever the device is attached, else only on demand. What the device has
-trained makes the host's stale, and is copied home when somebody looks at them (see ``wrapped``).
+the program's. Host to device they are copied whenever the device is attached, else only on demand; device to host after
+each step that trains, so that whoever looks at a weight sees what was trained.
+
+All times that can be asked for are modelled, but for two: how long compiling took, and the last line of a report, which
+are measured here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
+from functools import partial
+from itertools import count
+from threading import Lock
 from time import perf_counter
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from datapipes.errors import BadArgument
-from reading_services.ipu.names.enums import ConnectionType, ReductionType
+from reading_services.ipu.names.enums import ConnectionType, MeanReductionStrategy, OutputMode, ReductionType
 from reading_services.ipu.names.errors import Error
 from reading_services.ipu.names.messages import logger
+from reading_services.ipu.names.strategies import PipelinedExecution
 from reading_services.ipu.options import Options
 from reading_services.ipu.simulator import processes
 from reading_services.ipu.simulator.compiling import Compiled, compile_model
-from reading_services.ipu.simulator.cost import CostModel
-from reading_services.ipu.simulator.ipus import acquire
-from reading_services.ipu.simulator.observing import Observed
+from reading_services.ipu.simulator.cost import CostModel, Mode
+from reading_services.ipu.simulator.counters import Counters, Latency, counted, latency, silent
+from reading_services.ipu.simulator.ipus import chip
 from reading_services.ipu.simulator.optimisers import Snapshot
 from reading_services.ipu.simulator.program import Training
 from reading_services.ipu.simulator.randomness import Randomness
-from reading_services.ipu.simulator.report import CallMeter
-from reading_services.ipu.simulator.weights import Weights
-from reading_services.ipu.simulator.wrapped import shallow_copy, trainer_of, trainers_of, unwrap, wrap
+from reading_services.ipu.simulator.report import CallMeter, Report
+
+_STEPS = count(1)
+_TRAINED: Any = WeakTensorKeyDictionary()
+"""For each weight of a user that a device trains, the number of the last step that did."""
+_LENT = ("_poptorch_trainer", "destroy", "copyWeightsToHostIfNeeded", "__getstate__")
+"""What a model has while it is trained, in its own dictionary: its copies and pickles have none of it."""
 
 
-class PoplarExecutor(Observed):
+def _refuse_wrapped(model: nn.Module) -> None:
+    """Raise if a model has a trainer already."""
+    if "_poptorch_trainer" in vars(model):
+        raise RuntimeError(
+            "Model has already been wrapped in 'poptorch.trainingModel': call destroy() on the model or on its "
+            "executor before it is wrapped again"
+        )
+
+
+def _plain_state(model: nn.Module) -> Any:
+    state: Any = type(model).__getstate__(model)  # type: ignore[no-untyped-call]  # of object
+    return {name: each for name, each in state.items() if name not in _LENT} if isinstance(state, dict) else state
+
+
+def _shallow_copy(model: nn.Module) -> nn.Module:
+    """A model with the same parts and attributes, which nobody trains."""
+    made = type(model).__new__(type(model))
+    vars(made).update((name, each) for name, each in vars(model).items() if name not in _LENT)
+    return made
+
+
+class _Weights:
+    """Copies parameters and buffers between a module of the host and its copy on the device."""
+
+    def __init__(self, host: nn.Module, device: nn.Module) -> None:
+        self._host, self._device = host, device
+
+    def to_device(self) -> None:
+        """Overwrite the device's weights."""
+        self._copy(self._pairs())
+
+    def to_host(self) -> None:
+        """Overwrite the host's weights, in place: they stay the same objects."""
+        self._copy((device, host) for host, device in self._pairs())
+
+    def parameters(self) -> dict[int, nn.Parameter]:
+        """The device's parameters by the ids of the host's."""
+        return {id(host): device for host, device in self._pairs() if isinstance(device, nn.Parameter)}
+
+    def on_device(self) -> list[Tensor]:
+        """All of the device's weights."""
+        return [device for _, device in self._pairs()]
+
+    def mark_trained(self) -> None:
+        """Note that a step has trained them."""
+        number = next(_STEPS)
+        for _, host in _named(self._host):
+            _TRAINED[host] = number
+
+    def last_trained(self) -> int:
+        """The number of the last step that has trained any of them, by whatever model."""
+        return max((_TRAINED.get(host, 0) for _, host in _named(self._host)), default=0)
+
+    def _pairs(self) -> Iterator[tuple[Tensor, Tensor]]:
+        device = dict(_named(self._device))
+        for name, tensor in _named(self._host):
+            if name in device:  # a buffer that was None at the time is in neither
+                yield tensor, device[name]
+
+    @staticmethod
+    def _copy(pairs: Iterable[tuple[Tensor, Tensor]]) -> None:
+        with torch.inference_mode(False), torch.no_grad():
+            for source, target in pairs:
+                target.copy_(source)
+
+
+def _named(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    yield from module.named_parameters(remove_duplicate=False)
+    yield from module.named_buffers(remove_duplicate=False)
+
+
+class PoplarExecutor:
     """A model on the device; made by ``trainingModel`` and ``inferenceModel``, never directly.
 
     Names that it does not have itself are those of the user's model.
@@ -47,22 +129,21 @@ class PoplarExecutor(Observed):
         self.options = options
         """The options that it was made with, frozen."""
         self.cost_model = CostModel()
+        """The constants of modelled time; another model can be put in its place at any time."""
         self.computes = True
         """Whether steps are computed; one that is not takes its modelled time, trains nothing and gives zeros."""
-        self._module = shallow_copy(model)  # its training flag and other attributes are those of now
+        self._module = _shallow_copy(model)  # its training flag and other attributes are those of now
         self._optimizer = optimizer
         self._compiled: Compiled | None = None
-        self._weights: Weights | None = None
-        self._held: ExitStack | None = None
-        self._stale = False
-        self._trained = 0
-        self._seen: WeakKeyDictionary[PoplarExecutor, int] = WeakKeyDictionary()
+        self._weights: _Weights | None = None
+        self._held: Lock | None = None
+        self._seen = 0  # the number of the last step that had trained the weights when they were copied to the device
         self._has_run = False
         self._said: set[str] = set()
         self._meter = CallMeter()
         self._randomness = Randomness(self._first_seed())
         if optimizer is not None:
-            wrap(model, self)
+            self._wrap()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """One step: all device iterations on these inputs, each of which trains if this is a training model."""
@@ -76,7 +157,7 @@ class PoplarExecutor(Observed):
             self._warn_of(args, kwargs, tensors)
             if self._held is None:
                 self.attachToDevice()
-            if self._optimizer is None and any(self._seen.get(each) != each._trained for each in self._trainers()):
+            if self._optimizer is None and self._weights is not None and self._weights.last_trained() != self._seen:
                 self.copyWeightsToDevice()
             return self._step(tensors)
 
@@ -85,13 +166,14 @@ class PoplarExecutor(Observed):
         began = perf_counter()
         computes = self.computes and not compiled.work.synthetic  # nobody may look at what synthetic data give
         trains = self._optimizer is not None and computes
-        stale, self._stale = self._stale, False  # the host's weights are not looked at meanwhile, but by forward itself
         try:
             with self._randomness.drawn():
-                outputs = compiled.step(tensors, computes)
+                program, kept = compiled.program, compiled.kept
+                outputs = program.run(tensors, kept) if computes else program.silent(kept)
         finally:
-            self._stale = stale or trains
-            self._trained += trains
+            if trains and self._weights is not None:
+                self._weights.mark_trained()
+                self.copyWeightsToHost()
         self._has_run = True
         self._meter.add(compiled.work, began, perf_counter())
         return outputs
@@ -106,11 +188,11 @@ class PoplarExecutor(Observed):
 
     def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
         trains = self._optimizer is not None
-        if trains and trainer_of(self.model) is not self:
-            wrap(self.model, self)  # it was destroyed, and is used again
+        if trains and vars(self.model).get("_poptorch_trainer") is not self:
+            self._wrap()  # it was destroyed, and is used again
         self._randomness = Randomness(self._first_seed())
         compiled, tensors = compile_model(self._module, self.options, self._randomness, args, kwargs, trains)
-        self._weights = Weights(self._module, compiled.program.module)
+        self._weights = _Weights(self._module, compiled.program.module)
         self._compiled = compiled
         try:
             self._set_training()
@@ -163,7 +245,7 @@ class PoplarExecutor(Observed):
             raise BadArgument("Trying to attach to an offline device: the connection type is Never")
         if self._held is not None:
             raise Error("Device is already attached")
-        self._held = acquire(self.options)
+        self._held = chip(self.options)
         try:
             self.copyWeightsToDevice()
         except BaseException:
@@ -171,51 +253,43 @@ class PoplarExecutor(Observed):
             raise
 
     def detachFromDevice(self) -> None:
-        """Bring the weights home and let the device go; the next call takes it again."""
+        """Let the device go; the next call takes it again."""
         self._known()
         if self._held is None:
             raise Error("Device is not attached")
-        self.copyWeightsToHostIfNeeded()
         self._let_go()
 
     def destroy(self) -> None:
-        """Bring the weights home, let the device go, and make the user's model a plain one again.
+        """Let the device go, and make the user's model a plain one again.
 
         A model that was never compiled stays as it is.
         """
         if self._compiled is None:
             return
-        self.copyWeightsToHostIfNeeded()
         self._let_go()
         self._compiled = self._weights = None
         self._has_run = False
         if self._optimizer is not None:
-            unwrap(self.model)
+            for name in _LENT:
+                vars(self.model).pop(name, None)
 
     def copyWeightsToHost(self) -> None:
         """Overwrite the user's parameters and buffers by those of the device."""
         compiled = self._known()
-        self._stale = False
         if self._weights is not None and self._held is not None and not compiled.work.synthetic:
             self._weights.to_host()
 
     def copyWeightsToHostIfNeeded(self) -> bool:
-        """Do that if the device has trained since; whether it was needed."""
-        if self._stale:
-            self.copyWeightsToHost()
-            return True
+        """Whether what was trained had to be copied home: never, since each step does that."""
         return False
 
     def copyWeightsToDevice(self) -> None:
         """Overwrite the device's weights by the user's, whatever it has trained."""
         compiled = self._known()
-        self._stale = False
-        for trainer in self._trainers():
-            trainer.copyWeightsToHostIfNeeded()
-            self._seen[trainer] = trainer._trained
         if self._weights is None or self._held is None or compiled.work.synthetic:
             return
         self._weights.to_device()
+        self._seen = self._weights.last_trained()
         program = compiled.program
         if program.training is not None and program.training.processes > 1:
             processes.from_first(self._weights.on_device())
@@ -227,6 +301,52 @@ class PoplarExecutor(Observed):
         if self._held is not None:
             self.copyWeightsToDevice()
         return found
+
+    def compilationTime(self) -> timedelta:
+        """Compile time here: that of the simulation, and measured."""
+        if self._compiled is None:
+            raise Error("Please compile the model before obtaining compilation time.")
+        if not self.options._show_compilation_progress_bar:
+            raise Error("Please set showCompilationProgressBar option before compiling: it is what keeps the time")
+        return self._compiled.took
+
+    def cycleCount(self) -> int:
+        """The modelled cycles of replica 0 in the last step, transfers left out."""
+        if not self.options._Popart.options["instrumentWithHardwareCycleCounter"]:
+            raise Error("Cycle count logging is disabled. Please set poptorch.Options().logCycleCount(True)")
+        if self._compiled is None or not self._has_run:
+            raise Error("Please run the model at least once before obtaining cycle count.")
+        cost = self.cost_model.step(self._compiled.work)
+        return max(1, round((cost.compute + cost.bubble + cost.reduction) * self.cost_model.clock))
+
+    def getPerfCounters(self) -> Counters:
+        """When each tensor of the last step began and ended to cross the link, in modelled seconds from its start."""
+        if self._compiled is None:
+            return silent()
+        tensors = len(self._compiled.arguments.named()), len(self._compiled.program.like)
+        if not self._has_run or self._compiled.work.synthetic:
+            return silent(*tensors)
+        return counted(self.cost_model.step(self._compiled.work), self._compiled.kept, *tensors)
+
+    def getHostIpuLatency(self) -> Latency:
+        """Least, most and mean modelled seconds that inputs take to the device."""
+        return latency(self.getPerfCounters(), "input", "input_complete")
+
+    def getComputeLatency(self) -> Latency:
+        """Least, most and mean modelled seconds from the end of the inputs to the outputs."""
+        return latency(self.getPerfCounters(), "input_complete", "output")
+
+    def getIpuHostLatency(self) -> Latency:
+        """Least, most and mean modelled seconds from the device to the host."""
+        return latency(self.getPerfCounters(), "output", "output_complete")
+
+    def getLatency(self) -> Latency:
+        """Least, most and mean modelled seconds from the first input to the last output."""
+        return latency(self.getPerfCounters(), "input", "output_complete")
+
+    def report(self, load: float | None = None, mode: Mode = "async", cost: CostModel | None = None) -> Report:
+        """Report of the modelled time of all steps so far; ``load`` is how long the loader takes for one, if known."""
+        return self._meter.report(cost or self.cost_model, load, mode)
 
     @property
     def rng_state(self) -> list[int]:
@@ -249,14 +369,16 @@ class PoplarExecutor(Observed):
             raise Error("Model has not been compiled or has been destroyed.")
         return self._compiled
 
-    def _trainers(self) -> list[PoplarExecutor]:
-        """Other executors that train any of these weights."""
-        return [each for each in trainers_of(self.model) if each is not self and isinstance(each, PoplarExecutor)]
+    def _wrap(self) -> None:
+        """Let the user's model know who trains it."""
+        _refuse_wrapped(self.model)
+        lent = (self, self.destroy, self.copyWeightsToHostIfNeeded, partial(_plain_state, self.model))
+        vars(self.model).update(zip(_LENT, lent, strict=True))
 
     def _let_go(self) -> None:
         held, self._held = self._held, None
         if held is not None:
-            held.close()
+            held.release()
 
     def _first_seed(self) -> int:
         """The seed of the options, else torch's; each process has another one."""
@@ -275,3 +397,74 @@ class PoplarExecutor(Observed):
         if text not in self._said:
             self._said.add(text)
             logger.warning("%s", text)
+
+
+def trainingModel(
+    model: nn.Module | PoplarExecutor, options: Options | None = None, optimizer: Optimizer | None = None
+) -> PoplarExecutor:
+    """An executor whose calls train the model: one step of the optimiser for each device iteration.
+
+    Its parameters stay the user's, and show what was trained after each call. Without an optimiser it is
+    SGD with a learning rate of 0.01.
+
+    >>> from torch.nn.functional import mse_loss
+    >>> class Line(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.slope = nn.Parameter(torch.zeros(()))
+    ...     def forward(self, x, y):
+    ...         return mse_loss(self.slope * x, y)
+    >>> line = Line()
+    >>> training = trainingModel(line, Options().deviceIterations(4))
+    >>> x = torch.ones(8)
+    >>> loss = training(x, 2 * x)  # four updates of two rows each
+    >>> loss.shape, line.slope.item()
+    (torch.Size([]), 0.155...)
+    """
+    user_model, chosen = _model(model), _options(options)
+    _refuse_wrapped(user_model)
+    if optimizer is None:
+        optimizer = torch.optim.SGD(user_model.parameters(), lr=0.01)
+    snapshot = Snapshot.of(optimizer)
+    return PoplarExecutor(user_model, _own(chosen, OutputMode.Final, snapshot.runs_mean), snapshot)
+
+
+def inferenceModel(model: nn.Module | PoplarExecutor, options: Options | None = None) -> PoplarExecutor:
+    """An executor whose calls run the model; there may be any number of them for one model.
+
+    >>> double = inferenceModel(nn.Upsample(scale_factor=2), Options().deviceIterations(2))
+    >>> double(torch.tensor([[[1.0, 2.0]], [[3.0, 4.0]]])).tolist()
+    [[[1.0, 1.0, 2.0, 2.0]], [[3.0, 3.0, 4.0, 4.0]]]
+    """
+    user_model, chosen = _model(model), _options(options)
+    if chosen.Training.gradient_accumulation != 1:
+        hint = ""
+        if isinstance(chosen._execution_strategy, PipelinedExecution):
+            hint = "; to keep a pipeline full in inference, use poptorch.Options().deviceIterations instead"
+        raise Error(f"You must set poptorch.Options().Training.gradientAccumulation to 1 for inference{hint}")
+    return PoplarExecutor(user_model, _own(chosen, OutputMode.All), None)
+
+
+def _own(options: Options, mode: OutputMode, runs_mean: bool = False) -> Options:
+    """The executor's own options; the user's are frozen as these are, so that the two cannot come to differ."""
+    own = options.clone()
+    if own.defaultOutputMode():
+        own.outputMode(mode)
+    if runs_mean:
+        own.Training.setMeanAccumulationAndReplicationReductionStrategy(MeanReductionStrategy.Running)
+    options._freeze()
+    own._freeze()
+    return own
+
+
+def _model(model: nn.Module | PoplarExecutor) -> nn.Module:
+    user_model = model.model if isinstance(model, PoplarExecutor) else model
+    if not isinstance(user_model, nn.Module):
+        raise Error(f"Invalid type: 'model' is {type(model).__name__}. Expected torch.nn.Module")
+    return user_model
+
+
+def _options(options: Options | None) -> Options:
+    if options is not None and not isinstance(options, Options):
+        raise Error(f"Invalid type: 'options' is {type(options).__name__}. Expected poptorch.Options")
+    return Options() if options is None else options

@@ -1,19 +1,15 @@
 """Number of IPUs of a model: its stages and chips, and which chip this process holds.
 
-A chip that was asked for by its number is held by one executor of one process at a time. It is a locked file, so that
-it is let go of when its holder dies.
+A chip that was asked for by its number is held by one model of this process at a time. There is no hardware.
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
-from contextlib import ExitStack
-from pathlib import Path
+from collections import defaultdict
+from threading import Lock
 from typing import Any
 
-from datapipes.errors import GraphError, LockTimeout
-from datapipes.iter.files.locks import locked
 from reading_services.ipu.host.arithmetic import Batching
 from reading_services.ipu.names.errors import Error
 from reading_services.ipu.names.messages import logger
@@ -21,7 +17,17 @@ from reading_services.ipu.names.strategies import AutoStage, Block, ExecutionStr
 from reading_services.ipu.options import Options
 
 MOST = 64
-_PATIENCE = 3600.0  # seconds that POPTORCH_WAIT_FOR_IPU waits at most
+_CHIPS: defaultdict[int, Lock] = defaultdict(Lock)
+
+
+def ipuHardwareIsAvailable(num_ipus: int = 1) -> bool:
+    """Whether so many IPUs are attached to this machine."""
+    return False
+
+
+def ipuHardwareVersion() -> int:
+    """The generation of the IPUs attached to this machine; 0 is none."""
+    return 0
 
 
 def stages_and_ipus(blocks: list[Block], strategy: ExecutionStrategy) -> tuple[int, int]:
@@ -84,17 +90,12 @@ def check_number(options: Options, ipus: int, replicas: int) -> None:
     logger.warning("%d IPUs are asked for, and %d are taken: they come in powers of two", number, rounded)
 
 
-def acquire(options: Options) -> ExitStack:
-    """Hold the device that the options ask for, until what is returned is closed."""
-    held = ExitStack()
-    if options.exists("ipu_id"):
-        waits = os.environ.get("POPTORCH_WAIT_FOR_IPU", "0") not in ("", "0")
-        path = Path(tempfile.gettempdir(), f"loader2-ipu-{os.getuid()}-{options.ipu_id}")
-        try:
-            held.enter_context(locked(str(path), _PATIENCE if waits else 0.0))
-        except (LockTimeout, GraphError) as error:
-            raise Error(
-                f"Failed to acquire IPU {options.ipu_id}, which another model holds: detach or destroy that one, or "
-                "set POPTORCH_WAIT_FOR_IPU=1 to wait for another thread or process"
-            ) from error
+def chip(options: Options) -> Lock:
+    """Take the chip that the options ask for, if they ask for one by its number; it is let go by ``release()``."""
+    held = _CHIPS[options.ipu_id] if options.exists("ipu_id") else Lock()
+    if not held.acquire(blocking=os.environ.get("POPTORCH_WAIT_FOR_IPU", "0") not in ("", "0")):
+        raise Error(
+            f"Failed to acquire IPU {options.ipu_id}, which another model holds: detach or destroy that one, or set "
+            "POPTORCH_WAIT_FOR_IPU=1 to wait for another thread"
+        )
     return held

@@ -15,37 +15,16 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from datapipes.errors import BadArgument
 from reading_services.ipu.names.errors import Error
 
-_LOSSES = frozenset(
-    {
-        "binary_cross_entropy",
-        "binary_cross_entropy_with_logits",
-        "cosine_embedding_loss",
-        "cross_entropy",
-        "ctc_loss",
-        "gaussian_nll_loss",
-        "hinge_embedding_loss",
-        "huber_loss",
-        "kl_div",
-        "l1_loss",
-        "linear_cross_entropy",
-        "margin_ranking_loss",
-        "mse_loss",
-        "multi_margin_loss",
-        "multilabel_margin_loss",
-        "multilabel_soft_margin_loss",
-        "nll_loss",
-        "poisson_nll_loss",
-        "smooth_l1_loss",
-        "soft_margin_loss",
-        "triplet_margin_loss",
-        "triplet_margin_with_distance_loss",
-    }
-)
+_LOSSES = {name for name in vars(functional) if name.endswith("_loss")} | {
+    *("binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "kl_div", "linear_cross_entropy"),
+}
+"""The names of torch's loss functions."""
 
 
 @dataclass

@@ -19,8 +19,6 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from reading_services.ipu.simulator.wrapped import plain_class
-
 NARROWED = {torch.int64: torch.int32, torch.float64: torch.float32}
 _REGISTERED = ("_parameters", "_buffers", "_modules")
 
@@ -101,8 +99,7 @@ class OnDevice:
         return value
 
     def _module(self, module: nn.Module) -> nn.Module:
-        kind = plain_class(module)
-        made: nn.Module = self._keep(module, kind.__new__(kind))
+        made: nn.Module = self._keep(module, type(module).__new__(type(module)))
         for name, value in vars(module).items():
             if name == "_buffers":
                 buffers = {key: None if each is None else self._buffer(each) for key, each in value.items()}

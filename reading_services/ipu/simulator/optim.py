@@ -3,22 +3,30 @@
 Scaling of the loss and the types of accumulators are about half precision on the chip: they are kept, and change no
 number here. ``max_grad_norm`` clips the gradients of all parameters together, as ``clip_grad_norm_`` does. What torch
 has not is computed here: LAMB, AdamW without bias correction, and RMSprop as TensorFlow has it.
+
+A class is torch's with a table of the extra arguments and, where torch has not its step, how one weight is updated.
 """
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any, ParamSpec, overload
+from typing import Any, ClassVar, cast, overload
 
 import torch
 
 from datapipes.errors import BadArgument
 
-P = ParamSpec("P")
 Params = Iterable[torch.Tensor] | Iterable[dict[str, Any]]
-Dtype = torch.dtype | None
+Table = dict[str, Any]
+
+_EXTRAS: Table = {
+    "loss_scaling": 1.0,
+    "accum_type": None,
+    "max_grad_norm": None,
+    "use_combined_accum": False,
+}
+_MOMENTS: Table = _EXTRAS | {"first_order_momentum_accum_type": None, "second_order_momentum_accum_type": None}
 
 
 class VariableAttributes:
@@ -57,143 +65,76 @@ class VariableAttributes:
 
 
 class Optimizer:
-    """Base of the optimisers: arguments and methods that PopTorch's have and torch's do not."""
-
-    variable_attrs: VariableAttributes
-    accum_type: Dtype = None
-    max_grad_norm: float | None = None
-    use_combined_accum: bool = False
-    _kept: tuple[str, ...] = ()
-
-    def _keep(self, **extras: Any) -> None:
-        self._kept = tuple(extras)
-        for name, value in extras.items():
-            setattr(self, name, value)
-
-    def _in_groups(self: Any, **more: Any) -> None:
-        """Set in groups what torch's do not hold, each its own value or this one."""
-        self.defaults.update(more)
-        for group in self.param_groups:
-            group.update({name: group.get(name, value) for name, value in more.items()})
-
-    def __getstate__(self) -> dict[str, Any]:
-        own = {name: vars(self)[name] for name in ("variable_attrs", "_kept", *self._kept)}
-        state: Any = super().__getstate__()
-        return {**state, **own}
-
-    @torch.no_grad()
-    def _step(self: Any, closure: Callable[[], float] | None = None) -> float | None:
-        """One update of all parameters that have a gradient, by ``_update``."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    grad = -parameter.grad if group.get("maximize") else parameter.grad
-                    self._update(parameter, grad, self.state[parameter], group)
-        return loss
-
-
-def _given(init: Callable[P, None]) -> Callable[P, None]:
-    """Tell an optimiser which hyper-parameters it was given."""
-    signature = inspect.signature(init)
-
-    @functools.wraps(init)
-    def knowing(*args: P.args, **kwargs: P.kwargs) -> None:
-        init(*args, **kwargs)
-        given = signature.bind(*args, **kwargs).arguments
-        optimizer, extras = given.pop("self"), given.pop("extras", {})
-        variable = [name for name, value in {**given, **extras}.items() if value is not None]
-        own = [name for name in ("loss_scaling", "velocity_scaling") if name in vars(optimizer)]
-        optimizer.variable_attrs = VariableAttributes(variable, [*optimizer.defaults, *own])
-
-    return knowing
-
-
-class SGD(Optimizer, torch.optim.SGD):
-    """Stochastic gradient descent.
+    """Base of the optimisers: arguments and methods that PopTorch's have and torch's do not.
 
     >>> SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1, loss_scaling=128.0).loss_scaling
     128.0
     """
 
-    @_given
-    def __init__(
-        self,
-        params: Params,
-        lr: float = 1e-3,
-        momentum: float = 0.0,
-        dampening: float = 0.0,
-        weight_decay: float = 0.0,
-        nesterov: bool = False,
-        *,
-        maximize: bool = False,
-        foreach: bool | None = None,
-        differentiable: bool = False,
-        loss_scaling: float | None = None,
-        velocity_scaling: float | None = None,
-        use_combined_accum: bool = False,
-        accum_type: Dtype = None,
-        velocity_accum_type: Dtype = None,
-        max_grad_norm: float | None = None,
-    ) -> None:
-        super().__init__(
-            params,
-            lr,
-            momentum,
-            dampening,
-            weight_decay,
-            nesterov,
-            maximize=maximize,
-            foreach=foreach,
-            differentiable=differentiable,
-        )
-        self._keep(
-            loss_scaling=1.0 if loss_scaling is None else loss_scaling,
-            velocity_scaling=velocity_scaling,
-            use_combined_accum=use_combined_accum,
-            accum_type=accum_type,
-            velocity_accum_type=velocity_accum_type,
-            max_grad_norm=max_grad_norm,
-        )
+    variable_attrs: VariableAttributes
+    accum_type: torch.dtype | None
+    max_grad_norm: float | None
+    use_combined_accum: bool
+    _extras: ClassVar[Table] = _MOMENTS
+    """The arguments that torch's class does not take, and their defaults, which None stands for, too."""
+    _variant: ClassVar[tuple[str, object]] = ("", True)
+    """The setting of a group, and its value, with which ``_update`` takes the place of torch's step."""
+
+    def __init_subclass__(cls) -> None:
+        if Optimizer not in cls.__bases__:  # a user's own, of one of those below
+            return
+        torchs, by_name = inspect.signature(cls.__bases__[1]), inspect.Parameter.KEYWORD_ONLY
+        extras = [inspect.Parameter(name, by_name, default=value) for name, value in cls._extras.items()]
+        cast("Any", cls).__signature__ = torchs.replace(parameters=[*torchs.parameters.values(), *extras])
+
+    def __init__(self: Any, params: Params, *args: Any, **kwargs: Any) -> None:
+        extras = {name: kwargs.pop(name, None) for name in self._extras}
+        torchs: Any = super()
+        torchs.__init__(params, *args, **kwargs)
+        self.__dict__.update(self._extras | {name: value for name, value in extras.items() if value is not None})
+        name, value = self._variant
+        if name and vars(self)[name] is value:
+            self.defaults[name] = value
+            for group in self.param_groups:
+                group.setdefault(name, value)
+        given = inspect.signature(type(self)).bind(params, *args, **kwargs, **extras).arguments
+        variable = [name for name, value in given.items() if value is not None]
+        scaling = [name for name in self._extras if name.endswith("_scaling")]
+        self.variable_attrs = VariableAttributes(variable, [*self.defaults, *scaling])
+
+    def __getstate__(self) -> Table:
+        own = {name: vars(self)[name] for name in ("variable_attrs", *self._extras)}
+        state: Any = super().__getstate__()
+        return {**state, **own}
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+    def step(self: Any, closure: Callable[[], float] | None = None) -> float | None:
+        """One update of all parameters that have a gradient."""
+        name, value = self._variant
+        if not any(group.get(name) is value for group in self.param_groups):
+            torchs: Any = super()
+            return cast("float | None", torchs.step(closure))
+        loss = None if closure is None else torch.enable_grad()(closure)()
+        with torch.no_grad():
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    if parameter.grad is not None:
+                        grad = -parameter.grad if group.get("maximize") else parameter.grad
+                        self._update(parameter, grad, self.state[parameter], group)
+        return loss
+
+
+class SGD(Optimizer, torch.optim.SGD):
+    """Stochastic gradient descent."""
+
+    _extras = _EXTRAS | {"velocity_scaling": None, "velocity_accum_type": None}
 
 
 class Adam(Optimizer, torch.optim.Adam):
     """Adam."""
-
-    @_given
-    def __init__(
-        self,
-        params: Params,
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        amsgrad: bool = False,
-        *,
-        foreach: bool | None = None,
-        maximize: bool = False,
-        capturable: bool = False,
-        differentiable: bool = False,
-        fused: bool | None = None,
-        **extras: Any,
-    ) -> None:
-        super().__init__(
-            params,
-            lr,
-            betas,
-            eps,
-            weight_decay,
-            amsgrad,
-            foreach=foreach,
-            maximize=maximize,
-            capturable=capturable,
-            differentiable=differentiable,
-            fused=fused,
-        )
-        self._keep(**_moments("Adam", extras))
 
 
 class AdamW(Optimizer, torch.optim.AdamW):
@@ -206,53 +147,16 @@ class AdamW(Optimizer, torch.optim.AdamW):
     0.683...
     """
 
-    @_given
-    def __init__(
-        self,
-        params: Params,
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 1e-2,
-        amsgrad: bool = False,
-        *,
-        maximize: bool = False,
-        foreach: bool | None = None,
-        capturable: bool = False,
-        differentiable: bool = False,
-        fused: bool | None = None,
-        **extras: Any,
-    ) -> None:
-        super().__init__(
-            params,
-            lr,
-            betas,
-            eps,
-            weight_decay,
-            amsgrad,
-            maximize=maximize,
-            foreach=foreach,
-            capturable=capturable,
-            differentiable=differentiable,
-            fused=fused,
-        )
-        self._keep(**(kept := _moments("AdamW", extras, bias_correction=True)))
-        if not kept["bias_correction"]:
-            if amsgrad:
-                raise BadArgument("AdamW(amsgrad=True, bias_correction=False): one of them can be had, and not both")
-            self._in_groups(bias_correction=False)
+    _extras = _MOMENTS | {"bias_correction": True}
+    _variant = ("bias_correction", False)
 
-    @overload
-    def step(self, closure: None = None) -> None: ...
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """One update of all parameters that have a gradient."""
-        plain = all(group.get("bias_correction", True) for group in self.param_groups)
-        return super().step(closure) if plain else self._step(closure)
+    def __init__(self, params: Params, *args: Any, **kwargs: Any) -> None:
+        super().__init__(params, *args, **kwargs)
+        if self.defaults["amsgrad"] and not self.defaults.get("bias_correction", True):
+            raise BadArgument("AdamW(amsgrad=True, bias_correction=False): one of them can be had, and not both")
 
     @staticmethod
-    def _update(parameter: torch.Tensor, grad: torch.Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def _update(parameter: torch.Tensor, grad: torch.Tensor, state: Table, group: Table) -> None:
         mean, square = _means(grad, state, group)
         parameter *= 1 - group["lr"] * group["weight_decay"]
         parameter -= group["lr"] * mean / (square.sqrt() + group["eps"])
@@ -270,49 +174,11 @@ class RMSprop(Optimizer, torch.optim.RMSprop):
     0.865...
     """
 
-    @_given
-    def __init__(
-        self,
-        params: Params,
-        lr: float = 1e-2,
-        alpha: float = 0.99,
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        momentum: float = 0.0,
-        centered: bool = False,
-        *,
-        foreach: bool | None = None,
-        maximize: bool = False,
-        differentiable: bool = False,
-        **extras: Any,
-    ) -> None:
-        super().__init__(
-            params,
-            lr,
-            alpha,
-            eps,
-            weight_decay,
-            momentum,
-            centered,
-            foreach=foreach,
-            maximize=maximize,
-            differentiable=differentiable,
-        )
-        self._keep(**(kept := _moments("RMSprop", extras, use_tf_variant=False)))
-        if kept["use_tf_variant"]:
-            self._in_groups(use_tf_variant=True)
-
-    @overload
-    def step(self, closure: None = None) -> None: ...
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """One update of all parameters that have a gradient."""
-        plain = not any(group.get("use_tf_variant") for group in self.param_groups)
-        return super().step(closure) if plain else self._step(closure)
+    _extras = _MOMENTS | {"use_tf_variant": False}
+    _variant = ("use_tf_variant", True)
 
     @staticmethod
-    def _update(parameter: torch.Tensor, grad: torch.Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def _update(parameter: torch.Tensor, grad: torch.Tensor, state: Table, group: Table) -> None:
         if not state:
             state.update(square_avg=torch.ones_like(parameter), momentum_buffer=torch.zeros_like(parameter))
             if group["centered"]:
@@ -324,17 +190,7 @@ class RMSprop(Optimizer, torch.optim.RMSprop):
         parameter -= state["momentum_buffer"].mul_(group["momentum"]).add_(group["lr"] * grad / square.sqrt())
 
 
-class LAMB(Optimizer, torch.optim.Optimizer):
-    """Adam whose step on each parameter is as long as the parameter itself, times the learning rate.
-
-    >>> weight = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
-    >>> weight.grad = torch.tensor([1.0, 0.0])
-    >>> LAMB([weight], lr=0.1).step()
-    >>> weight.data
-    tensor([2.5000, 4.0000])
-    """
-
-    @_given
+class _Lamb(torch.optim.Optimizer):
     def __init__(
         self,
         params: Params,
@@ -344,22 +200,25 @@ class LAMB(Optimizer, torch.optim.Optimizer):
         weight_decay: float = 0.0,
         bias_correction: bool = True,
         max_weight_norm: float | None = None,
-        **extras: Any,
     ) -> None:
         own = {"bias_correction": bias_correction, "max_weight_norm": max_weight_norm}
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, **own})
-        self._keep(**_moments("LAMB", extras))
 
-    @overload
-    def step(self, closure: None = None) -> None: ...
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """One update of all parameters that have a gradient."""
-        return self._step(closure)
+
+class LAMB(Optimizer, _Lamb):
+    """Adam whose step on each parameter is as long as the parameter itself, times the learning rate.
+
+    >>> weight = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
+    >>> weight.grad = torch.tensor([1.0, 0.0])
+    >>> LAMB([weight], lr=0.1).step()
+    >>> weight.data
+    tensor([2.5000, 4.0000])
+    """
+
+    _variant = ("", None)  # all groups: torch has no such step
 
     @staticmethod
-    def _update(parameter: torch.Tensor, grad: torch.Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def _update(parameter: torch.Tensor, grad: torch.Tensor, state: Table, group: Table) -> None:
         mean, square = _means(grad, state, group)
         if group["bias_correction"]:
             state["step"] = state.get("step", 0) + 1
@@ -373,7 +232,7 @@ class LAMB(Optimizer, torch.optim.Optimizer):
         parameter -= group["lr"] * trust * move
 
 
-def _means(grad: torch.Tensor, state: dict[str, Any], group: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+def _means(grad: torch.Tensor, state: Table, group: Table) -> tuple[torch.Tensor, torch.Tensor]:
     """The running means of gradients and of their squares, after one more."""
     if not state:
         state.update(exp_avg=torch.zeros_like(grad), exp_avg_sq=torch.zeros_like(grad))
@@ -381,19 +240,3 @@ def _means(grad: torch.Tensor, state: dict[str, Any], group: dict[str, Any]) -> 
     mean: torch.Tensor = state["exp_avg"].lerp_(grad, 1 - first)
     square: torch.Tensor = state["exp_avg_sq"].mul_(second).addcmul_(grad, grad, value=1 - second)
     return mean, square
-
-
-def _moments(name: str, extras: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """The extra arguments of optimisers that keep means; others are refused."""
-    known: dict[str, Any] = {
-        "loss_scaling": 1.0,
-        "accum_type": None,
-        "first_order_momentum_accum_type": None,
-        "second_order_momentum_accum_type": None,
-        "max_grad_norm": None,
-        "use_combined_accum": False,
-        **more,
-    }
-    if unknown := extras.keys() - known.keys():
-        raise TypeError(f"{name}() got unexpected keyword arguments: {', '.join(sorted(unknown))}")
-    return known | {name: value for name, value in extras.items() if value is not None}

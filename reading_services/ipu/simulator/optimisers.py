@@ -44,7 +44,7 @@ class Snapshot:
         if given is None:
             names = ", ".join(each.__name__ for each in _KINDS)
             raise Error(f"Unsupported optimizer type {type(optimizer).__name__}: a device has {names}")
-        known = [inspect.unwrap(kind.step) for kind in (given, _KINDS[given])]
+        known = [inspect.unwrap(kind.step) for kind in (given, _KINDS[given], optim.Optimizer)]
         if inspect.unwrap(type(optimizer).step) not in known:
             name = type(optimizer).__name__
             logger.warning("%s overrides step(), which is never called: the device computes %s", name, given.__name__)

@@ -19,22 +19,15 @@ def joined(processes: int) -> bool:
     """Whether this process can reach the others; loud if there are others, and it cannot."""
     if processes == 1:
         return False
-    if not (dist.is_available() and dist.is_initialized()):
+    world = dist.get_world_size() if dist.is_available() and dist.is_initialized() else None
+    if world != processes:
         logger.warning(
-            "This is one of %d processes, and no process group is initialised: GRADIENTS ARE NOT REDUCED among them, "
-            "and each trains a model of its own. Call torch.distributed.init_process_group('gloo') first",
+            "This is one of %d processes, and %s: GRADIENTS ARE NOT REDUCED among them, and each trains a model of its "
+            "own. Call torch.distributed.init_process_group('gloo') in all of them first",
             processes,
+            "no process group is initialised" if world is None else f"the process group has {world}",
         )
-        return False
-    if dist.get_world_size() != processes:
-        logger.warning(
-            "The options say %d processes, and the process group has %d: GRADIENTS ARE NOT REDUCED among them, and "
-            "each trains a model of its own",
-            processes,
-            dist.get_world_size(),
-        )
-        return False
-    return True
+    return world == processes
 
 
 def sum_gradients(parameters: Iterable[nn.Parameter]) -> None:

@@ -4,11 +4,14 @@ Row blocks go to replicas in the order device iteration (slowest), accumulation 
 micro-batch is one forward pass, and when training one backward pass; a device iteration ends with one weight update.
 All replicas have the same weights, so there is one copy of these here, and the gradients of all replicas meet in it.
 Buffers that ``forward`` changes are kept apart for each replica.
+
+An output is a constant when torch made it of constants only, without drawing a random number, and nobody has written to
+it since. Whatever is not known to be constant counts as computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_iter
 
 from reading_services.ipu.host.arithmetic import Batching
 from reading_services.ipu.names.custom_types import rebuilt, tensors_of
@@ -23,12 +28,40 @@ from reading_services.ipu.names.errors import Error
 from reading_services.ipu.names.strategies import Block, entering
 from reading_services.ipu.simulator import processes
 from reading_services.ipu.simulator.arguments import Arguments
-from reading_services.ipu.simulator.constants import Constants
 from reading_services.ipu.simulator.cost import flops_of
 from reading_services.ipu.simulator.losses import LossPlace, Watching, backward, find_loss, on_device, trained_by
 from reading_services.ipu.simulator.on_device import OnDevice, narrowed
-from reading_services.ipu.simulator.outputs import KeptOutputs, Outputs, refuse_backward
-from reading_services.ipu.simulator.rows import rows_of
+from reading_services.ipu.simulator.rows import KeptOutputs, Outputs, no_backward, rows_of
+
+
+class Constants(TorchFunctionMode):
+    """Watches a forward pass for the constants that are made in it."""
+
+    def __init__(self, known: Iterable[Tensor]) -> None:
+        super().__init__()
+        self._known: dict[int, tuple[Tensor, int]] = {}
+        for tensor in known:
+            self._add(tensor)
+
+    def __contains__(self, tensor: Tensor) -> bool:
+        found, version = self._known.get(id(tensor), (None, 0))
+        return found is tensor and tensor._version == version
+
+    def __torch_function__(
+        self, function: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        given = [each for each in tree_iter((args, kwargs)) if isinstance(each, Tensor)]
+        constant = all(each in self for each in given)
+        random = torch.get_rng_state() if constant else None
+        made = function(*args, **(kwargs or {}))
+        if random is not None and torch.equal(random, torch.get_rng_state()):
+            for each in tree_iter(made):
+                if isinstance(each, Tensor):
+                    self._add(each)
+        return made
+
+    def _add(self, tensor: Tensor) -> None:
+        self._known[id(tensor)] = (tensor, tensor._version)
 
 
 @dataclass
@@ -163,7 +196,7 @@ class Program:
         left, total = iter(tensors), len(self.like) + len(self._constants)
         constants = {n: each.to(narrowed(each.dtype), copy=True) for n, each in self._constants.items()}
         for each in constants.values():
-            refuse_backward(each)
+            each.backward = no_backward  # type: ignore[method-assign]  # of this one, and of copies of it
         return rebuilt(self._outputs, [constants[n] if n in constants else next(left) for n in range(total)])
 
     def _buffers(self) -> list[Tensor]:

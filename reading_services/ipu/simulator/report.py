@@ -50,22 +50,9 @@ class CallMeter:
         last.between += began - self._ended if self._ended is not None else 0.0
         self._ended = ended
 
-    def reset(self) -> None:
-        """Forget all calls, so that a report is about those that come."""
-        self.calls, self._ended = [], None
-
     def report(self, cost: CostModel | None = None, load: float | None = None, mode: Mode = "async") -> Report:
         """The calls so far by a cost model. ``load`` is how many seconds the loader takes for a step, if known."""
         return Report(cost or CostModel(), [Calls(**each.__dict__) for each in self.calls], load, mode)
-
-
-@dataclass(frozen=True)
-class EqualSteps:
-    """Neighbouring steps that cost the same: their numbers, from ``first`` on, and the cost of one of them."""
-
-    first: int
-    count: int
-    cost: StepCost
 
 
 class Report:
@@ -87,11 +74,13 @@ class Report:
         if load is not None and not load >= 0:
             raise BadArgument(f"a report's load={load}: the seconds that a loader takes for a step are not negative")
         self.cost, self.load, self.mode = cost, load, mode
-        self.steps: list[EqualSteps] = []
-        self.synthetic_seconds = 0.0
+        self.steps: list[tuple[int, int, StepCost]] = []
+        """Neighbouring steps that cost the same: the number of the first, how many, and the cost of one of them."""
+        self.synthetic_seconds, first = 0.0, 1
         for each in calls:
             one = cost.step(each.work, load or 0.0, mode)
-            self.steps.append(EqualSteps(self.count + 1, each.count, one))
+            self.steps.append((first, each.count, one))
+            first += each.count
             self.synthetic_seconds += each.count * (one.compute + one.bubble)
         inside, between = (sum(getattr(each, name) for each in calls) for name in ("inside", "between"))
         self.measured = {"calls": self.count, "inside": inside, "between": between}
@@ -99,11 +88,11 @@ class Report:
     @property
     def count(self) -> int:
         """Number of steps."""
-        return self.steps[-1].first + self.steps[-1].count - 1 if self.steps else 0
+        return sum(count for _, count, _ in self.steps)
 
     def total(self, part: str) -> float:
         """The modelled seconds, or the items, of all steps together."""
-        return float(sum(each.count * getattr(each.cost, part) for each in self.steps))
+        return float(sum(count * getattr(cost, part) for _, count, cost in self.steps))
 
     @property
     def items_per_second(self) -> float:
@@ -134,9 +123,8 @@ class Report:
             "mode": self.mode,
             "seconds": {part: self.total(part) for part in PARTS},
             "steps": [
-                {"first": each.first, "count": each.count, "items": each.cost.items}
-                | {part: getattr(each.cost, part) for part in PARTS}
-                for each in self.steps
+                {"first": first, "count": count, **{part: getattr(cost, part) for part in ("items", *PARTS)}}
+                for first, count, cost in self.steps
             ],
         }
         return {"modelled": modelled, "measured": dict(self.measured)}
@@ -145,7 +133,7 @@ class Report:
         """The first steps as a picture: ``report.timeline().save("run.svg")``."""
         from reading_services.ipu.simulator.timeline import Timeline
 
-        costs = [each.cost for each in self.steps for _ in range(min(each.count, most))]
+        costs = [cost for _, count, cost in self.steps for _ in range(min(count, most))]
         return Timeline(costs[:most], self.load, self.mode)
 
     def __str__(self) -> str:
@@ -157,10 +145,10 @@ class Report:
         yield f"Modelled, not measured: {self.count:,} steps, {self.total('items'):,.0f} items; milliseconds of a step"
         parts = [part for part in PARTS if part in ALWAYS or self.total(part)]
         rows = [("step", "items", *(SHOWN.get(part, part) for part in parts), "utilisation")]
-        for each in self.steps[:LINES]:
-            numbers = f"{each.first}-{each.first + each.count - 1}" if each.count > 1 else f"{each.first}"
-            times = (f"{getattr(each.cost, part) * 1e3:.2f}" for part in parts)
-            rows.append((numbers, f"{each.cost.items:,}", *times, f"{each.cost.utilisation:.2f}"))
+        for first, count, cost in self.steps[:LINES]:
+            numbers = f"{first}-{first + count - 1}" if count > 1 else f"{first}"
+            times = (f"{getattr(cost, part) * 1e3:.2f}" for part in parts)
+            rows.append((numbers, f"{cost.items:,}", *times, f"{cost.utilisation:.2f}"))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         yield from ("  " + "  ".join(map(str.rjust, row, widths)) for row in rows)
         if len(self.steps) > LINES:

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from reading_services.ipu.poprun.arguments import LaunchPlan, parse
-from reading_services.ipu.poprun.launcher import main
-from reading_services.ipu.poprun.variables import topology
+from reading_services.ipu.poprun.launcher import main, topology
 
 Run = Callable[..., tuple[int, list[str], list[str]]]
 
@@ -221,7 +220,6 @@ def test_the_topology_comes_first(run: Run) -> None:
         ("--print-topology perhaps echo", 2, "perhaps"),
         ("--host elsewhere,localhost echo", 2, "not on elsewhere"),
         ("-H host[0-2,4] echo", 2, "this host only"),
-        ("--import-config not-there echo", 2, "not-there"),
         (
             "--num-replicas 8 --num-instances 3 echo",
             1,
@@ -261,15 +259,3 @@ def test_help_and_version(word: str, capsys: pytest.CaptureFixture[str]) -> None
 )
 def test_options_for_hardware_are_accepted(words: str) -> None:
     assert parse([*words.split(), "echo", "a"]) == LaunchPlan(["echo", "a"])
-
-
-def test_options_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = str(tmp_path / "options.json")
-    plan = parse(["--num-replicas", "4", "--num-instances=2", "-v", "--export-config", file, "echo"])
-    assert parse(["--import-config", file, "echo"]) == plan == LaunchPlan(["echo"], 4, 2, verbosity=1)
-    assert parse(["--num-replicas", "6", f"--import-config={file}", "echo"]).replicas == 6
-    with pytest.raises(SystemExit):
-        parse(["--export-config", file, "echo"])
-    assert "File exists" in capsys.readouterr().err
-    parse(["--export-config", file, "--overwrite-config", "1", "echo"])
-    assert parse(["--import-config", file, "echo"]) == LaunchPlan(["echo"])

@@ -97,11 +97,16 @@ class CachePosition(Inner):
 class EndOnDiskCacheHolder(Tolerant, Flattening[str]):
     """The paths of the files that each element of the nearest ``on_disk_cache`` became, in the order of its source.
 
-    What arrives here are pairs of a name and the data of its file, a stream or an iterable of pieces, or bytes or text
-    as they are with ``skip_read=True``. They are saved at ``filepath_fn(name)``, at what the ``filepath_fn`` of
-    ``on_disk_cache`` makes of the name (``same_filepath_fn``), or at the name. Several processes and threads may use
-    one cache: each file is made by one of them, while the others wait up to ``timeout`` seconds. (torchdata gave what
-    was there after what was not, kept at most 1000 elements, and stood still after an error.)
+    What arrives here are pairs of a name and the data of its file: a stream, text, or an iterable of pieces. Several
+    processes and threads may use one cache: each file is made by one of them, while the others wait. (torchdata gave
+    what was there after what was not, kept at most 1000 elements, and stood still after an error.)
+
+    Args:
+        mode: How files are written: ``"wb"`` or ``"b"`` for bytes; ``"w"``, ``"wt"`` or ``"t"`` for text, as UTF-8.
+        filepath_fn: A function that gives the path of a file by its name. ``None``: the name is the path.
+        same_filepath_fn: Whether the ``filepath_fn`` of ``on_disk_cache`` gives it. Then there may be none here.
+        skip_read: Whether data may be bytes, too. Otherwise they are refused, as in torchdata.
+        timeout: How many seconds to wait for another process or thread that makes a file, before a ``LockTimeout``.
 
     >>> import os, tempfile
     >>> from datapipes.iter import IterableWrapper
@@ -242,14 +247,23 @@ def _streams_above(stage: structure.Pipe, holders: list[OnDiskCacheHolder[Any]])
 
 @operator
 class OnDiskCacheHolder(IterDataPipe[T_co]):
-    """The elements whose files, at ``filepath_fn(element)``, are not there yet; ``end_caching`` gives the files.
+    """The elements whose files are not there yet; ``end_caching`` gives the files.
 
-    A file counts as there if its hash is ``hash_dict[path]``, where that is given, and ``extra_check_fn(path)`` is
-    true. Without ``filepath_fn`` the elements are the paths (torchdata failed there).
+    With ``max_bytes``, what has just been handed on stays, so open files before elements wait in a shuffle or prefetch;
+    see ``budget``.
 
-    With ``max_bytes``, files that were not used for the longest time are removed when those that such caches have made
-    in one folder become more: that of each path, or ``cache_dir`` for all folders in it. What has just been handed on
-    stays, so open files before elements wait in a shuffle or prefetch; see ``budget``.
+    Args:
+        filepath_fn: A function that gives the one path of an element. ``None``: the elements are the paths (torchdata
+            failed there).
+        hash_dict: The hashes that files must have, by path, in hexadecimal. A file that has another one does not count
+            as there, and one that is made and has another one, or none here, is a ``HashMismatch``.
+        hash_type: The kind of these hashes: ``"sha256"`` or ``"md5"``.
+        extra_check_fn: A function of the path of a file that is there: it counts as there only if the result is true.
+            It is called for folders as well, which otherwise never count, and not for elements of several files.
+        max_bytes: How many bytes the files may have that such caches have made in one folder: beyond, those that were
+            not used for the longest time are removed. ``None``: no limit.
+        cache_dir: The folder to which ``max_bytes``, which must be given, applies, with all folders in it. ``None``: to
+            each folder by itself.
 
     >>> import os, tempfile
     >>> from datapipes.iter import IterableWrapper

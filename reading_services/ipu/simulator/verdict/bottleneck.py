@@ -15,10 +15,28 @@ from typing import Any
 
 from reading_services.ipu.simulator.cost import Mode, StepCost, Work
 from reading_services.ipu.simulator.timeline import Timeline
-from reading_services.ipu.simulator.verdict.rates import Rate
 from reading_services.stage_times import StageTime
 
 FREE = 0.02  # a wait of less than this part of the time is none
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Measured rate: how many steps and items a loader gave in how many seconds, and the longest that one step took."""
+
+    steps: int
+    items: int
+    seconds: float
+    longest: float
+
+    @property
+    def load(self) -> float:
+        """Seconds for a step."""
+        return self.seconds / self.steps
+
+    @property
+    def items_per_second(self) -> float:
+        return self.items / self.seconds
 
 
 @dataclass(frozen=True)

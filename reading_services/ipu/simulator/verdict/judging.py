@@ -1,31 +1,119 @@
-"""Find the bottleneck: measure a loader, model the device that it feeds, and put the two beside each other."""
+"""Find the bottleneck: measure a loader, model the device that it feeds, and put the two beside each other.
+
+The loader is measured on this computer, by the clock. Starting workers is not counted: neither is the first step. What
+a loader has made beforehand comes faster than it is made, so counting begins only when a quarter of the time has gone
+by and all that was ready is used up.
+"""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from time import perf_counter
 from typing import Any
 
 import torch
 from torch import nn
 
+from datapipes.description.pipe import IterDataPipe
+from datapipes.description.structure import walk
+from datapipes.errors import BadArgument, BadArgumentType
+from reading_services.ipu.host.accessor import AsynchronousDataAccessor
 from reading_services.ipu.host.arithmetic import Batching
 from reading_services.ipu.names.custom_types import rebuilt, tensors_of
 from reading_services.ipu.options import Options
 from reading_services.ipu.simulator.cost import CostModel, Mode, Work, flops_of
 from reading_services.ipu.simulator.rows import wire_bytes
-from reading_services.ipu.simulator.verdict.bottleneck import Verdict, in_ms
-from reading_services.ipu.simulator.verdict.rates import (
-    Shape,
-    first_step,
-    graph_of,
-    measured,
-    options_of,
-    runs_ahead,
-    workers_of,
-)
+from reading_services.ipu.simulator.verdict.bottleneck import Rate, Verdict, in_ms
 from reading_services.stage_times import stage_times
+
+WARMING_UP = 0.25
+
+
+def rows_in(step: Any) -> int:
+    """Number of rows of a step; a step without tensors has as many as its length says."""
+    rows = next((len(each) for each in tensors_of(step) if each.dim()), None)
+    return rows if rows is not None else len(step) if isinstance(step, list) else 1
+
+
+def measured(loader: Iterable[Any], seconds: float = 2.0) -> Rate:
+    """Iterate a loader for so many seconds, over and over again if it ends before, and tell its rate."""
+    if not seconds > 0:
+        raise BadArgument(f"seconds={seconds}: a loader is measured for more than 0 seconds")
+    steps = items = 0
+    started = before = warm = longest = 0.0
+    for step in _again_and_again(loader):
+        now = perf_counter()
+        warm = warm or now + WARMING_UP * seconds
+        if steps or (started and now >= warm):
+            steps, items = steps + 1, items + rows_in(step)
+            longest = max(longest, now - before)
+        else:
+            started = now
+        before = now
+        if steps and now - started >= seconds:
+            break
+    if not steps:  # all it had came while it warmed up, and it cannot be iterated again
+        raise BadArgument(
+            f"{type(loader).__name__} ends within {WARMING_UP * seconds:.2f} s and cannot be iterated again: "
+            "measure it for a shorter time, or give it more data"
+        )
+    return Rate(steps, items, before - started, longest)
+
+
+def runs_ahead(loader: Any) -> bool:
+    """Whether the loader works while the device does: in workers, in a thread, or in a process of its own."""
+    if isinstance(loader, AsynchronousDataAccessor) or getattr(loader, "_accessor", None) is not None:
+        return True  # the second is a DataLoader that is not in Sync mode
+    if any(
+        getattr(each, name, 0) for each in _services_of(loader) for name in ("num_workers", "prefetch_cnt", "ahead")
+    ):
+        return True
+    graph = graph_of(loader)
+    return graph is not None and any(getattr(type(stage), "_runs_ahead", False) for stage in walk(graph))
+
+
+def workers_of(loader: Any) -> int:
+    """Number of workers of a loader; 0 where it has none or does not tell."""
+    return max(int(getattr(each, "num_workers", 0) or 0) for each in _services_of(loader))
+
+
+def _services_of(loader: Any) -> list[Any]:
+    """A loader and its services, those of a chain one by one."""
+    service = getattr(loader, "reading_service", None)
+    return [loader, service, *getattr(service, "reading_services", ())]
+
+
+def options_of(loader: Any) -> Options | None:
+    """The options that a loader was made with; None if it tells of none."""
+    found = (getattr(each, "options", None) for each in _services_of(loader))
+    return next((each for each in found if isinstance(each, Options)), None)
+
+
+def graph_of(loader: Any) -> IterDataPipe[Any] | None:
+    """The graph of a DataLoader2, or the loader itself if it is one; None for other loaders."""
+    graph = getattr(loader, "datapipe", loader)
+    return graph if isinstance(graph, IterDataPipe) else None
+
+
+def first_step(loader: Iterable[Any]) -> Any:
+    """The first step of a loader."""
+    if not isinstance(loader, Iterable):
+        raise BadArgumentType(f"{loader!r:.200} is no loader: it cannot be iterated")
+    for step in loader:
+        return step
+    raise BadArgument(f"{type(loader).__name__} gives no step: has it as many rows as one step needs?")
+
+
+def _again_and_again(loader: Iterable[Any]) -> Iterator[Any]:
+    more = True
+    while more:
+        more = False
+        for step in loader:
+            more = True
+            yield step
+
 
 TUTORIAL_FLOPS = 59_255_880
 """Of one sample in the tutorial's model, its backward pass included."""
@@ -57,18 +145,10 @@ def verdict(
     graph = None if stages is False else graph_of(loader)
     timed = [] if graph is None else stage_times(graph, seconds if stages is None else 3600.0)
     first = first_step(loader)
-    shape, batching = Shape.of(first), Batching.of(options, None)
-    micro_batch = max(1, shape.rows // batching.micro_batches)
-    work = Work(
-        device_iterations=batching.iterations,
-        gradient_accumulation=batching.accumulation,
-        replicas=batching.replicas,
-        group_size=batching.group_size,
-        micro_batch=micro_batch,
-        processes=batching.processes,
-        bytes_in=shape.wire_bytes,
-        flops=micro_batch * TUTORIAL_FLOPS,
-    )
+    batching = Batching.of(options, None)
+    micro_batch = max(1, rows_in(first) // batching.micro_batches)
+    flops = micro_batch * TUTORIAL_FLOPS
+    work = Work.of(batching, micro_batch=micro_batch, bytes_in=wire_bytes(tensors_of(first)), flops=flops)
     assumed = ""
     if model is not None:
         work = counted(model, first, work)

@@ -48,6 +48,8 @@ def test_some_columns_in_the_order_that_is_asked_for(make: Any) -> None:
     assert [batch["x"].tolist() for batch in read(written(make), ["x"], as_="tensors")] == [[0, 1], [2, 3], [4]]
     with pytest.raises(BadArgument, match=r"a.arrow: there is no column 'y' among \['x', 'name'\]"):
         list(read(written(make), ["y"]))
+    with pytest.raises(BadArgument, match=r"a.arrow: there is no column 'x\.part'"):
+        list(read(written(make), ["x.part"]))
 
 
 @pytest.mark.parametrize("make", MAKERS)

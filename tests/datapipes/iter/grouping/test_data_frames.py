@@ -65,7 +65,7 @@ def test_a_frame_that_cannot_be_made_may_be_left_out() -> None:
 
 def test_lengths_and_arguments() -> None:
     assert len(IterableWrapper(range(7)).dataframe(3)) == 3
-    with pytest.raises(BadArgument, match="device must be '' or 'cpu', got 'cuda'"):
+    with pytest.raises(BadArgument, match="device must be None or 'cpu', got 'cuda'"):
         IterableWrapper(range(7)).dataframe(3, device="cuda")
     with pytest.raises(TypeError, match="A callable function is expected"):
         IterableWrapper(range(7)).dataframe(3, dtype_generator="int8")  # type: ignore[arg-type]  # what is refused

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
 import reading_services.ipu as poptorch
 from reading_services.ipu import DataLoaderMode, Options
-from reading_services.ipu.host.rows import gather_of
+from reading_services.ipu.host.loader import gather_of
 from tests.reading_services.ipu.host.test_loader import loader
 
 IMAGES = torch.arange(50 * 3 * 100 * 100, dtype=torch.float32).view(50, 3, 100, 100)

@@ -47,10 +47,6 @@ def test_batches_in_groups_of_one_size(sizes: list[int], count: int, keep_rest: 
     assert numbers(found) == list(range(sum(expected)))
 
 
-def test_nothing_makes_nothing() -> None:
-    assert list(grouped([], 2, keep_rest=True)) == list(rebatched([], 2, keep_rest=True)) == []
-
-
 def test_a_batch_of_the_right_size_is_handed_on_as_it_is() -> None:
     batch = [torch.arange(3)]
     assert next(rebatched([batch], 3, keep_rest=False)) is batch

@@ -22,7 +22,7 @@ from reading_services import (
     ThreadingReadingService,
 )
 from reading_services.ipu import CostModel, DataLoaderMode, IPUReadingService, Options, trainingModel, verdict
-from reading_services.ipu.simulator.verdict.rates import runs_ahead, workers_of
+from reading_services.ipu.simulator.verdict.judging import runs_ahead, workers_of
 from tests.many_ranks import on_ranks
 from tests.reading_services.ranked import Ranked
 

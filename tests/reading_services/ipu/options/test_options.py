@@ -1,5 +1,6 @@
 """Every value and method of the options, one row each: what is there at first, what is kept, and what is refused."""
 
+import inspect
 from typing import Any
 
 import pytest
@@ -174,6 +175,20 @@ def test_a_setter_of_a_part_returns_the_part(part: str, text: str, kept: dict[st
     assert call(options, text) is getattr(options, part)
     for path, value in kept.items():
         assert read(options, path) == value
+
+
+@pytest.mark.parametrize(
+    "part", [Options, *(type(getattr(Options(), part)) for part in sorted({row[0] for row in PARTS}))]
+)
+def test_each_setter_tells_its_parameters_and_what_it_is_for(part: type) -> None:
+    setters = [name for name in dir(part) if not name.startswith("_") and callable(getattr(part, name))]
+    assert setters
+    for name in setters:
+        setter = getattr(part, name)
+        assert inspect.getdoc(setter), name
+        assert next(iter(inspect.signature(setter).parameters)) == "self", name
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nope'"):
+        Options().logDir(nope="x")  # type: ignore[call-arg]  # it is to be wrong
 
 
 @pytest.mark.parametrize("text", [*(row[0] for row in SETTERS), *(row[1] for row in PARTS)])

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from datetime import timedelta
-from subprocess import PIPE, Popen
 
 import pytest
 import torch
@@ -137,30 +135,6 @@ def test_a_second_model_attaches_once_the_first_is_detached_whichever_thread_att
     assert len(outputs) == 1
     second.destroy()
     first.destroy()
-
-
-HOLDER = """
-import sys, torch
-import reading_services.ipu as poptorch
-model = poptorch.inferenceModel(torch.nn.Identity(), poptorch.Options().useIpuId(735))
-model(torch.ones(1))
-print("held", flush=True)
-sys.stdin.read()
-"""
-
-
-def test_a_device_is_held_by_one_process_until_it_dies() -> None:
-    model = poptorch.inferenceModel(Linear(), poptorch.Options().useIpuId(735))
-    with Popen([sys.executable, "-c", HOLDER], stdin=PIPE, stdout=PIPE, text=True) as holder:
-        try:
-            assert holder.stdout is not None
-            assert holder.stdout.readline() == "held\n"
-            with pytest.raises(poptorch.Error, match="Failed to acquire"):
-                model(X)
-        finally:
-            holder.kill()
-    assert model(X).shape == (1, 2)
-    model.destroy()
 
 
 @pytest.mark.parametrize(

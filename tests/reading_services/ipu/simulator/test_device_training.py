@@ -305,6 +305,11 @@ def test_adamw_without_bias_correction() -> None:
 @pytest.mark.parametrize("kind", [poptorch.optim.SGD, poptorch.optim.Adam, poptorch.optim.AdamW,
                                   poptorch.optim.RMSprop, poptorch.optim.LAMB])  # fmt: skip
 def test_what_an_optimiser_was_given_may_change(kind: Any) -> None:
+    class Mine(kind):  # type: ignore[misc]  # it is one of many
+        def __init__(self, parameters: Any) -> None:
+            super().__init__(parameters, 0.3, loss_scaling=4.0)
+
+    assert (Mine(Linear().parameters()).loss_scaling, Mine(Linear().parameters()).defaults["lr"]) == (4.0, 0.3)
     made = kind(Linear().parameters(), 0.1, weight_decay=0.5, loss_scaling=None, max_grad_norm=2.0)
     assert {poptorch.optim.Optimizer, torch.optim.Optimizer} <= set(kind.__mro__)
     for optimizer in (made, deepcopy(made), pickle.loads(pickle.dumps(made))):

@@ -72,8 +72,6 @@ def test_a_report_is_of_its_moment() -> None:
     meter.add(WORK, 5, 6)
     assert report.count == 1
     assert meter.report(MODEL).count == 2
-    meter.reset()
-    assert meter.report(MODEL).count == 0
 
 
 def test_a_million_equal_calls_are_kept_as_one() -> None:

@@ -25,9 +25,8 @@ from reading_services import InProcessReadingService, MultiProcessingReadingServ
 from reading_services.ipu import Options
 from reading_services.ipu.__main__ import main
 from reading_services.ipu.simulator.cost import CostModel, Mode, Work
-from reading_services.ipu.simulator.verdict.bottleneck import FREE, Verdict
-from reading_services.ipu.simulator.verdict.judging import counted, verdict
-from reading_services.ipu.simulator.verdict.rates import Rate, measured, runs_ahead, workers_of
+from reading_services.ipu.simulator.verdict.bottleneck import FREE, Rate, Verdict
+from reading_services.ipu.simulator.verdict.judging import counted, measured, runs_ahead, verdict, workers_of
 from reading_services.stage_times import stage_times
 
 ROOT = Path(__file__).resolve().parents[5]
