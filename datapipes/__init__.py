@@ -13,7 +13,7 @@
 - ``map/``: the operators over collections with keys: import them from here
 - ``memory/``: memory of batches: allocation, leases and pinning
 - ``messages/``: errors and warnings as users read them: short values, places in code and in files
-- ``operators/``: building blocks of operators: checks, columns, flattening, running ahead, permutations
+- ``operators/``: building blocks of operators: checks, columns, flattening, running ahead, random orders
 - ``parts/``: sharding of a stream, and the rank of this process
 - ``position/``: iteration state: sessions, positions of stages, seeds, users' classes, error policies
 - ``ranks/``: synchronization of the ranks of a process group, over a tree of sockets
@@ -26,8 +26,13 @@ from datapipes.elements.chunk import DataChunk
 from datapipes.elements.classes import allow
 from datapipes.elements.streams import StreamWrapper, janitor
 from datapipes.graph import torch_interop
-from datapipes.graph.determinism import guaranteed_datapipes_determinism, non_deterministic
-from datapipes.graph.validation import argument_validation, runtime_validation, runtime_validation_disabled
+from datapipes.graph.validation import (
+    argument_validation,
+    guaranteed_datapipes_determinism,
+    non_deterministic,
+    runtime_validation,
+    runtime_validation_disabled,
+)
 from datapipes.io.remote.transfer import Transfer
 from datapipes.iter.formats.routed_decode import basichandlers
 from datapipes.memory.pinning import pin_memory_fn

@@ -5,7 +5,6 @@
 - ``graph``: ``datapipes.graph`` under torchdata's name
 - ``iteration``: the iterator of a loader, with ``limit`` and ``resume``
 - ``loader``: DataLoader2
-- ``philox``: one stream of 64-bit numbers that can be split
 - ``random``: SeedGenerator, seeds that ranks and workers share or have for themselves
 - ``rank_states``: one checkpoint of all ranks, gathered and scattered
 - ``state``: the saved state of a loader, field by field

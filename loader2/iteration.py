@@ -16,8 +16,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from datapipes.errors import BadArgument
-from datapipes.position.counting import Given
-from datapipes.position.session import Session, segment
+from datapipes.position.cells import Given
+from datapipes.position.session import Session, segments
 from reading_services import ReadingServiceInterface
 
 if TYPE_CHECKING:
@@ -130,8 +130,7 @@ class LookingIterator(DataLoader2Iterator[T]):
 
 def _segments(session: Session, given: Given, service: ReadingServiceInterface | None) -> Iterator[Iterator[Any]]:
     """The stream, a part at a time: each ends with an exception, or at the end of the epoch."""
-    while not session.ended:
-        yield given.counting(segment(session))
+    yield from map(given.counting, segments(session))
     session.close()
     if service is not None:
         service.finalize_iteration()

@@ -23,8 +23,7 @@ from datapipes.iter import IterableWrapper
 from datapipes.messages.interrupts import ShortInterrupts
 from datapipes.operators.checks import length_of
 from datapipes.position import kept
-from datapipes.position.cells import Table
-from datapipes.position.counting import Given
+from datapipes.position.cells import Given, Table
 from datapipes.position.seeds import Run
 from datapipes.position.session import Session
 from datapipes.position.source_identity import Sources

@@ -27,8 +27,12 @@ from datapipes.errors import (
 from datapipes.ranks.in_step import PADDING
 from reading_services.distributed import DistributedReadingService
 from reading_services.in_process import InProcessReadingService
-from reading_services.interface.service import CheckpointableReadingServiceInterface, ReadingServiceInterface
-from reading_services.interface.worker_info import WorkerInfo, get_worker_info
+from reading_services.interface.service import (
+    CheckpointableReadingServiceInterface,
+    ReadingServiceInterface,
+    WorkerInfo,
+    get_worker_info,
+)
 from reading_services.multi_process import MultiProcessingReadingService
 from reading_services.sequential import SequentialReadingService
 from reading_services.threads import ThreadingReadingService

@@ -10,8 +10,7 @@ from datapipes.iter import Prefetcher
 from datapipes.operators.checks import whole_number
 from datapipes.parts.sharding import SHARDING_PRIORITIES
 from datapipes.position import user_classes
-from reading_services.interface.service import ReadingServiceInterface, ResetFn, graph_from
-from reading_services.interface.worker_info import EpochFn, InitFn, WorkerInfo
+from reading_services.interface.service import EpochFn, InitFn, ReadingServiceInterface, ResetFn, WorkerInfo, graph_from
 from reading_services.workers.cut import is_replicable, with_end_replaced
 
 _ONLY_ONE = WorkerInfo(num_workers=1, worker_id=0)

@@ -11,15 +11,13 @@ from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgument
 from datapipes.operators.checks import whole_number
 from reading_services.in_process import InProcessReadingService
-from reading_services.interface.service import ResetFn
-from reading_services.interface.worker_info import EpochFn, InitFn
-from reading_services.workers.cut import replicable_end, with_end_replaced
-from reading_services.workers.dispatched import without_dispatched
-from reading_services.workers.interrupts import CtrlCWaits
-from reading_services.workers.portable import needs_many_readers, needs_pickling, portable
-from reading_services.workers.process.pool import PoolPlan, WorkerPool
+from reading_services.interface.service import EpochFn, InitFn, ResetFn
+from reading_services.workers.cut import replicable_end
+from reading_services.workers.portable import needs_pickling, portable
+from reading_services.workers.process.pool import WorkerPool
 from reading_services.workers.service import OnWorkers
 from reading_services.workers.transport.protocol import Window
+from reading_services.workers.worker import PoolPlan
 
 _ARENA = 1 << 32
 """Bytes of shared memory for a worker at most; as much of it is used as there are batches on their way or kept."""
@@ -104,11 +102,10 @@ class MultiProcessingReadingService(OnWorkers):
             )
 
     def check(self, datapipe: Pipe) -> None:
+        super().check(datapipe)
         end = replicable_end(datapipe)
-        if end is not None and self.num_workers:
-            needs_many_readers(end, self.num_workers)
-            if self._context.get_start_method() != "fork":
-                needs_pickling(end, worker_init_fn=self.worker_init_fn, worker_reset_fn=self.worker_reset_fn)
+        if end is not None and self.num_workers and self._context.get_start_method() != "fork":
+            needs_pickling(end, worker_init_fn=self.worker_init_fn, worker_reset_fn=self.worker_reset_fn)
 
     @property
     def _context(self) -> Any:
@@ -118,34 +115,21 @@ class MultiProcessingReadingService(OnWorkers):
         if self.num_workers == 0:
             self._at_home = InProcessReadingService(0, self.worker_init_fn, self.worker_reset_fn)
             return self._at_home.initialize(datapipe)
-        end = replicable_end(datapipe)
-        if end is None:
-            return datapipe
-        worker_end, dispatched = without_dispatched(end)
-        plan = PoolPlan(
-            worker_end,
-            self.num_workers,
-            self._context,
-            Window(items=max(1, self.worker_prefetch_cnt + -(-self.main_prefetch_cnt // self.num_workers))),
-            self.arena_bytes or _room(self.num_workers),
-            self.worker_init_fn,
-            self.worker_reset_fn,
-            self.timeout,
-            dispatched,
-        )
-        pool = WorkerPool(plan)
-        gathered = self._employ(pool, end)
-        with CtrlCWaits():
-            pool.start()
-        return with_end_replaced(datapipe, end, lambda _: gathered)
+        return super().initialize(datapipe)
+
+    def _window(self) -> Window:
+        return Window(items=max(1, self.worker_prefetch_cnt + -(-self.main_prefetch_cnt // self.num_workers)))
+
+    def _pool_of(self, plan: PoolPlan) -> WorkerPool:
+        return WorkerPool(plan, self._context, self.arena_bytes or _room(self.num_workers))
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         if self.num_workers == 0:
             return self._at_home.initialize_iteration(seed_generator, iter_reset_fn)
-        if self._gathered is None:
-            return iter_reset_fn
-        self._gathered.begin_epoch(seed_generator, None if iter_reset_fn is None else portable(iter_reset_fn))
-        return None
+        return super().initialize_iteration(seed_generator, iter_reset_fn)
+
+    def _to_send(self, reset: ResetFn) -> bytes:
+        return portable(reset)
 
 
 def _room(workers: int) -> int:

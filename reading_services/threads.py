@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgument
 from datapipes.operators.checks import whole_number
-from reading_services.interface.service import ResetFn
-from reading_services.interface.worker_info import EpochFn, InitFn
-from reading_services.workers.cut import replicable_end, with_end_replaced
-from reading_services.workers.dispatched import without_dispatched
-from reading_services.workers.interrupts import CtrlCWaits
-from reading_services.workers.portable import needs_many_readers
+from reading_services.interface.service import EpochFn, InitFn
 from reading_services.workers.service import OnWorkers
 from reading_services.workers.thread_pool import ThreadPool
 from reading_services.workers.transport.protocol import Window
+from reading_services.workers.worker import PoolPlan
 
 
 class ThreadingReadingService(OnWorkers):
@@ -70,27 +63,8 @@ class ThreadingReadingService(OnWorkers):
         self.in_order = in_order
         self.timeout = timeout
 
-    def check(self, datapipe: Pipe) -> None:
-        end = replicable_end(datapipe)
-        if end is not None:
-            needs_many_readers(end, self.num_workers)
+    def _window(self) -> Window:
+        return Window(items=max(1, self.prefetch_cnt), small=0)
 
-    def initialize(self, datapipe: Pipe) -> Pipe:
-        end = replicable_end(datapipe)
-        if end is None:
-            return datapipe
-        worker_end, dispatched = without_dispatched(end)
-        window = Window(items=max(1, self.prefetch_cnt), small=0)
-        pool = ThreadPool(
-            worker_end, self.num_workers, window, self.worker_init_fn, self.worker_reset_fn, self.timeout, dispatched
-        )
-        gathered = self._employ(pool, end)
-        with CtrlCWaits():
-            pool.start()
-        return with_end_replaced(datapipe, end, lambda _: gathered)
-
-    def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
-        if self._gathered is None:
-            return iter_reset_fn
-        self._gathered.begin_epoch(seed_generator, iter_reset_fn)
-        return None
+    def _pool_of(self, plan: PoolPlan) -> ThreadPool:
+        return ThreadPool(plan)

@@ -7,20 +7,33 @@ it starts in ``_open``; a class of a user's only needs ``__iter__`` (see ``datap
 
 The methods named like torchdata's that do change a pipe (``set_seed``, ``set_shuffle``, ``apply_sharding``) are for
 whoever builds the graph; nothing in this library calls one on a user's pipe.
+
+The built-in operators are real methods of pipes (``datapipes.fluent``). The tables ``functions`` of IterDataPipe and of
+MapDataPipe hold what users add: ``functional_datapipe`` puts a class there, and a pipe that has no such method looks a
+name up in it. One name has one owner for each kind of pipe; a second owner is told who the first is.
+from datapipes.description.parameters import with_shared
+
+Some operators are functions (``composed``): they give stages of other operators, or several, and are looked for as a
+class is. ``isinstance(stage, Forker)`` and ``find_dps(graph, Forker)`` ask what made a stage. The stage remembers it by
+name, so that its copies know it too. To a type checker these operators are the functions that they are written as,
+because what a chain method gives is read from them.
 """
 
 from __future__ import annotations
 
+import difflib
+import keyword
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
+from inspect import Signature, signature
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, dataclass_transform
 
 from torch.utils.data import Dataset, IterableDataset
 
-from datapipes.description import registry, user_iter
+from datapipes.description import user_iter
 from datapipes.description.parameters import with_shared
-from datapipes.errors import GraphError
+from datapipes.errors import BadArgument, GraphError, NameTaken
 from datapipes.fluent import IterMethods, MapMethods
 
 if TYPE_CHECKING:
@@ -35,15 +48,63 @@ if TYPE_CHECKING:
     from datapipes.rewriting.gathering import Rows
     from datapipes.rewriting.pushdown import Part
 
+
+Factory = Callable[..., Any]
+
 T_co = TypeVar("T_co", covariant=True)
 C = TypeVar("C", bound=type)
 Hook = Callable[[Any], Any]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def describe_owner(owner: object) -> str:
+    """``module.name`` of a class or function."""
+    name = getattr(owner, "__qualname__", type(owner).__qualname__)
+    return f"{getattr(owner, '__module__', '?')}.{name}"
+
+
+def register(base: Any, name: str, owner: Factory, replace: bool = False) -> None:
+    """Give ``name`` to ``owner``, among the names of the pipes of ``base``; ``replace`` takes it from another user's.
+
+    A real method cannot be replaced: it is found before any name of the table. The same definition may come again, as
+    it does when a notebook's cell is run twice.
+    """
+    if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("__"):
+        raise BadArgument(f"{name!r} cannot be a method's name: choose another one for {describe_owner(owner)}")
+    method = getattr(base, name, None)
+    holder = method if method is not None else None if replace else base.functions.get(name)
+    if holder is not None and describe_owner(holder) != describe_owner(owner):
+        raise NameTaken(
+            f"the name {name!r} of {base.__name__} is already taken by {describe_owner(holder)}: "
+            f"choose another one for {describe_owner(owner)}"
+        )
+    base.functions[name] = owner
+
+
+def unknown_name(pipe: object, name: str, base: Any, other: Any) -> AttributeError:
+    """The error for an unknown method, with the nearest known name.
+
+    ``base`` is the kind of the pipe, and ``other`` the other kind, which may have what was asked for.
+    """
+    said = f"{type(pipe).__name__!r} object has no attribute {name!r}"
+    if not name.startswith("_"):  # such a name is a probe by another library, and not worth a search
+        known = [n for n in (*dir(type(pipe)), *base.functions) if not n.startswith("_")]
+        near = difflib.get_close_matches(name, known, n=1)
+        if hasattr(other, name) or name in other.functions:
+            said += f"; {other.__name__} has it, and {_CONVERTERS[base.__name__]}() makes one of this pipe"
+        elif near:
+            said += f"; did you mean {near[0]!r}?"
+    return AttributeError(said, name=name, obj=pipe)
+
+
+_CONVERTERS = {"IterDataPipe": "to_map_datapipe", "MapDataPipe": "to_iter_datapipe"}
 
 
 class Named:
     """Base of both kinds of pipe: fluent names of users' own, hooks for pickling, a repr that is the call."""
 
-    functions: ClassVar[dict[str, registry.Factory]]
+    functions: ClassVar[dict[str, Factory]]
     getstate_hook: ClassVar[Hook | None] = None
     reduce_ex_hook: ClassVar[Hook | None] = None
     str_hook: ClassVar[Hook | None] = None
@@ -75,7 +136,7 @@ class Named:
             functions = base.functions
             function = None if name.startswith("__") else functions.get(name)
             if function is None:
-                raise registry.unknown(self, name, base, other=MapDataPipe if base is IterDataPipe else IterDataPipe)
+                raise unknown_name(self, name, base, other=MapDataPipe if base is IterDataPipe else IterDataPipe)
             from functools import partial, update_wrapper
 
             return update_wrapper(partial(function, self), function, updated=())
@@ -105,23 +166,23 @@ class Named:
                 return hook(self)
             except NotImplementedError:  # the hook's way to say: pickle this one as usual
                 pass
-        from datapipes.description.pickling import sources_first
+        from datapipes.description.structure import sources_first
         from datapipes.parts.group import telling
 
         reduced = cast("tuple[Any, ...]", super().__reduce_ex__(protocol))
         return telling(sources_first(self, reduced, _is_pickled_as_usual))
 
     @classmethod
-    def register_function(cls, function_name: str, function: registry.Factory) -> None:
+    def register_function(cls, function_name: str, function: Factory) -> None:
         """Make ``pipe.function_name(...)`` call ``function(pipe, ...)``; a later call replaces it."""
-        registry.register(_base_of(cls), function_name, function, replace=True)
+        register(_base_of(cls), function_name, function, replace=True)
 
     @classmethod
     def register_datapipe_as_function(
-        cls, function_name: str, cls_to_register: registry.Factory, enable_df_api_tracing: bool = False
+        cls, function_name: str, cls_to_register: Factory, enable_df_api_tracing: bool = False
     ) -> None:
         """Make ``pipe.function_name(...)`` build ``cls_to_register(pipe, ...)``; a second owner is an error."""
-        registry.register(_base_of(cls), function_name, cls_to_register)
+        register(_base_of(cls), function_name, cls_to_register)
 
     @classmethod
     def set_getstate_hook(cls, hook_fn: Hook | None) -> None:
@@ -170,7 +231,7 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
     [[40, 30], [20, 10]]
     """
 
-    functions: ClassVar[dict[str, registry.Factory]] = {}
+    functions: ClassVar[dict[str, Factory]] = {}
     on_error: OnError = "raise"
     """Error policy of an operator for elements that it cannot make (``datapipes.position.on_error``)."""
     max_errors: int | float | None = None
@@ -204,7 +265,7 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
 
     def _reads(self) -> Iterable[Any]:
         """The parents that the session opens for this stage; none, if the stage opens what is above it by itself."""
-        from datapipes.description.parents import occurrences
+        from datapipes.description.structure import occurrences
 
         return occurrences(self)
 
@@ -262,7 +323,7 @@ class MapDataPipe(Named, MapMethods[T_co], Dataset[T_co]):
     ['0', '1', '4', '9']
     """
 
-    functions: ClassVar[dict[str, registry.Factory]] = {}
+    functions: ClassVar[dict[str, Factory]] = {}
 
     def __getitem__(self, key: Any) -> T_co:
         raise NotImplementedError(f"{type(self).__name__} has no __getitem__")
@@ -333,9 +394,52 @@ def functional_datapipe(name: str, enable_df_api_tracing: bool = False) -> Calla
 
     def decorate(cls: C) -> C:
         if issubclass(cls, IterDataPipe | TorchIterDataPipe):
-            registry.register(IterDataPipe, name, cls)
+            register(IterDataPipe, name, cls)
         elif issubclass(cls, MapDataPipe | TorchMapDataPipe):
-            registry.register(MapDataPipe, name, cls)
+            register(MapDataPipe, name, cls)
         return cls
 
     return decorate
+
+
+class Composed(type):
+    """The kind of these operators: classes to ``isinstance`` and to pickle, functions to whoever calls them."""
+
+    __wrapped__: Callable[..., Any]
+
+    @property
+    def __signature__(cls) -> Signature:
+        return signature(cls.__wrapped__)
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        given = cls.__wrapped__(*args, **kwargs)
+        for stage in given if isinstance(given, list) else [given]:
+            if not any(stage is taken for taken in (*args, *kwargs.values())):  # one that is handed back stays as it is
+                stage._made_by = describe_owner(cls)
+        return given
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Named) and instance._made_by == describe_owner(cls)
+
+
+def composed(function: F) -> F:
+    """Decorator: an operator that is a function, with its signature and docstring.
+
+    >>> from datapipes.graph import find_dps, traverse_dps
+    >>> from datapipes.iter import Forker, IterableWrapper
+    >>> a, b = Forker(IterableWrapper("abc"), 2)
+    >>> isinstance(a, Forker), find_dps(traverse_dps(a.zip(b)), Forker) == [a, b]
+    (True, True)
+    """
+    kept = {name: getattr(function, name) for name in ("__module__", "__qualname__", "__doc__")}
+    if function.__doc__:
+        kept["__doc__"] = with_shared(function.__doc__, function)
+    kept["__firstlineno__"] = function.__code__.co_firstlineno  # where Python 3.13 and later look for its source
+    return cast("F", Composed(function.__name__, (), {**kept, "__wrapped__": function}))
+
+
+@operator
+class MadeElsewhere(IterDataPipe[T_co]):
+    """A stream that others make of ``graph``; its length follows from that of ``graph``, or is not known."""
+
+    graph: Any

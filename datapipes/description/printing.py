@@ -18,7 +18,7 @@ from types import BuiltinFunctionType, MethodDescriptorType, ModuleType
 from typing import Any
 
 from datapipes.description import structure
-from datapipes.description.parents import of_class
+from datapipes.description.structure import of_class
 from datapipes.messages.short import SECRET, is_secret, shortened
 from datapipes.messages.where import where
 

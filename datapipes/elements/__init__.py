@@ -11,18 +11,16 @@ what and where it is. ``decode`` gives a value or raises ``UnsafeState``, whatev
 behind on purpose: what a tensor was computed from (that it requires a gradient is kept), the memory layout of arrays,
 and which arrays were views of the same memory.
 
-- ``account``: limits on the work of reading, so that a few bytes cannot ask for much
 - ``arrays``: arrays and tensors as a dtype, a shape and bytes
 - ``chunk``: DataChunk, the list that a batch is
 - ``classes``: allow-list of users' classes that may be in a state
-- ``flatbuffer``: a minimal reader of flatbuffers, for Arrow's descriptions
 - ``frames``: data frames of pandas as columns of plain values
 - ``kinds``: the built-in kinds of element, taken apart and made again
-- ``reader``: a restricted unpickler: the few steps that encoded elements use
+- ``reader``: a restricted unpickler: the few steps that encoded elements use, and limits on their work
 - ``saved_streams``: open files as their origin and position, or as their content
 - ``sizes``: memory size of an element in bytes
 - ``streams``: StreamWrapper, an open file that closes itself
-- ``tables``: Arrow's batches and tables as bytes
+- ``tables``: Arrow's batches and tables as bytes, and its descriptions
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Arrow's batches and tables as the bytes of an Arrow stream, and back.
+"""Arrow's batches and tables as the bytes of an Arrow stream, and back; and the positions in Arrow's descriptions.
 
 What this file keeps true: what is made is no larger than its bytes, so nothing compressed is read; and it was looked
 through by pyarrow, which otherwise believes whatever offsets it is told. pyarrow may be missing for as long as no
-element is of it.
+element is of it. Arrow describes its messages, and the index of a file, in flatbuffers, of which pyarrow does not tell
+everything: they are read here, nothing beyond the bytes that are there, and what does not fit is ``ValueError``.
 """
 
 from __future__ import annotations
 
+import struct
 from typing import Any, Final
-
-from datapipes.elements.flatbuffer import FlatTable
 
 # Fields of a message, of a dictionary and of a record batch, as Arrow numbers them.
 _HEADER: Final = 2
@@ -61,3 +61,38 @@ def _is_compressed(message: Any) -> bool:
     described = FlatTable(message.metadata.to_pybytes()).inner(_HEADER)
     batch = described.inner(_DICTIONARY_DATA) if message.type == "dictionary" else described
     return batch.place(_COMPRESSION) != 0
+
+
+class FlatTable:
+    """A table in some bytes; by default their outermost one."""
+
+    def __init__(self, data: bytes, at: int | None = None) -> None:
+        self._data = data
+        self._at = self.number("<I", 0) if at is None else at
+
+    def number(self, form: str, at: int) -> int:
+        """The number of a form of ``struct``'s at some place."""
+        try:
+            return int(struct.unpack_from(form, self._data, at)[0])
+        except struct.error as error:
+            raise ValueError(f"a description is damaged: {error}") from error
+
+    def place(self, index: int) -> int:
+        """Position of the field with an index; 0 if the table has none."""
+        known = self._at - self.number("<i", self._at)
+        if 6 + 2 * index > self.number("<H", known):
+            return 0
+        offset = self.number("<H", known + 4 + 2 * index)
+        return self._at + offset if offset else 0
+
+    def target(self, index: int) -> int:
+        """Position that a field refers to; 0 if the table has no such field."""
+        at = self.place(index)
+        return at + self.number("<I", at) if at else 0
+
+    def inner(self, index: int) -> FlatTable:
+        """The table that a field refers to."""
+        at = self.target(index)
+        if not at:
+            raise ValueError("a description is damaged: a part is missing")
+        return FlatTable(self._data, at)

@@ -4,12 +4,11 @@ The functions that torchdata had (``replace_dp``, ``remove_dp``, ``apply_shardin
 change the graph that they are given, as their users expect, and return it. Nothing in this library calls one on a
 user's graph: loaders work on copies. ``rewrite`` is the pure way: a new graph, which shares what did not change.
 
-- ``determinism``: pipes whose order can vary, and a guard that refuses them
 - ``drawing``: a graph as text, as Mermaid, or with graphviz
 - ``editing``: torchdata's functions that find and replace stages
 - ``settings``: torchdata's functions that shard, shuffle and seed a whole graph
 - ``torch_interop``: registration of chain methods and graph traversal with torch's own pipes and functions
-- ``validation``: checks of the types that users' classes declare
+- ``validation``: decorators that check users' classes: an order that can vary, types that are declared
 """
 
 from datapipes.description.structure import DataPipe, parents, rewrite, walk

@@ -15,42 +15,31 @@ are chain methods as well: ``datapipes.fluent`` has the table of these, and says
 - ``sources/``: source operators, which begin a stream
 """
 
-from datapipes.converting.from_map import MapToIterConverter
+from datapipes.converting.conversion import MapToIterConverter
 from datapipes.description.pipe import IterDataPipe
 from datapipes.io.remote.transfer import Transfer
 from datapipes.iter.archives.decompress import Bz2FileLoader, Decompressor, Extractor, XzFileLoader
 from datapipes.iter.archives.rar import RarArchiveLoader
 from datapipes.iter.archives.tar import TarArchiveLoader
 from datapipes.iter.archives.zip import ZipArchiveLoader
-from datapipes.iter.caching.in_memory import InMemoryCacheHolder
-from datapipes.iter.caching.memory_cell import MemoryCell
-from datapipes.iter.caching.on_disk.ending import EndOnDiskCacheHolder
-from datapipes.iter.caching.on_disk.holder import OnDiskCacheHolder
-from datapipes.iter.combining.concat import Concater
-from datapipes.iter.combining.demux import Demultiplexer, RoundRobinDemultiplexer
-from datapipes.iter.combining.fork import Forker, UnZipper
+from datapipes.iter.caching.in_memory import InMemoryCacheHolder, MemoryCell
+from datapipes.iter.caching.on_disk.cache import EndOnDiskCacheHolder, OnDiskCacheHolder
+from datapipes.iter.combining.fork import Demultiplexer, Forker, RoundRobinDemultiplexer, UnZipper
 from datapipes.iter.combining.key_zipping import IterKeyZipper, MapKeyZipper
-from datapipes.iter.combining.mux import Multiplexer, MultiplexerLongest
+from datapipes.iter.combining.mux import Multiplexer, MultiplexerLongest, SampleMultiplexer
 from datapipes.iter.combining.random_split import RandomSplitter, SplitterIterator
-from datapipes.iter.combining.sampling_mux import SampleMultiplexer
-from datapipes.iter.combining.zipping import Zipper, ZipperLongest
-from datapipes.iter.elements.async_batches import BatchAsyncMapper
-from datapipes.iter.elements.batch_mapping import BatchMapper
-from datapipes.iter.elements.columnar import Rows2Columnar
+from datapipes.iter.combining.zipping import Concater, Zipper, ZipperLongest
+from datapipes.iter.elements.batch_mapping import BatchAsyncMapper, BatchMapper
 from datapipes.iter.elements.cycle import Cycler
-from datapipes.iter.elements.filtering import Filter
-from datapipes.iter.elements.flatmap import FlatMapper
-from datapipes.iter.elements.length import LengthSetter
-from datapipes.iter.elements.mapping import Collator, Mapper
-from datapipes.iter.elements.numbering import Enumerator, Header, IndexAdder, Repeater
+from datapipes.iter.elements.flatmap import FlatMapper, ShuffledFlatMapper
+from datapipes.iter.elements.mapping import Collator, Filter, Mapper
+from datapipes.iter.elements.numbering import Enumerator, Header, IndexAdder, LengthSetter, Repeater
 from datapipes.iter.elements.selecting import Dropper, Flattener, Slicer
-from datapipes.iter.elements.shuffled_flatmap import ShuffledFlatMapper
 from datapipes.iter.elements.threadpool import ThreadPoolMapper
 from datapipes.iter.files.hash import HashChecker
-from datapipes.iter.files.lines import LineReader
-from datapipes.iter.files.listing import FileLister
-from datapipes.iter.files.opening import FileOpener
-from datapipes.iter.files.reading import StreamReader
+from datapipes.iter.files.lines import LineReader, ParagraphAggregator
+from datapipes.iter.files.listing import FileLister, ShardExpander
+from datapipes.iter.files.opening import FileOpener, StreamReader
 from datapipes.iter.files.saving import Saver
 from datapipes.iter.formats.arrow import ArrowReader
 from datapipes.iter.formats.csv import CSVDictParser, CSVParser
@@ -60,27 +49,18 @@ from datapipes.iter.formats.parquet import ParquetDataFrameLoader, ParquetReader
 from datapipes.iter.formats.routed_decode import RoutedDecoder
 from datapipes.iter.formats.tfrecord import TFRecordLoader
 from datapipes.iter.formats.webdataset import WebDataset
-from datapipes.iter.grouping.batch import Batcher
+from datapipes.iter.grouping.batch import Batcher, UnBatcher
 from datapipes.iter.grouping.buckets import BucketBatcher, MaxTokenBucketizer
-from datapipes.iter.grouping.data_frames import DataFrameMaker
+from datapipes.iter.grouping.data_frames import DataFrameMaker, Rows2Columnar
 from datapipes.iter.grouping.groupby import Grouper
-from datapipes.iter.grouping.in_batch_shuffle import InBatchShuffler
-from datapipes.iter.grouping.paragraphs import ParagraphAggregator
-from datapipes.iter.grouping.shuffle import Shuffler
-from datapipes.iter.grouping.unbatch import UnBatcher
-from datapipes.iter.placement.dispatch import ShardingRoundRobinDispatcher
+from datapipes.iter.grouping.shuffle import InBatchShuffler, Shuffler
 from datapipes.iter.placement.full_sync import FullSync
-from datapipes.iter.placement.pin_memory import PinMemory
-from datapipes.iter.placement.prefetch import Prefetcher
-from datapipes.iter.placement.shard import ShardingFilter
-from datapipes.iter.remote.ais import AISFileLister, AISFileLoader
+from datapipes.iter.placement.prefetch import PinMemory, Prefetcher
+from datapipes.iter.placement.shard import ShardingFilter, ShardingRoundRobinDispatcher
 from datapipes.iter.remote.fsspec_files import FSSpecFileLister, FSSpecFileOpener, FSSpecSaver
-from datapipes.iter.remote.gdrive import GDriveReader
-from datapipes.iter.remote.http import HttpReader
+from datapipes.iter.remote.http import GDriveReader, HttpReader, OnlineReader
 from datapipes.iter.remote.iopath_files import IoPathFileLister, IoPathFileOpener, IoPathSaver
-from datapipes.iter.remote.online import OnlineReader
-from datapipes.iter.remote.s3 import S3FileLister, S3FileLoader
-from datapipes.iter.sources.expand import ShardExpander
+from datapipes.iter.remote.objects import AISFileLister, AISFileLoader, S3FileLister, S3FileLoader
 from datapipes.iter.sources.huggingface import HuggingFaceHubReader
 from datapipes.iter.sources.sampler import Sampler
 from datapipes.iter.sources.wrapper import IterableWrapper

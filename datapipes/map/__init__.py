@@ -1,11 +1,9 @@
 """The pipes over collections with keys: import them from here."""
 
-from datapipes.converting.from_iter import IterToMapConverter
+from datapipes.converting.conversion import IterToMapConverter
 from datapipes.description.pipe import MapDataPipe
-from datapipes.map.batch import Batcher
-from datapipes.map.cache import InMemoryCacheHolder
 from datapipes.map.combining import Concater, UnZipper, Zipper
-from datapipes.map.mapping import Mapper
+from datapipes.map.mapping import Batcher, InMemoryCacheHolder, Mapper
 from datapipes.map.shuffle import Shuffler
 from datapipes.map.wrapper import SequenceWrapper
 

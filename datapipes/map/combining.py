@@ -10,8 +10,7 @@ from typing import Any, ClassVar, TypeVar
 
 from torch.utils.data import MapDataPipe as TorchMapDataPipe
 
-from datapipes.description.composed import composed
-from datapipes.description.pipe import MapDataPipe, operator
+from datapipes.description.pipe import MapDataPipe, composed, operator
 from datapipes.description.printing import stage
 from datapipes.errors import BadArgument, BadArgumentType, GraphError
 from datapipes.operators.checks import length_of, needs

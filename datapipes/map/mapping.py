@@ -1,16 +1,22 @@
-"""map: a function of each element of a map-style pipe."""
+"""map, batch, in_memory_cache of map-style pipes: elements made by key, at every access or once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import field
 from typing import Any, ClassVar, TypeVar
 
 from datapipes.description.pipe import MapDataPipe, operator
 from datapipes.description.printing import stage
+from datapipes.elements.chunk import DataChunk
 from datapipes.messages.where import where
-from datapipes.operators.checks import length_of, needs_callable
+from datapipes.operators.checks import length_of, needs_callable, needs_count, source_length
 
 R_co = TypeVar("R_co", covariant=True)
+
+B_co = TypeVar("B_co", covariant=True)
+
+T_co = TypeVar("T_co", covariant=True)
 
 
 def identity(element: Any) -> Any:
@@ -49,3 +55,77 @@ class Mapper(MapDataPipe[R_co]):
 
     def __len__(self) -> int:
         return length_of(self.datapipe)
+
+
+@operator
+class Batcher(MapDataPipe[B_co]):
+    """Under key ``k``, the elements ``k * batch_size`` and following, as a list.
+
+    Args:
+        batch_size: The number of elements in a batch.
+        drop_last: Whether a last batch that is not full is left out.
+        wrapper_class: What makes a batch of a list of elements: a class, or a function. A ``DataChunk`` is a list.
+
+    >>> from datapipes.map import SequenceWrapper
+    >>> SequenceWrapper(range(5)).batch(2)[2]
+    [4]
+    """
+
+    _fluent: ClassVar[str | None] = "batch"
+
+    datapipe: MapDataPipe[Any]
+    batch_size: int
+    drop_last: bool = False
+    wrapper_class: Callable[[list[Any]], B_co] = DataChunk  # type: ignore[assignment]  # the usual B_co
+
+    def __post_init__(self) -> None:
+        needs_count(self, "batch_size", 1, "Batch size is required to be larger than 0")
+
+    def __getitem__(self, key: Any) -> B_co:
+        batch: list[Any] = []
+        first = key * self.batch_size
+        try:
+            batch.extend(self.datapipe[first + i] for i in range(self.batch_size if key >= 0 else 0))
+        except IndexError:
+            if self._is_inside(first + len(batch)):
+                raise  # the error of a function, and not the end
+            if self.drop_last:
+                batch = []
+        if not batch:
+            raise IndexError(f"Index {key} is out of bound: there is no such batch, in {stage(self)}")
+        return self.wrapper_class(batch)
+
+    def _is_inside(self, position: int) -> bool:
+        try:
+            return position < length_of(self.datapipe)
+        except TypeError:
+            return False  # only an IndexError tells where a source without a length ends
+
+    def __len__(self) -> int:
+        length = source_length(self, self.datapipe)
+        return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
+
+
+@operator
+class InMemoryCacheHolder(MapDataPipe[T_co]):
+    """The same elements: the first access to a key makes its element, later ones return the same object.
+
+    >>> from datapipes.map import SequenceWrapper
+    >>> dp = SequenceWrapper("ab").map(str.upper).in_memory_cache()
+    >>> dp[0] is dp[0], dp.cache
+    (True, {0: 'A'})
+    """
+
+    _fluent: ClassVar[str | None] = "in_memory_cache"
+
+    source_dp: MapDataPipe[T_co]
+    cache: dict[Any, T_co] = field(default_factory=dict, init=False)
+
+    def __getitem__(self, key: Any) -> T_co:
+        if key not in self.cache:
+            # Of two threads that make an element at once, both get the object of the first.
+            return self.cache.setdefault(key, self.source_dp[key])
+        return self.cache[key]
+
+    def __len__(self) -> int:
+        return length_of(self.source_dp)

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, TypeVar
 
-from datapipes.converting.from_map import keys_of
+from datapipes.converting.conversion import keys_of
 from datapipes.description import structure
 from datapipes.description.indexed import Indexed
 from datapipes.description.pipe import IterDataPipe, MapDataPipe, operator
-from datapipes.operators.permutation import Permutation
-from datapipes.position.counting import Given
+from datapipes.operators.random_order import Permutation, Shuffling
+from datapipes.position.cells import Given
 from datapipes.position.opening import Opening
 from datapipes.rewriting.gathering import Rows, gather
 
 T_co = TypeVar("T_co", covariant=True)
-Self = TypeVar("Self", bound="Shuffler[Any]")
 
 
 @operator
-class Shuffler(IterDataPipe[T_co]):
+class Shuffler(Shuffling, IterDataPipe[T_co]):
     """The elements in a random order, as a stream; only the one at hand is in memory.
 
     Args:
@@ -39,18 +38,6 @@ class Shuffler(IterDataPipe[T_co]):
     def __init__(self, datapipe: MapDataPipe[T_co], *, indices: Iterable[Any] | None = None) -> None:
         self.datapipe = datapipe
         self.indices = keys_of("shuffle", datapipe, indices)
-        self._enabled = True
-        self._seed: int | None = None
-
-    def set_shuffle(self: Self, shuffle: bool = True) -> Self:
-        """Switch shuffling off or on, for the iterations that start from now on."""
-        self._enabled = shuffle
-        return self
-
-    def set_seed(self: Self, seed: int) -> Self:
-        """Pin this stage's seed: it is used instead of the loader's; epochs of a loader still differ."""
-        self._seed = seed
-        return self
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         return self._elements(at.seed(self._seed), at.cell(Given))

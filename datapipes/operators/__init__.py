@@ -1,9 +1,8 @@
-"""Building blocks of operators: checks, columns, flattening, running ahead, permutations.
+"""Building blocks of operators: checks, columns, flattening, running ahead, random orders.
 
 - ``ahead``: run an iterator ahead in a thread
 - ``checks``: checks of arguments, made when a graph is built
 - ``columns``: ``input_col`` and ``output_col``: a function on some columns of an element
-- ``flattening``: stages that turn one element into many
-- ``flattening_position``: the position of such a stage: the element at hand, and its iterator
-- ``permutation``: a random permutation of any length, computed where it is asked for
+- ``flattening``: stages that turn one element into many, and their position
+- ``random_order``: a permutation of any length, draws, seeds and switches of random stages
 """

@@ -15,9 +15,9 @@ from datapipes.messages.short import shortened
 from datapipes.position.on_error import may_leave_out
 
 
-def needs_callable(method: str, fn: object) -> None:
+def needs_callable(method: str, fn: object, *, or_none: bool = False) -> None:
     """Refuse an argument that is not callable."""
-    if not callable(fn):
+    if not callable(fn) and not (or_none and fn is None):
         raise BadArgumentType(f"A callable function is expected by {method}(), got {type(fn).__name__}: {fn!r:.60}")
 
 

@@ -1,8 +1,7 @@
 """Iteration state: sessions, positions of stages, seeds, users' classes, error policies.
 
 - ``blame``: notes on exceptions: the stage, the user's function, the element
-- ``cells``: Cell, the saved and restored position of one stage
-- ``counting``: iterators in C that count the elements taken
+- ``cells``: Cell, the saved and restored position of one stage; counts
 - ``forks``: fork safety: what one process began is refused in a fork of it
 - ``iterator``: PipeIterator, with ``state_dict`` and ``load_state_dict``
 - ``kept``: state that a user's plain class keeps on ``self`` from one epoch to the next

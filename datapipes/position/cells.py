@@ -8,14 +8,21 @@ is given, because it comes from a file.
 Tables map a place in the graph to a saved cell. A stage that holds an input which cannot be saved (an open file), or
 that runs ahead of what was delivered, *carries* a table: the positions above it as they were at some earlier moment,
 which take the place of the live ones.
+
+Most positions are a count. ``Counted`` counts what passes without a Python call for an element: ``compress`` pulls an
+element and then a number from a range, and the range knows how many it has given. An element is counted when it has
+been handed on, so an exception in the source counts nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from itertools import compress, islice
+from operator import length_hint
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from datapipes.description.printing import stage as printed
 from datapipes.elements import decode, encode
@@ -25,10 +32,13 @@ from datapipes.position.reopening import Places, Reopening
 if TYPE_CHECKING:
     from datapipes.position.on_error import Faults
 
+
 Table: TypeAlias = dict[int, Any]
 
 AT_START = "start"
 """Saved position of a stage that is to begin at its start."""
+
+T = TypeVar("T")
 
 
 class Cell:
@@ -68,6 +78,17 @@ class Cell:
     def in_step(self) -> bool:
         """Whether what was last taken from above is what is at hand below; otherwise errors cannot number it."""
         return True
+
+    def saved_errors(self) -> list[int] | None:
+        """The counts of the errors that the stage has tolerated, if it may."""
+        return None if self.faults is None else self.faults.save()
+
+    def load_errors(self, saved: Any) -> None:
+        """Take up what ``saved_errors`` gave."""
+        if self.faults is not None:
+            self.faults.load(saved)
+        elif saved is not None:
+            raise StateError("errors: saved with another on_error")
 
     def close(self) -> None:
         """Let go of threads and files."""
@@ -161,3 +182,57 @@ def table(saved: object) -> Table | None:
     if saved is not None and not (type(saved) is dict and all(type(key) is int for key in saved)):
         raise StateError(f"expected positions by place, found {type(saved).__name__}")
     return saved
+
+
+class Counted(Generic[T]):
+    """An iterator, ``elements``, and the number of its elements that were taken, ``taken``.
+
+    >>> letters = Counted("abc", start=10)
+    >>> next(letters.elements), letters.taken
+    ('a', 11)
+    """
+
+    __slots__ = ("_marks", "elements")
+
+    def __init__(self, source: Iterable[T], start: int = 0) -> None:
+        self._marks = iter(range(1 + start, sys.maxsize))
+        self.elements: Iterator[T] = compress(source, self._marks)
+
+    @property
+    def taken(self) -> int:
+        return sys.maxsize - 1 - length_hint(self._marks)
+
+
+def skip(iterator: Iterator[object], count: int) -> int:
+    """Pass over ``count`` elements; the number that there were."""
+    counted = Counted(islice(iterator, count))
+    for _ in counted.elements:
+        pass
+    return counted.taken
+
+
+class Given(Cell):
+    """The position of a stage that only has to know how many elements it has taken."""
+
+    def __init__(self) -> None:
+        self._behind = 0
+        self._counted: Counted[Any] | None = None
+
+    def counting(self, source: Iterable[T]) -> Iterator[T]:
+        """The elements of an iterable that goes on where this position is, counted."""
+        self._counted = Counted(source, start=self.save())
+        return self._counted.elements
+
+    def following(self, sequence: Sequence[T]) -> Iterator[T]:
+        """The elements of a sequence from this position on, counted."""
+        if self.save() > len(sequence):
+            raise StateError(f"{self.label}: {self.save()} elements were given, and there are {len(sequence)}")
+        return self.counting(sequence[self.save() :])
+
+    def save(self) -> int:
+        return self._behind if self._counted is None else self._counted.taken
+
+    done = save
+
+    def load(self, saved: Any) -> None:
+        self._behind = count(saved)

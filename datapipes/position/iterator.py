@@ -7,7 +7,7 @@ of the stream, or because an exception cut it short.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeVar, cast
@@ -17,7 +17,7 @@ from datapipes.errors import StateError
 from datapipes.position.cells import fields, table
 from datapipes.position.plain_data import check, check_plain, is_uint64
 from datapipes.position.seeds import Run
-from datapipes.position.session import Session, segment
+from datapipes.position.session import Session, segments
 from datapipes.position.torch_worker import session_here
 
 T = TypeVar("T")
@@ -43,12 +43,9 @@ class PipeIterator(chain[T]):
     session: Session
 
     @classmethod
-    def over(cls, session: Session, at_end: Callable[[], None] | None = None) -> PipeIterator[T]:
-        """The iterator over a session; it closes the session at the end, or when it is dropped.
-
-        ``at_end`` is called when the stream has ended, and not when it was left before.
-        """
-        iterator = cast("PipeIterator[T]", cls.from_iterable(_segments(session, at_end)))
+    def over(cls, session: Session) -> PipeIterator[T]:
+        """The iterator over a session; it closes the session at the end, or when it is dropped."""
+        iterator = cast("PipeIterator[T]", cls.from_iterable(_segments(session)))
         iterator.session = session
         return iterator
 
@@ -114,14 +111,11 @@ class _ClosedIterator(PipeIterator[T]):
         raise StateError("the iterator was closed before its end, and its position is gone: call state_dict() first")
 
 
-def _segments(session: Session, at_end: Callable[[], None] | None) -> Iterator[Iterator[Any]]:
+def _segments(session: Session) -> Iterator[Iterator[Any]]:
     try:
-        while not session.ended:
-            yield segment(session)
+        yield from segments(session)
     finally:
         session.close()
-    if at_end is not None:
-        at_end()
 
 
 def names(stages: Any) -> list[str]:

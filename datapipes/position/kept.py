@@ -24,8 +24,8 @@ from typing import Any, Final, TypeAlias
 import torch
 
 from datapipes.description import structure
-from datapipes.description.parents import is_native_class, is_stream_class, of_class
 from datapipes.description.printing import stage as printed
+from datapipes.description.structure import is_native_class, is_stream_class, of_class
 from datapipes.description.user_iter import FRESH, KEPT, PINNED, RUN
 from datapipes.elements import decode, encode
 from datapipes.errors import StateError, UnsavableElement

@@ -104,9 +104,14 @@ class Opening:
         """Whether nobody outside reads what is above this stage: no fork has one child there and another elsewhere."""
         return self._session.is_private(self.pipe)
 
-    def above(self) -> Above:
-        """The positions of everything above this stage."""
-        return Above(self._session, self.place)
+    def above(self) -> Above | None:
+        """The positions of everything above this stage; None if somebody else reads there as well."""
+        return Above(self._session, self.place) if self.is_private() else None
+
+    def mark(self) -> Callable[[], Table] | None:
+        """The function that looks at the positions above this stage, if nobody else reads there."""
+        above = self.above()
+        return None if above is None else above.now
 
     def session(self, pipe: structure.Pipe, run: Run, saved: Table | None = None) -> Session:
         """Another session on what is above this stage, for a stage that reads it more than once.

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from datapipes.description import structure
 from datapipes.description.indexed import indexed, only_source
-from datapipes.description.placeholder import MadeElsewhere
+from datapipes.description.pipe import MadeElsewhere
 from datapipes.description.printing import stage as printed
 from datapipes.elements.streams import Origin, StreamWrapper, can_seek
 from datapipes.errors import StateError

@@ -407,3 +407,9 @@ def segment(session: Session) -> Iterator[Any]:
             cut(error)
         raise
     session.ended = True
+
+
+def segments(session: Session) -> Iterator[Iterator[Any]]:
+    """The parts of a stream that goes on behind its exceptions, each a segment."""
+    while not session.ended:
+        yield segment(session)

@@ -16,8 +16,7 @@ from datapipes.description import structure
 from datapipes.description.user_iter import KEPT
 from datapipes.elements import decode, encode
 from datapipes.errors import StateError
-from datapipes.position.cells import Cell, count, fields, table
-from datapipes.position.counting import Counted, skip
+from datapipes.position.cells import Cell, Counted, count, fields, skip, table
 from datapipes.position.kept import Kept, KeptValues, at_opening, changes, kept_by, packed, unpacked
 
 

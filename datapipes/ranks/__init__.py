@@ -5,7 +5,6 @@ No collective is used, so nothing here can come between those of the user's. Wha
 - ``blocks``: read-ahead of one rank in blocks, and its positions
 - ``in_step``: one rank's stream, synchronized with those of the other ranks
 - ``meeting``: rendezvous of ranks: a tree of sockets
-- ``news``: bad news of a rank (died, failed, silent, left), and their exceptions
-- ``topics``: protocol of reports and verdicts among ranks; pure functions
+- ``topics``: protocol of reports, verdicts and bad news among ranks; pure functions
 - ``tree``: one rank's node in the tree: its connections, and a thread that listens
 """

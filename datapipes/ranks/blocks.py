@@ -18,8 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from datapipes.elements.streams import holds_stream
 from datapipes.errors import GraphError, StateError, UnsavableElement
-from datapipes.position.cells import Table
-from datapipes.position.counting import skip
+from datapipes.position.cells import Table, skip
 from datapipes.position.session import Session, segment
 
 BLOCK: Final = 0.025

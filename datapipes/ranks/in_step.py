@@ -18,12 +18,10 @@ from operator import itemgetter
 from typing import Any, Final
 
 from datapipes.errors import GraphError, PrefetchTimeoutError, RanksDiffer, RanksError, StateError, UnevenRanks
-from datapipes.position.cells import Cell, Table, count, fields, table
-from datapipes.position.counting import Counted
+from datapipes.position.cells import Cell, Counted, Table, count, fields, table
 from datapipes.position.session import Session
 from datapipes.ranks.blocks import Blocks
-from datapipes.ranks.news import Key
-from datapipes.ranks.topics import RankProgress, RankReport, Uneven
+from datapipes.ranks.topics import Key, RankProgress, RankReport, Uneven
 from datapipes.ranks.tree import Tree, connected
 
 _log = logging.getLogger(__name__)

@@ -26,8 +26,7 @@ from datapipes.errors import PrefetchTimeoutError
 from datapipes.parts.group import here, store
 from datapipes.position.forks import OwnerProcess, tell_of_forks
 from datapipes.ranks.meeting import meet, parent_of
-from datapipes.ranks.news import Key, News, concerns, error_of, first
-from datapipes.ranks.topics import RankReport, Topic
+from datapipes.ranks.topics import Key, News, RankReport, Topic, concerns, error_of, first
 
 _PATIENCE: Final = 2.0
 """Seconds to wait for the thread when it is told to end."""

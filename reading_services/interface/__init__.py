@@ -1,5 +1,4 @@
 """The interface of a reading service, which a plugin implements to run a graph somewhere; worker info.
 
 - ``service``: ReadingServiceInterface, which a plugin implements
-- ``worker_info``: WorkerInfo, the worker's index and the number of workers
 """

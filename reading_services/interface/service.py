@@ -1,4 +1,4 @@
-"""The interface of a reading service: what a plugin implements to run a graph somewhere.
+"""The interface of a reading service: what a plugin implements to run a graph somewhere; and worker info.
 
 A service is given the graph once, by ``initialize``, and returns the graph that the loader iterates at home: it may add
 stages, or replace a part of the graph by a stage that fetches what runs elsewhere. Positions need no method of their
@@ -8,8 +8,10 @@ own: they are in the stages' cells, wherever a stage runs. torchdata's plugins w
 from __future__ import annotations
 
 import copy
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from datapipes.description import structure
@@ -24,7 +26,6 @@ from datapipes.position.seeds import Run
 
 ResetFn: TypeAlias = Callable[[Any], Any]
 """Takes the graph at the start of an epoch and returns the one to iterate."""
-
 
 Level: TypeAlias = Literal["ranks", "workers", "device"]
 
@@ -181,3 +182,43 @@ def graph_from(fn: Callable[..., Any], returned: Any) -> Any:
             f"{where(fn)} returned {type(returned).__name__}: {returned!r:.80}; it must return the graph to use"
         )
     return returned
+
+
+@dataclass(frozen=True)
+class WorkerInfo:
+    """The number of workers and this one's index, as ``init_fn`` and ``reset_fn`` are given them.
+
+    Args:
+        num_workers: The number of workers of the service; 1 where the graph runs in the loader's process.
+        worker_id: The index of this worker among them, from 0 on.
+    """
+
+    num_workers: int
+    worker_id: int
+
+
+InitFn = Callable[[Any, WorkerInfo], Any]
+"""Takes a graph and who runs it, once; returns the graph to use."""
+EpochFn = Callable[[Any, WorkerInfo, Any], Any]
+"""Takes a generator of seeds as well, at the start of each epoch."""
+
+
+class _Here(threading.local):
+    info: WorkerInfo | None = None
+
+
+_here = _Here()
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """This worker's info, inside a worker of a reading service; None anywhere else.
+
+    >>> get_worker_info() is None
+    True
+    """
+    return _here.info
+
+
+def set_worker_info(info: WorkerInfo) -> None:
+    """Mark this thread as a worker's."""
+    _here.info = info

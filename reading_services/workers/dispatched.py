@@ -22,7 +22,7 @@ from datapipes.parts.sharding import shard_length
 from datapipes.position.cells import Cell, Table, count, fields, table
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import Run
-from reading_services.interface.worker_info import WorkerInfo
+from reading_services.interface.service import WorkerInfo
 from reading_services.workers.cut import dispatched_end, with_end_replaced
 from reading_services.workers.kept_by_workers import Keeping
 from reading_services.workers.transport.protocol import Consumer, Failed, Items, ToConsumer, ToProducer

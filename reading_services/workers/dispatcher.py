@@ -17,22 +17,15 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from time import perf_counter
 from typing import Any, Protocol
 
-from datapipes.description.structure import Pipe
-from datapipes.errors import GraphError, UnsavableElement
+from datapipes.errors import GraphError
 from datapipes.messages.warnings import warn
 from datapipes.position.cells import Table
-from datapipes.position.session import Session
 from reading_services.workers.dispatched import Absent, Mishap, PartRequest
-from reading_services.workers.generators import Generators, opened
-from reading_services.workers.kept_by_workers import Keeping
 from reading_services.workers.portable import note_unsendable
 from reading_services.workers.transport.protocol import START, Open, Producer, ToConsumer, ToProducer, Window
-from reading_services.workers.worker import Pace, Packing, pull
-
-_CHEAP = 0.05  # the share of the time that may go into looking at positions
+from reading_services.workers.worker import Loop, Making
 
 
 class Links(Protocol):
@@ -79,49 +72,25 @@ class _Worker:
         return self.share is not None and ordinal < self.share.taken
 
 
-class Dispatcher:
+class Dispatcher(Loop):
     """The loop of the dispatcher."""
 
-    def __init__(
-        self,
-        links: Links,
-        workers: int,
-        open_graph: Callable[[PartRequest], Pipe],
-        keeping: Keeping,
-        window: Window,
-        pack: Packing,
-        failure: Callable[[BaseException], Any],
-        generators: Generators | None = None,
-    ) -> None:
+    def __init__(self, links: Links, workers: int, making: Making) -> None:
+        super().__init__(making)
         self._links = links
-        self._workers = [_Worker(window) for _ in range(workers)]
-        self._open_graph = open_graph
-        self._keeping = keeping
-        self._pack = pack
-        self._failure = failure
-        self._generators = generators
+        self._workers = [_Worker(making.window) for _ in range(workers)]
         self._key = START  # the opening that is asked for
         self._absent: set[int] = set()  # who will not ask for its share of it
-        self._session: Session | None = None
         self._dealt = 0
-        self._average = 64
-        self._pace = Pace()
-        self._making = self._looking = 0.0
 
-    def run(self) -> None:
-        """Serve until all workers have gone."""
-        try:
-            while not all(worker.producer.gone for worker in self._workers):
-                room = self._room()
-                received = self._links.receive(wait=not room)
-                if received is not None:
-                    self._receive(*received)
-                elif room:
-                    self._make(room)
-        except (EOFError, BrokenPipeError, ConnectionResetError):
-            pass  # nobody is interested any more
-        finally:
-            self._leave_session()
+    def _serve(self) -> None:
+        while not all(worker.producer.gone for worker in self._workers):
+            room = self._room()
+            received = self._links.receive(wait=not room)
+            if received is not None:
+                self._receive(*received)
+            elif room:
+                self._make(room)
 
     # -- who asks for what ---------------------------------------------------------------------------------------------
 
@@ -176,8 +145,7 @@ class Dispatcher:
             return
         first = min(shares, key=lambda share: share.dealt)
         try:
-            run = first.run.alone()
-            self._session = opened(self._open_graph(first), run, first.above, self._generators)
+            self._open(first, first.run.alone())
         except BaseException as error:
             for number in self._taking_part():
                 self._refuse(number, error)
@@ -185,8 +153,6 @@ class Dispatcher:
         for worker in self._workers:
             worker.news = news
         self._dealt = first.dealt
-        self._pace = Pace()
-        self._making = self._looking = 0.0
 
     def _refuse(self, number: int, error: BaseException) -> None:
         self._links.send(number, self._workers[number].producer.failed(self._failure(error)))
@@ -213,13 +179,10 @@ class Dispatcher:
         if session is None:
             return
         chunk: list[Any] = []
-        started = perf_counter()
-        error = pull(session, room, chunk)
-        took, made = perf_counter() - started, len(chunk)
-        self._making += took
-        self._pace.took(took, full=made == self._pace.at_once * len(self._workers))
+        error = self._pulled(session, room, chunk, self._pace.at_once * len(self._workers))
+        made = len(chunk)
         self._dealt += made
-        self._deal(chunk, self._dealt - made, None if error is not None else self._position())
+        self._deal(chunk, self._dealt - made, None if error is not None else self._behind_all())
         if error is not None:
             self._deal_error(error)
             error = None  # it keeps the frames that it went through, and with them this one
@@ -235,7 +198,7 @@ class Dispatcher:
 
     def _deal_error(self, error: BaseException) -> None:
         self._dealt += 1
-        self._deal([Mishap(self._failure(error))], self._dealt - 1, self._position(in_any_case=True))
+        self._deal([Mishap(self._failure(error))], self._dealt - 1, self._behind_all(in_any_case=True))
 
     def _deal(self, chunk: list[Any], first: int, position: tuple[Table, int] | None) -> None:
         """Deal each worker its part of the elements from the given number on."""
@@ -272,25 +235,11 @@ class Dispatcher:
                 return
             self._links.send(number, worker.kept.popleft()())
 
-    def _errors(self) -> dict[str, int] | None:
-        return None if self._session is None else dict(self._session.run.errors) or None
-
-    def _position(self, in_any_case: bool = False) -> tuple[Table, int] | None:
-        session = self._session
-        if session is None or not (in_any_case or self._looking <= _CHEAP * self._making):
-            return None
-        started = perf_counter()
-        try:
-            table = session.table() if self._generators is None else self._generators.beside(session)
-            return table, self._dealt
-        except UnsavableElement as error:
+    def _behind_all(self, in_any_case: bool = False) -> tuple[Table, int] | None:
+        """The position behind all that was dealt, and how many elements that were, if looking is cheap."""
+        position = self._position(in_any_case)
+        if isinstance(position, str):
             with suppress(UserWarning):  # where warnings are errors, nobody is there to catch one
-                warn(f"{error}; until then a resume deals out again what was dealt since the position was known")
+                warn(f"{position}; until then a resume deals out again what was dealt since the position was known")
             return None
-        finally:
-            self._looking += perf_counter() - started
-
-    def _leave_session(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            session.close()
+        return None if position is None else (position, self._dealt)

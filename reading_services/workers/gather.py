@@ -20,8 +20,7 @@ from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
 from datapipes.description import structure
-from datapipes.description.pipe import IterDataPipe, operator
-from datapipes.description.placeholder import MadeElsewhere
+from datapipes.description.pipe import IterDataPipe, MadeElsewhere, operator
 from datapipes.description.structure import Pipe
 from datapipes.description.user_iter import KEPT
 from datapipes.errors import StateError

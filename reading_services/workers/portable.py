@@ -6,7 +6,6 @@ Only what its elements are is not known before they are made; one that cannot be
 from __future__ import annotations
 
 import copy
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -19,6 +18,7 @@ from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgumentType, GraphError
 from datapipes.graph.settings import apply_sharding
 from datapipes.iter import IterableWrapper, ShardingRoundRobinDispatcher
+from datapipes.messages.warnings import warn
 from datapipes.messages.where import where
 from datapipes.parts.sharding import SHARDING_PRIORITIES
 from datapipes.position.blame import FIRST_WORDS
@@ -41,11 +41,10 @@ def needs_many_readers(graph: Pipe, workers: int) -> None:
                 "workers would each read it: wrap a list, or an object whose __iter__ starts anew"
             )
     if not any(is_sharding(stage) or isinstance(stage, ShardingRoundRobinDispatcher) for stage in stages):
-        warnings.warn(
+        warn(
             f"{printed(stages[-1])} has no sharding_filter(): each of the {workers} workers gives all of them, "
             f"so every element comes {workers} times; put .sharding_filter() behind the shuffle, before the expensive "
-            "stages (a class that takes its worker's part by itself says so by having a method apply_sharding)",
-            stacklevel=4,
+            "stages (a class that takes its worker's part by itself says so by having a method apply_sharding)"
         )
 
 

@@ -7,20 +7,27 @@ to the service, which would otherwise not be let go of as long as its stage is t
 from __future__ import annotations
 
 import weakref
+from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
 from datapipes.description.structure import Pipe
-from reading_services.interface.service import Level, ReadingServiceInterface
-from reading_services.interface.worker_info import EpochFn, InitFn
+from reading_services.interface.service import EpochFn, InitFn, Level, ReadingServiceInterface, ResetFn
 from reading_services.workers.cut import replicable_end, with_end_replaced
-from reading_services.workers.dispatched import length_of_parts
+from reading_services.workers.dispatched import length_of_parts, without_dispatched
 from reading_services.workers.gather import Gathered, Producers
+from reading_services.workers.interrupts import CtrlCWaits
+from reading_services.workers.portable import needs_many_readers
+from reading_services.workers.transport.protocol import Window
+from reading_services.workers.worker import PoolPlan
 
 
 class Workers(Producers, Protocol):
-    """The workers that make the elements, and can be ended."""
+    """The workers that make the elements, and can be started and ended."""
+
+    def start(self) -> None:
+        """Start all of them."""
 
     def close(self) -> None:
         """End all of them; calling it again does nothing."""
@@ -35,18 +42,49 @@ class OnWorkers(ReadingServiceInterface):
     worker_init_fn: InitFn | None
     worker_reset_fn: EpochFn | None
     in_order: bool
+    timeout: float | None
     _pool: Workers | None = None
     _gathered: Gathered[Any] | None = None
 
     def sees_to_ranks(self) -> bool:
         return False
 
-    def _employ(self, pool: Workers, end: Pipe) -> Gathered[Any]:
-        """Own a pool from now on; the stage for what it makes in place of ``end``."""
-        self._pool = pool
+    def check(self, datapipe: Pipe) -> None:
+        end = replicable_end(datapipe)
+        if end is not None:
+            needs_many_readers(end, self.num_workers)
+
+    def initialize(self, datapipe: Pipe) -> Pipe:
+        end = replicable_end(datapipe)
+        if end is None:
+            return datapipe
+        worker_end, dispatched = without_dispatched(end)
+        functions = self.worker_init_fn, self.worker_reset_fn
+        plan = PoolPlan(worker_end, self.num_workers, self._window(), *functions, self.timeout, dispatched)
+        pool = self._pool = self._pool_of(plan)
         weakref.finalize(self, pool.close)
-        self._gathered = Gathered(end, pool, self.in_order, self._length_of)
-        return self._gathered
+        gathered = self._gathered = Gathered(end, pool, self.in_order, self._length_of)
+        with CtrlCWaits():
+            pool.start()
+        return with_end_replaced(datapipe, end, lambda _: gathered)
+
+    @abstractmethod
+    def _window(self) -> Window:
+        """How far each worker may run ahead."""
+
+    @abstractmethod
+    def _pool_of(self, plan: PoolPlan) -> Workers:
+        """The workers, not started yet."""
+
+    def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
+        if self._gathered is None:
+            return iter_reset_fn
+        self._gathered.begin_epoch(seed_generator, None if iter_reset_fn is None else self._to_send(iter_reset_fn))
+        return None
+
+    def _to_send(self, reset: ResetFn) -> Any:
+        """A function of the services in front, as the workers are given it."""
+        return reset
 
     def planned(self, datapipe: Pipe) -> Pipe:
         end = replicable_end(datapipe)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
@@ -21,12 +21,12 @@ from datapipes.description.structure import Pipe
 from datapipes.errors import WorkersLeft, WorkerTimeout
 from datapipes.messages.exception_copies import twin_of
 from datapipes.position.forks import OwnerProcess
-from reading_services.interface.worker_info import WorkerInfo, set_worker_info
+from reading_services.interface.service import WorkerInfo, set_worker_info
 from reading_services.workers.dispatched import Asking, asking_of
 from reading_services.workers.dispatcher import Dispatcher
 from reading_services.workers.transport.inline import Arrivals, ConsumerEnd, DealtEnd, DispatcherEnds, pair
-from reading_services.workers.transport.protocol import Consumer, ToConsumer, Window
-from reading_services.workers.worker import Order, Server, WorkerEpochs, part_of
+from reading_services.workers.transport.protocol import Consumer, ToConsumer
+from reading_services.workers.worker import Loop, Making, Order, PoolPlan, Server, WorkerEpochs, numbered, part_of
 
 _PATIENCE = 2.0  # seconds for all threads to leave
 _WAKE = -1, None  # arrives from no worker, and has whoever waits look around
@@ -44,18 +44,9 @@ class _Worker:
 class ThreadPool:
     """The pool of all worker threads of a service."""
 
-    def __init__(
-        self,
-        graph: Pipe,
-        count: int,
-        window: Window,
-        init_fn: Any,
-        reset_fn: Any,
-        timeout: float | None,
-        dispatched: Pipe | None = None,
-    ) -> None:
-        self.count = count
-        self._timeout = timeout
+    def __init__(self, plan: PoolPlan) -> None:
+        self.count = count = plan.workers
+        self._timeout = plan.timeout
         self._opening = 0
         self._arrived: Arrivals = SimpleQueue()
         self._origin = OwnerProcess()
@@ -63,23 +54,24 @@ class ThreadPool:
         self._workers: list[_Worker] = []
         self._dispatcher: threading.Thread | None = None
         self._ends = DispatcherEnds(count)
-        parts = [part_of(graph, WorkerInfo(count, number), init_fn) for number in range(count)]
+        parts = [part_of(plan.graph, WorkerInfo(count, number), plan.init_fn) for number in range(count)]
         for number, part in enumerate(parts):
             here, there = pair(self._arrived, number)
             asking = asking_of(part)
-            if dispatched is not None:
+            if plan.dispatched is not None:
                 asking.link = DealtEnd(self._ends, number)
             info = WorkerInfo(count, number)
-            epochs = WorkerEpochs(part, reset_fn, info)
+            epochs = WorkerEpochs(part, plan.reset_fn, info)
             asking.keeping = epochs.keeping
             of_epoch = partial(_of_epoch, epochs, asking)
-            server = Server(there, of_epoch, epochs.keeping, window, _as_they_are, _Raised, asking.leave)
+            making = Making(of_epoch, epochs.keeping, plan.window, _as_they_are, _Raised)
+            server = Server(there, making, asking.leave)
             self._workers.append(_Worker(number, here, _thread_of(server, info, f"worker {number}")))
-        if dispatched is not None:
+        if plan.dispatched is not None:
             info = WorkerInfo(count, 0)
-            epochs = WorkerEpochs(structure.unfold(dispatched), reset_fn, info)
-            dispatcher = Dispatcher(self._ends, count, epochs.graph_of, epochs.keeping, window, _as_they_are, _Raised)
-            self._dispatcher = _thread_of(dispatcher, info, "dispatcher")
+            epochs = WorkerEpochs(structure.unfold(plan.dispatched), plan.reset_fn, info)
+            making = Making(epochs.graph_of, epochs.keeping, plan.window, _as_they_are, _Raised)
+            self._dispatcher = _thread_of(Dispatcher(self._ends, count, making), info, "dispatcher")
 
     @property
     def _threads(self) -> list[threading.Thread]:
@@ -99,11 +91,10 @@ class ThreadPool:
         self._must_run()
         self._left = False
         self._opening += 1
-        crowd = tuple(number for number, order in enumerate(orders) if order is not None)
-        for worker, order in zip(self._workers, orders, strict=True):
+        for worker, order in zip(self._workers, numbered(orders, self._opening), strict=True):
             worker.frames.clear()
             if order is not None:
-                worker.link.send(worker.consumer.open(replace(order, key=self._opening, crowd=crowd)))
+                worker.link.send(worker.consumer.open(order))
 
     def stop(self) -> None:
         """Stop the opening: nobody wants the rest; whoever waits for it in another thread is told as well."""
@@ -190,7 +181,7 @@ def _of_epoch(epochs: WorkerEpochs, asking: Asking, order: Order) -> Pipe:
     return epochs.graph_of(order)
 
 
-def _thread_of(loop: Server | Dispatcher, info: WorkerInfo, name: str) -> threading.Thread:
+def _thread_of(loop: Loop, info: WorkerInfo, name: str) -> threading.Thread:
     """A thread that runs a loop."""
 
     def run() -> None:

@@ -9,8 +9,8 @@ time; whoever saves in between counts the elements since.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,8 +24,7 @@ from datapipes.position.cells import Table
 from datapipes.position.seeds import Run
 from datapipes.position.session import Session
 from datapipes.position.user_classes import is_sharding, shard
-from reading_services.interface.service import graph_from
-from reading_services.interface.worker_info import WorkerInfo
+from reading_services.interface.service import WorkerInfo, graph_from
 from reading_services.workers.generators import Generators, opened
 from reading_services.workers.kept_by_workers import Keeping
 from reading_services.workers.portable import note_unsendable
@@ -116,6 +115,26 @@ class WorkerEpochs:
         return self._graph
 
 
+@dataclass(frozen=True, slots=True)
+class PoolPlan:
+    """The graph that a pool of workers runs, and its settings."""
+
+    graph: Pipe
+    workers: int
+    window: Window
+    init_fn: Any = None
+    reset_fn: Any = None
+    timeout: float | None = None
+    dispatched: Pipe | None = None
+    """The part that one process or thread runs for all workers."""
+
+
+def numbered(orders: Sequence[Order | None], key: int) -> list[Order | None]:
+    """The orders of one opening, each with its number and with those who take part."""
+    crowd = tuple(number for number, order in enumerate(orders) if order is not None)
+    return [None if order is None else replace(order, key=key, crowd=crowd) for order in orders]
+
+
 class Packing(Protocol):
     """Packs a chunk of elements for the link; returns it with its size in bytes."""
 
@@ -149,50 +168,101 @@ def pull(session: Session, most: int, chunk: list[Any]) -> BaseException | None:
     return None
 
 
-class Server:
-    """One worker's loop.
+@dataclass(frozen=True, slots=True)
+class Making:
+    """How a loop makes elements, and what it makes of them for its links."""
 
-    ``open_graph`` gives the graph of an epoch, ``failure`` makes an error ready for the link, and ``left`` is called
-    when an opening is over. ``generators`` are saved with positions.
-    """
+    open_graph: Callable[[Any], Pipe]
+    """The graph of an epoch, by the order for it."""
+    keeping: Keeping
+    window: Window
+    pack: Packing
+    failure: Callable[[BaseException], Any]
+    """An error, ready to be sent."""
+    generators: Generators | None = None
+    """What is saved with positions, in a process of its own."""
 
-    def __init__(
-        self,
-        link: ProducerLink,
-        open_graph: Callable[[Order], Pipe],
-        keeping: Keeping,
-        window: Window,
-        pack: Packing,
-        failure: Callable[[BaseException], Any],
-        left: Callable[[], None] = lambda: None,
-        generators: Generators | None = None,
-    ) -> None:
-        self._link = link
-        self._left = left
-        self._open_graph = open_graph
-        self._keeping = keeping
-        self._producer = Producer(window)
-        self._pack = pack
-        self._failure = failure
-        self._generators = generators
+
+class Loop:
+    """Base of the loops that make elements: a session, how fast it goes, and its positions as far as that is cheap."""
+
+    def __init__(self, making: Making) -> None:
+        self._open_graph = making.open_graph
+        self._keeping = making.keeping
+        self._pack = making.pack
+        self._failure = making.failure
+        self._generators = making.generators
         self._session: Session | None = None
         self._pace = Pace()
         self._average = 64  # bytes of an element, as far as is known
         self._making = self._looking = 0.0
 
     def run(self) -> None:
-        """Serve until the consumer says that it is enough, or is gone."""
+        """Serve until everybody has said that it is enough, or is gone."""
         try:
-            while not self._producer.gone:
-                frame = self._link.receive(wait=not self._producer.may_send)
-                if frame is not None:
-                    self._receive(frame)
-                elif self._producer.may_send:
-                    self._make()
+            self._serve()
         except (EOFError, BrokenPipeError, ConnectionResetError):
             pass  # nobody is interested any more
         finally:
             self._leave_session()
+
+    def _serve(self) -> None:
+        raise NotImplementedError(f"{type(self).__name__} has no _serve")
+
+    def _open(self, order: Any, run: Run) -> Session:
+        """Open the graph of an order."""
+        self._session = opened(self._open_graph(order), run, order.above, self._generators)
+        self._pace = Pace()
+        self._making = self._looking = 0.0
+        return self._session
+
+    def _pulled(self, session: Session, most: int, chunk: list[Any], full: int) -> BaseException | None:
+        """``pull``, and learn from it; ``full``: how many elements a chunk may have."""
+        started = perf_counter()
+        error = pull(session, most, chunk)
+        took = perf_counter() - started
+        self._making += took
+        self._pace.took(took, full=len(chunk) == full)
+        return error
+
+    def _position(self, in_any_case: bool = False) -> Table | str | None:
+        """The session's position, if looking is cheap; or why nobody can save that."""
+        session = self._session
+        if session is None or not (in_any_case or self._looking <= _CHEAP * self._making):
+            return None
+        started = perf_counter()
+        try:
+            return session.table() if self._generators is None else self._generators.beside(session)
+        except UnsavableElement as error:
+            return str(error)
+        finally:
+            self._looking += perf_counter() - started
+
+    def _errors(self) -> dict[str, int] | None:
+        return None if self._session is None else dict(self._session.run.errors) or None
+
+    def _leave_session(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+
+class Server(Loop):
+    """One worker's loop; ``left`` is called when an opening is over."""
+
+    def __init__(self, link: ProducerLink, making: Making, left: Callable[[], None]) -> None:
+        super().__init__(making)
+        self._link = link
+        self._left = left
+        self._producer = Producer(making.window)
+
+    def _serve(self) -> None:
+        while not self._producer.gone:
+            frame = self._link.receive(wait=not self._producer.may_send)
+            if frame is not None:
+                self._receive(frame)
+            elif self._producer.may_send:
+                self._make()
 
     def _receive(self, frame: ToProducer) -> None:
         self._producer.receive(frame)
@@ -206,14 +276,12 @@ class Server:
             self._leave_session()
 
     def _begin(self, order: Order) -> None:
-        self._session = opened(self._open_graph(order), order.run, order.above, self._generators)
-        self._pace = Pace()
-        self._making = self._looking = 0.0
+        session = self._open(order, order.run)
         for _ in range(order.behind):
             try:
-                next(self._session.iterator(), None)
+                next(session.iterator(), None)
             except Exception as error:
-                self._session.fail(error)
+                session.fail(error)
                 error.__traceback__ = None  # it was told when it was met
 
     def _make(self) -> None:
@@ -221,11 +289,8 @@ class Server:
         session = self._opened()
         chunk: list[Any] = []
         wanted = max(1, min(self._pace.at_once, self._producer.room(self._average)))
-        started = perf_counter()
-        error = pull(session, wanted, chunk)
-        took, made = perf_counter() - started, len(chunk)
-        self._making += took
-        self._pace.took(took, full=made == self._pace.at_once)
+        error = self._pulled(session, wanted, chunk, self._pace.at_once)
+        made = len(chunk)
         if made and not self._send(chunk, look=error is None):
             error = None
         elif error is not None:
@@ -258,22 +323,6 @@ class Server:
             raise ProtocolError("elements are asked for, and nothing is open")
         return self._session
 
-    def _position(self, in_any_case: bool = False) -> Table | str | None:
-        """The session's position, if looking is cheap; or why nobody can save that."""
-        session = self._session
-        if session is None or not (in_any_case or self._looking <= _CHEAP * self._making):
-            return None
-        started = perf_counter()
-        try:
-            return session.table() if self._generators is None else self._generators.beside(session)
-        except UnsavableElement as error:
-            return str(error)
-        finally:
-            self._looking += perf_counter() - started
-
-    def _errors(self) -> dict[str, int] | None:
-        return None if self._session is None else dict(self._session.run.errors) or None
-
     def _fail(self, error: BaseException) -> None:
         above = None
         if self._session is not None and self._session.failed:
@@ -286,7 +335,5 @@ class Server:
         self._leave_session()  # whoever deals out elements must not wait for this worker any more
 
     def _leave_session(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            session.close()
+        super()._leave_session()
         self._left()

@@ -16,8 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import loader2.random
-from loader2.philox import PhiloxEngine, philox_block
-from loader2.random import SeedGenerator, checked_seed, dist_share_seed
+from loader2.random import PhiloxEngine, SeedGenerator, checked_seed, dist_share_seed, philox_block
 
 uint64 = st.integers(0, 2**64 - 1)
 

@@ -7,9 +7,6 @@ allocated by it, and what falls short of it is an error.
 - ``inflating``: a decompressing stream, which ends when its checksum held
 - ``limits``: limits on decompressed size, counted through all levels of nesting
 - ``ranges``: parts of one file as streams, for concurrent readers
-- ``rar_entries``: the members of a RAR archive
-- ``spool``: a copy of a stream, for what must be read from its end
-- ``tar_files``: a tar archive's content, for us and for ``tarfile``
-- ``tar_headers``: the headers of a tar archive, one after the other
+- ``tar_entries``: a tar archive's content and headers, for us and for ``tarfile``
 - ``zip_entries``: a zip archive's directory, checked against the archive
 """

@@ -1,18 +1,21 @@
 """Parts of one shared file as streams of their own, whoever reads them and from which thread.
 
 A part that the file is too short for is an error, not a short stream. Nothing is allocated by a part's claimed size:
-what is read at once is bounded.
+what is read at once is bounded. What has to be read from its end, and cannot be sought, is copied first; large ones
+wait on disk.
 """
 
 from __future__ import annotations
 
 import io
+import tempfile
 from threading import Lock
 from typing import Any
 
-from datapipes.elements.streams import can_seek
+from datapipes.elements.streams import StreamWrapper, can_seek
 from datapipes.errors import CorruptData, ReadTooLate
-from datapipes.io.archives.limits import Metered, meter_of
+from datapipes.io.archives.inflating import CHUNK
+from datapipes.io.archives.limits import FREE, Metered, meter_of
 
 MOST = 2**20
 """Bytes that are asked for at once."""
@@ -119,3 +122,19 @@ class Range(Metered):
             )
         self._done += wanted
         return data
+
+
+def seekable(file: Any, label: str) -> tuple[Any, Shared]:
+    """The file and the shared parts of it; a copy, if it cannot be sought or only by decompressing it again."""
+    meter = meter_of(file)
+    if meter is not None or not can_seek(file):
+        # It lives as long as its last reader, and the wrapper closes it then.
+        copy = StreamWrapper(tempfile.SpooledTemporaryFile(max_size=FREE), name=label)  # noqa: SIM115 - see above
+        while data := file.read(CHUNK):
+            copy.write(data)
+        copy.seek(0)
+        file = copy
+    file.seek(0)
+    shared = Shared(file, label)
+    shared.meter = meter
+    return file, shared

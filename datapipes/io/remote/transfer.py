@@ -13,7 +13,7 @@ import random
 import ssl
 from collections.abc import Callable
 from contextvars import ContextVar, Token
-from dataclasses import Field, dataclass, fields
+from dataclasses import dataclass, fields
 from math import isfinite
 from threading import Event
 from time import monotonic
@@ -61,11 +61,8 @@ class Transfer:
             )
 
     def __repr__(self) -> str:
-        given = [f"{field.name}={getattr(self, field.name)!r}" for field in fields(self) if self._differs(field)]
-        return f"Transfer({', '.join(given)})"
-
-    def _differs(self, field: Field[Any]) -> bool:
-        return bool(getattr(self, field.name) != field.default)
+        values = [(field.name, getattr(self, field.name), field.default) for field in fields(self)]
+        return f"Transfer({', '.join(f'{name}={value!r}' for name, value, default in values if value != default)})"
 
     @property
     def timeouts(self) -> tuple[float, float]:

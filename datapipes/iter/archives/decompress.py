@@ -7,15 +7,14 @@ from dataclasses import KW_ONLY
 from enum import Enum
 from typing import Any, ClassVar, Literal, cast
 
-from datapipes.description.composed import composed
-from datapipes.description.pipe import IterDataPipe, operator
+from datapipes.description.pipe import IterDataPipe, composed, operator
 from datapipes.elements.streams import Origin, StreamWrapper, unwrapped
 from datapipes.errors import BadArgument
 from datapipes.io.archives.codecs import kind_of
 from datapipes.io.archives.inflating import inflated
 from datapipes.io.archives.limits import MAX_RATIO, Limits
-from datapipes.io.archives.spool import seekable
-from datapipes.io.archives.tar_files import LazyTar, plain_tar
+from datapipes.io.archives.ranges import seekable
+from datapipes.io.archives.tar_entries import LazyTar, plain_tar
 from datapipes.io.archives.zip_entries import open_zip
 from datapipes.iter.archives.members import opened, origin_from_start
 from datapipes.operators.checks import given_length

@@ -8,7 +8,7 @@ empty one, one with a NUL in it.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from os.path import dirname, join, normpath
 from typing import Any, ClassVar, Literal, NoReturn, cast
@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, NoReturn, cast
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import Origin, StreamWrapper, can_seek, streams_of, unwrapped
 from datapipes.errors import BadArgumentType, Loader2Error, StateError, UnsafeMember
+from datapipes.io.archives.limits import Meter
 from datapipes.io.archives.ranges import Shared
 from datapipes.messages.warnings import warn
 from datapipes.operators.flattening import Flattening
@@ -75,14 +76,6 @@ def origin_from_start(stream: StreamWrapper) -> Origin | None:
     file = unwrapped(stream)
     begun = isinstance(file, io.IOBase) and can_seek(file) and file.tell() != 0
     return None if begun else stream.origin
-
-
-def the_one(entries: Iterable[Any], is_it: Callable[[Any], bool]) -> Any:
-    """The entry of a directory that a saved position names."""
-    entry = next(filter(is_it, entries), None)
-    if entry is None or entry.is_dir():
-        raise StateError("the archive has no such member any more")
-    return entry
 
 
 def placed(archive: str, name: str) -> str:
@@ -181,6 +174,37 @@ class Members(Iterator[tuple[str, StreamWrapper]]):
         self.archive.autoclose()
         self.ended()
         raise StopIteration
+
+
+class ListedMembers(Members):
+    """The members of an archive that has a directory, whose entries are told by where their headers are."""
+
+    def __init__(
+        self,
+        pipe: ArchiveStage,
+        path: str,
+        archive: StreamWrapper,
+        found: list[Any],
+        shared: Shared,
+        origin: Origin | None,
+        meter: Meter,
+    ) -> None:
+        super().__init__(pipe, path, archive, iter(found), shared, origin)
+        self.found = found
+        self.meter = meter
+
+    def data(self, entry: Any, path: str) -> io.BufferedReader:
+        """The data of an entry."""
+        raise NotImplementedError(f"{type(self).__name__} has no data")
+
+    def key(self, entry: Any) -> tuple[int]:
+        return (entry.header_offset,)
+
+    def content(self, path: str, offset: int) -> io.BufferedReader:
+        entry = next((entry for entry in self.found if entry.header_offset == offset), None)
+        if entry is None or entry.is_dir():
+            raise StateError("the archive has no such member any more")
+        return self.data(entry, path)
 
 
 def warn_of(kind: str, error: Exception, pipe: IterDataPipe[Any]) -> None:

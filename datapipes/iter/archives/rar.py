@@ -1,4 +1,8 @@
-"""load_from_rar: the files in RAR archives."""
+"""load_from_rar: the files in RAR archives, as the package ``rarfile`` finds them, and their data.
+
+Data that is stored as it is, is read by us and held against its CRC. Anything else goes through ``rarfile`` and one of
+the programs that it knows, which hold it against its checksum too. Every reader has a view of the archive of its own.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,19 @@ from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
 from datapipes.description.pipe import IterDataPipe, operator
-from datapipes.elements.streams import Origin, StreamWrapper, unwrapped
-from datapipes.io.archives.limits import MAX_RATIO, Limits, Meter, meter_of
-from datapipes.io.archives.ranges import Shared
-from datapipes.io.archives.rar_entries import RarData, content, rar_entries
-from datapipes.io.archives.spool import seekable
-from datapipes.iter.archives.members import ArchiveStage, Members, irregular, origin_from_start, placed, the_one
+from datapipes.elements.streams import StreamWrapper, unwrapped
+from datapipes.errors import CorruptData, Loader2Error
+from datapipes.io.archives.inflating import Expected, Inflating
+from datapipes.io.archives.limits import MAX_RATIO, Limits, Meter, Metered, meter_of
+from datapipes.io.archives.ranges import Range, Shared, seekable
+from datapipes.iter.archives.members import ArchiveStage, ListedMembers, Members, irregular, origin_from_start, placed
 from datapipes.messages.extras import needed
 from datapipes.operators.checks import given_length
 from datapipes.position.on_error import Tolerant
+
+_STORED = 0x30
+_BLOCK_OF_END = 0x7B
+_SPLIT = 0x01 | 0x02  # over several volumes
 
 
 @operator
@@ -59,31 +67,104 @@ class RarArchiveLoader(Tolerant, ArchiveStage):
     __len__ = given_length
 
 
-class _RarMembers(Members):
-    def __init__(
-        self,
-        pipe: ArchiveStage,
-        path: str,
-        archive: StreamWrapper,
-        found: list[Any],
-        shared: Shared,
-        origin: Origin | None,
-        meter: Meter,
-    ) -> None:
-        super().__init__(pipe, path, archive, iter(found), shared, origin)
-        self.found = found
-        self.meter = meter
-
+class _RarMembers(ListedMembers):
     def member(self, entry: Any) -> tuple[str, io.BufferedReader] | None:
         if entry.is_dir():
             return None
         if not entry.is_file():
             irregular(self.path, entry.filename, "a link or a device")
         path = placed(self.path, entry.filename)
-        return path, content(self.shared, entry, path, self.meter)
+        return path, self.data(entry, path)
 
-    def key(self, entry: Any) -> tuple[int]:
-        return (entry.header_offset,)
+    def data(self, entry: Any, path: str) -> io.BufferedReader:
+        return content(self.shared, entry, path, self.meter)
 
-    def content(self, path: str, offset: int) -> io.BufferedReader:
-        return content(self.shared, the_one(self.found, lambda entry: entry.header_offset == offset), path, self.meter)
+
+def rar_entries(file: Any, shared: Shared) -> list[Any]:
+    """The directory of an archive, folders included; each entry knows the size of the archive."""
+    size = file.seek(0, io.SEEK_END)
+    blocks: list[int] = []
+    archive = _parsed(shared, size, lambda block: blocks.append(block.type))
+    if _BLOCK_OF_END not in blocks[-1:]:
+        raise CorruptData(f"{shared.label}: it ends at byte {size}, without the block that ends a RAR archive")
+    found = list(archive.infolist())
+    for entry in found:
+        entry.archive_size = size
+    return found
+
+
+def _parsed(shared: Shared, size: int, callback: Any = None) -> Any:
+    rarfile = needed("rarfile", "rar")
+    view = io.BufferedReader(Range(shared, 0, size, shared.label, CorruptData))
+    try:
+        return rarfile.RarFile(view, errors="strict", info_callback=callback)
+    except Loader2Error:
+        raise
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise CorruptData(f"{shared.label}: it is damaged, cut short, or no RAR archive: {error}") from error
+
+
+def content(shared: Shared, entry: Any, path: str, meter: Meter) -> io.BufferedReader:
+    """The data of a member, checked against its checksum."""
+    if entry.needs_password():
+        raise CorruptData(f"{path}: it is encrypted, and there is no way to give a password")
+    if entry.flags & _SPLIT:
+        raise CorruptData(f"{path}: it continues in another volume, and one stream is one archive")
+    raw: RarData = StoredMember(shared, entry, path, meter) if _is_stored(entry) else Packed(shared, entry, path, meter)
+    return io.BufferedReader(raw)
+
+
+def _is_stored(entry: Any) -> bool:
+    return entry.compress_type == _STORED and entry.CRC is not None
+
+
+class RarData(Metered):
+    """The data of a member of a RAR archive."""
+
+
+class StoredMember(RarData, Inflating):
+    """Data that is not compressed."""
+
+    def __init__(self, shared: Shared, entry: Any, path: str, meter: Meter) -> None:
+        source = Range(shared, entry.data_offset, entry.compress_size, path, CorruptData)
+        expected = Expected(entry.file_size, entry.CRC)
+        super().__init__(source, "stored", path, meter, b"", expected, CorruptData)
+
+
+class Packed(RarData):
+    """Data that a program unpacks; the program starts when something is read."""
+
+    def __init__(self, shared: Shared, entry: Any, path: str, meter: Meter) -> None:
+        self._shared = shared
+        self._entry = entry
+        self._path = path
+        self._meter = self.meter = meter
+        self._file: Any = None
+        self._given = 0
+
+    def seekable(self) -> bool:
+        return False
+
+    def readinto(self, buffer: Any) -> int:
+        rarfile = needed("rarfile", "rar")
+        try:
+            if self._file is None:
+                self._file = _parsed(self._shared, self._entry.archive_size).open(self._entry.filename)
+                self._meter.took(self._entry.compress_size)
+            data = self._file.read(len(buffer))
+        except rarfile.RarCannotExec as error:
+            error.add_note(f"{self._path} is compressed: install one of the programs unrar, unar, 7z, bsdtar")
+            raise
+        except (rarfile.Error, EOFError) as error:
+            raise CorruptData(f"{self._path}: after {self._given} bytes: {error}") from error
+        self._given += len(data)
+        self._meter.gave(len(data))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if self._file is not None and not self.closed:
+            self._file.close()
+        super().close()

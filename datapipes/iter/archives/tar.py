@@ -12,8 +12,7 @@ from datapipes.elements.streams import StreamWrapper, unwrapped
 from datapipes.errors import CorruptTar
 from datapipes.io.archives.limits import MAX_RATIO, Limits
 from datapipes.io.archives.ranges import Range, Shared
-from datapipes.io.archives.tar_files import content_of, plain_tar
-from datapipes.io.archives.tar_headers import SYMBOLIC_LINK, Entry, entries
+from datapipes.io.archives.tar_entries import SYMBOLIC_LINK, Entry, content_of, entries, plain_tar
 from datapipes.iter.archives.members import (
     ArchiveStage,
     Members,

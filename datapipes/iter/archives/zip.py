@@ -8,12 +8,11 @@ from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
 from datapipes.description.pipe import IterDataPipe, operator
-from datapipes.elements.streams import Origin, StreamWrapper, unwrapped
+from datapipes.elements.streams import StreamWrapper, unwrapped
 from datapipes.io.archives.limits import MAX_RATIO, Limits, Meter, meter_of
-from datapipes.io.archives.ranges import Shared
-from datapipes.io.archives.spool import seekable
+from datapipes.io.archives.ranges import seekable
 from datapipes.io.archives.zip_entries import content, kind_of_member, zip_entries
-from datapipes.iter.archives.members import ArchiveStage, Members, irregular, origin_from_start, placed, the_one
+from datapipes.iter.archives.members import ArchiveStage, ListedMembers, Members, irregular, origin_from_start, placed
 from datapipes.operators.checks import given_length
 from datapipes.position.on_error import Tolerant
 
@@ -58,30 +57,13 @@ class ZipArchiveLoader(Tolerant, ArchiveStage):
     __len__ = given_length
 
 
-class _ZipMembers(Members):
-    def __init__(
-        self,
-        pipe: ArchiveStage,
-        path: str,
-        archive: StreamWrapper,
-        found: list[zipfile.ZipInfo],
-        shared: Shared,
-        origin: Origin | None,
-        meter: Meter,
-    ) -> None:
-        super().__init__(pipe, path, archive, iter(found), shared, origin)
-        self.found = found
-        self.meter = meter
-
+class _ZipMembers(ListedMembers):
     def member(self, entry: zipfile.ZipInfo) -> tuple[str, io.BufferedReader] | None:
         if kind := kind_of_member(entry):
             irregular(self.path, entry.filename, kind)
         path = placed(self.path, entry.orig_filename)
-        file = content(self.shared, entry, path, self.meter)
+        file = self.data(entry, path)
         return None if entry.is_dir() else (path, file)
 
-    def key(self, entry: zipfile.ZipInfo) -> tuple[int]:
-        return (entry.header_offset,)
-
-    def content(self, path: str, offset: int) -> io.BufferedReader:
-        return content(self.shared, the_one(self.found, lambda entry: entry.header_offset == offset), path, self.meter)
+    def data(self, entry: zipfile.ZipInfo, path: str) -> io.BufferedReader:
+        return content(self.shared, entry, path, self.meter)

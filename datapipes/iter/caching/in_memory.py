@@ -1,4 +1,4 @@
-"""in_memory_cache: a stream made once, and handed on again in every later pass.
+"""in_memory_cache, memory_cell: a stream made once, and handed on again in later passes; its last elements, kept.
 
 What is above a cache is opened with a seed of its own that never changes, whatever the loader's seed, the epoch or the
 lap: it gives the same elements every time, and the cache remembers what this pure function gave. That is why it does
@@ -9,13 +9,16 @@ replaced, seeded or sharded differently, the cache begins anew.
 The cache is shared by all openings and copies of a pipe in one process, and is filled at the end of a pass that began
 at the start and met no exception. A pass that goes on from a saved position remembers nothing, unless it had to read
 everything from the start: where the elements of that position came from a cache.
+
+``memory_cell`` is the one stage that tells, on the pipe itself, what went by in an iteration: the pipe and the copies
+that an iteration makes of it share one memory. It is no part of a position, and is not pickled.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import field, replace
 from itertools import islice
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -25,9 +28,8 @@ from datapipes.description.printing import stage
 from datapipes.elements.sizes import size_of
 from datapipes.elements.streams import holds_stream
 from datapipes.errors import StateError
-from datapipes.operators.checks import length_of, needs
-from datapipes.position.cells import Cell, Table, count, fields, table
-from datapipes.position.counting import Counted
+from datapipes.operators.checks import length_of, needs, needs_count
+from datapipes.position.cells import Cell, Counted, Given, Table, count, fields, table
 from datapipes.position.opening import Opening
 from datapipes.position.session import Session, segment
 
@@ -291,3 +293,49 @@ class _Reading(Cell):
         self.noted = None
         if self.session is not None:
             self.session.close()
+
+
+@operator
+class MemoryCell(IterDataPipe[T_co]):
+    """The same elements; the last of them can be asked for, each with its number.
+
+    Args:
+        remember_elements: How many can be asked for; they stay in memory as long as the pipe does.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> dp = IterableWrapper("abc").memory_cell(2)
+    >>> list(dp), dp.get_last(), dp.get_buffer()
+    (['a', 'b', 'c'], (2, 'c'), [(2, 'c'), (1, 'b')])
+    """
+
+    _fluent: ClassVar[str | None] = "memory_cell"
+
+    source_datapipe: IterDataPipe[T_co]
+    remember_elements: int = 1000
+    _remembered: deque[tuple[int, T_co]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        needs_count(
+            self, "remember_elements", 1, f"remember_elements must be larger than 0, got {self.remember_elements}"
+        )
+        self._remembered = deque(maxlen=self.remember_elements)
+
+    def get_last(self) -> tuple[int, T_co] | None:
+        """The number of the last element, counted from 0 in its iteration, and the element; None before the first."""
+        return self._remembered[-1] if self._remembered else None
+
+    def get_buffer(self) -> list[tuple[int, T_co]]:
+        """The remembered elements with their numbers, the last one first."""
+        return list(reversed(self._remembered))
+
+    def _open(self, at: Opening) -> Iterator[T_co]:
+        return self._elements(at.source(self.source_datapipe), at.cell(Given))
+
+    def _elements(self, source: Iterator[T_co], given: Given) -> Iterator[T_co]:
+        remember = self._remembered.append
+        for numbered in enumerate(given.counting(source), start=given.save()):
+            remember(numbered)
+            yield numbered[1]
+
+    def __getstate__(self) -> Any:
+        return {**super().__getstate__(), "_remembered": deque(maxlen=self.remember_elements)}

@@ -1,22 +1,25 @@
-"""fork, unzip: one stream read by several children.
+"""fork, unzip, demux, round_robin_demux: one stream read by several children, or dealt out to them.
 
-Within one opening of a graph the source is read once, and what the children are ahead of each other waits, up to
-``buffer_size`` (see ``datapipes.iter.combining.hub``). Children that are iterated by themselves are openings of their
-own: each reads the source from its start.
+Within one opening of a graph the source is read once. What children of a fork are ahead of each other waits, up to
+``buffer_size``; what a child of a demux takes from the source and is another's waits for that one, up to
+``buffer_size`` in all (see ``datapipes.iter.combining.hub``). Children that are iterated by themselves are openings of
+their own: each reads the source from its start.
 """
 
 from __future__ import annotations
 
 import copy as copying
 from collections.abc import Callable, Iterator, Sequence
-from operator import itemgetter
+from operator import index, itemgetter
 from typing import Any, ClassVar, TypeVar, cast
 
-from datapipes.description.composed import composed
-from datapipes.description.pipe import IterDataPipe, operator
+from datapipes.description.pipe import IterDataPipe, composed, operator
+from datapipes.description.printing import stage
 from datapipes.errors import GraphError
 from datapipes.iter.combining.hub import SPENT, Child, Folder, Hub, Lost, Queue, Queues
-from datapipes.operators.checks import needs, source_length
+from datapipes.messages.warnings import warn
+from datapipes.operators.checks import needs, needs_callable, source_length
+from datapipes.position.cells import count, fields
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -134,3 +137,195 @@ class _ForkChild(Child[T_co]):
 
     def __len__(self) -> int:
         return source_length(self, self.main_datapipe.datapipe)
+
+
+@composed
+def Demultiplexer(
+    datapipe: IterDataPipe[T_co],
+    num_instances: int,
+    classifier_fn: Callable[[Any], int | None],
+    drop_none: bool = False,
+    buffer_size: int = 1000,
+    *,
+    buffer_bytes: int | None = None,
+    spill_dir: Folder | None = None,
+) -> list[IterDataPipe[T_co]]:
+    """A list of streams that share the elements, as a function of each element says.
+
+    Args:
+        num_instances: The number of streams.
+        classifier_fn: A function that gives the number of the stream that an element goes to, counted from 0. Any other
+            result is a ``ValueError``.
+        drop_none: Whether elements are left out for which ``classifier_fn`` returns None, instead of that error.
+        buffer_size: How many elements may wait in all for streams that are behind. A negative number: no limit.
+        buffer_bytes: How many bytes of elements may wait in all, beside ``buffer_size``; the last of them may go
+            beyond. ``None``: only their number counts.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> even, odd = IterableWrapper(range(5)).demux(2, lambda x: x % 2)
+    >>> list(even), list(odd)
+    ([0, 2, 4], [1, 3])
+    """
+    hub = _Demux(
+        datapipe, num_instances, classifier_fn, drop_none, buffer_size, buffer_bytes=buffer_bytes, spill_dir=spill_dir
+    )
+    return [_DemuxChild(hub, i) for i in range(num_instances)]
+
+
+@composed
+def RoundRobinDemultiplexer(
+    datapipe: IterDataPipe[T_co],
+    num_instances: int,
+    buffer_size: int = 1000,
+    *,
+    buffer_bytes: int | None = None,
+    spill_dir: Folder | None = None,
+) -> list[IterDataPipe[T_co]]:
+    """A list of streams that the elements go to in turn.
+
+    Args:
+        num_instances: The number of streams. With 1, the list holds the source itself, and there is a warning.
+        buffer_size: How many elements may wait in all for streams that are behind. A negative number: no limit.
+        buffer_bytes: How many bytes of elements may wait in all, beside ``buffer_size``; the last of them may go
+            beyond. ``None``: only their number counts.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> a, b = IterableWrapper(range(5)).round_robin_demux(2)
+    >>> list(a), list(b)
+    ([0, 2, 4], [1, 3])
+    """
+    hub = _RoundRobin(datapipe, num_instances, buffer_size, buffer_bytes=buffer_bytes, spill_dir=spill_dir)
+    if num_instances == 1:
+        warn("round_robin_demux(1) deals nothing out: the list holds the stream itself")
+        return [datapipe]
+    return [_RoundRobinChild(hub, i) for i in range(num_instances)]
+
+
+@operator
+class _Dealer(Hub):
+    """A hub whose elements each go to one child."""
+
+    _shares_room: ClassVar[bool] = True
+
+    def dealing(self, queues: Queues) -> Callable[[Any], int | None]:
+        """The function that gives the number of an element's child; None for no child."""
+        raise NotImplementedError(f"{type(self).__name__} has no dealing")
+
+
+@operator
+class _Demux(_Dealer):
+    _fluent: ClassVar[str | None] = "demux"
+
+    def __init__(
+        self,
+        datapipe: IterDataPipe[Any],
+        num_instances: int,
+        classifier_fn: Callable[[Any], int | None],
+        drop_none: bool = False,
+        buffer_size: int = 1000,
+        *,
+        buffer_bytes: int | None = None,
+        spill_dir: Folder | None = None,
+    ) -> None:
+        needs_callable("demux", classifier_fn)
+        self.classifier_fn = classifier_fn
+        self.drop_none = drop_none
+        super().__init__(datapipe, num_instances, buffer_size, buffer_bytes=buffer_bytes, spill_dir=spill_dir)
+
+    def dealing(self, queues: Queues) -> Callable[[Any], int | None]:
+        return self._child_of
+
+    def _child_of(self, element: Any) -> int | None:
+        answer = self.classifier_fn(element)
+        if answer is None and self.drop_none:
+            return None
+        try:
+            child = index(answer)  # type: ignore[arg-type]  # what is no number is refused below
+        except TypeError:
+            child = -1
+        if 0 <= child < self.num_instances:
+            return child
+        raise ValueError(
+            f"Output of the classification fn should be between 0 and {self.num_instances - 1}, got {answer!r:.80}"
+            + ("; drop_none=True drops elements that it returns None for" if answer is None else "")
+        )
+
+
+@operator
+class _Dealt(Child[T_co]):
+    """The elements that go to one child."""
+
+    def _elements(self, queues: Queues, mine: Queue) -> Iterator[T_co]:
+        main = cast("_Dealer", self.main_datapipe)
+        limit, child_of, me = main.limit, main.dealing(queues), self.instance_id
+        source, lock, readers, marks = queues.source, queues.lock, queues.readers, queues.marks
+        while True:
+            while mine:
+                yield (mine.popleft(), marks.pop())[0]
+            with lock:
+                if mine:
+                    continue  # a sibling in another thread was quicker
+                if len(marks) > limit:
+                    queues.need_room(mine)
+                element = next(source, SPENT)
+                if element is SPENT:
+                    return
+                child = child_of(element)
+                if child is None:
+                    continue
+                for queue in readers[child]:
+                    if queue is not mine:
+                        marks.append(None)
+                        queue.append(element)
+                if child != me:
+                    continue
+            yield element
+
+
+@operator
+class _DemuxChild(_Dealt[T_co]):
+    def __len__(self) -> int:
+        raise TypeError(
+            f"{stage(self.main_datapipe)}{stage(self)} doesn't have valid length: it depends on classifier_fn"
+        )
+
+
+@operator
+class _RoundRobin(_Dealer):
+    _fluent: ClassVar[str | None] = "round_robin_demux"
+
+    def dealing(self, queues: Queues) -> Callable[[Any], int | None]:
+        return cast("_Turns", queues).next_child
+
+    def _queues(self) -> Queues:
+        return _Turns(self)
+
+
+@operator
+class _RoundRobinChild(_Dealt[T_co]):
+    def __len__(self) -> int:
+        main = self.main_datapipe
+        return len(range(self.instance_id, source_length(self, main.datapipe), main.num_instances))
+
+
+class _Turns(Queues):
+    """The queues of waiting elements, and the next child in the round."""
+
+    def __init__(self, hub: _RoundRobin) -> None:
+        super().__init__(hub)
+        self._last = hub.num_instances - 1
+        self._turn = 0
+
+    def next_child(self, element: Any) -> int:
+        """The child whose turn it is; then it is that of the one after."""
+        child = self._turn
+        self._turn = child + 1 if child < self._last else 0
+        return child
+
+    def save(self) -> dict[str, Any]:
+        return {"turn": self._turn, "waiting": super().save()}
+
+    def load(self, saved: Any) -> None:
+        turn, waiting = fields(saved, "turn", "waiting")
+        self._turn = count(turn, "turn", most=self._last)
+        super().load(waiting)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from datapipes.description import structure
 from datapipes.errors import GraphError, StateError
 from datapipes.position.cells import Cell, Table, count, fields, table
-from datapipes.position.session import Session, segment
+from datapipes.position.session import Session, segments
 from datapipes.position.user_classes import must_start_anew
 
 if TYPE_CHECKING:
@@ -206,9 +206,4 @@ class Reading(Cell):
 
 def _elements(session: Session) -> Iterator[Any]:
     """The elements of a session, which goes on behind its errors."""
-    return chain.from_iterable(_segments(session))
-
-
-def _segments(session: Session) -> Iterator[Iterator[Any]]:
-    while not session.ended:
-        yield segment(session)
+    return chain.from_iterable(segments(session))

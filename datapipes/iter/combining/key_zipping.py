@@ -65,8 +65,9 @@ class IterKeyZipper(IterDataPipe[Any]):
                 "zip_with_iter needs `ref_datapipe` to be an `IterDataPipe`, "
                 f"got {type(self.ref_datapipe).__name__}: {self.ref_datapipe!r:.60}"
             )
-        for fn in (self.key_fn, *(fn for fn in (self.ref_key_fn, self.merge_fn) if fn is not None)):
-            needs_callable("zip_with_iter", fn)
+        needs_callable("zip_with_iter", self.key_fn)
+        for fn in (self.ref_key_fn, self.merge_fn):
+            needs_callable("zip_with_iter", fn, or_none=True)
         needs_count(self, "buffer_size", 1, "'buffer_size' is required to be positive, or None", or_none=True)
 
     def _open(self, at: Opening) -> Iterator[Any]:
@@ -197,8 +198,8 @@ class MapKeyZipper(Tolerant, IterDataPipe[Any]):
                 "zip_with_map needs `map_datapipe` to be a `MapDataPipe`, "
                 f"got {type(self.map_datapipe).__name__}: {self.map_datapipe!r:.60}"
             )
-        for fn in (self.key_fn, *([] if self.merge_fn is None else [self.merge_fn])):
-            needs_callable("zip_with_map", fn)
+        needs_callable("zip_with_map", self.key_fn)
+        needs_callable("zip_with_map", self.merge_fn, or_none=True)
         super().__post_init__()
 
     def _step(self) -> Step:

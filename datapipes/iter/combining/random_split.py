@@ -18,9 +18,8 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import torch
 
-from datapipes.description.composed import composed
 from datapipes.description.indexed import Indexed, indexed
-from datapipes.description.pipe import IterDataPipe, operator
+from datapipes.description.pipe import IterDataPipe, composed, operator
 from datapipes.description.printing import stage
 from datapipes.description.structure import walk
 from datapipes.errors import BadArgument, BadArgumentType

@@ -1,22 +1,36 @@
-"""map_batches: a function of many elements at once, and the elements of what it returns."""
+"""map_batches, async_map_batches: a function of many elements at once; or of each, those of a batch at work together.
+
+Each iteration of ``async_map_batches`` has an event loop of its own, in a thread of its own, so it works inside a
+running loop as well; in torchdata 0.9 that was an error. The loop lives from the first batch to the end of the
+iteration, exceptions included, so whatever the coroutines keep open stays usable. No coroutine outlives its batch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import asyncio
+import threading
+import warnings
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
+from inspect import iscoroutinefunction
 from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
-from datapipes.description.pipe import IterDataPipe, operator
-from datapipes.errors import StateError
-from datapipes.operators.checks import needs_callable, needs_count
-from datapipes.operators.flattening import Flattening
-from datapipes.operators.flattening_position import Inner
-from datapipes.position.cells import fields
-from datapipes.position.on_error import Tolerant
+from datapipes.description.pipe import IterDataPipe, composed, operator
+from datapipes.errors import BadArgument, StateError
+from datapipes.iter.grouping.batch import Batcher
+from datapipes.operators.checks import length_of, needs_callable, needs_count, same_length
+from datapipes.operators.columns import check_columns, on_input, placing, validate_input_col
+from datapipes.operators.flattening import Flattening, Inner
+from datapipes.position.cells import Cell, fields
+from datapipes.position.forks import OwnerProcess
+from datapipes.position.on_error import SKIP, Faults, OnError, Tolerant, may_leave_out
 from datapipes.position.opening import Opening
 
 R_co = TypeVar("R_co", covariant=True)
+
+_PATIENCE = 2.0  # seconds to wait for a loop that a coroutine blocks
 
 
 @operator
@@ -49,7 +63,7 @@ class BatchMapper(Tolerant, Flattening[R_co]):
         super().__post_init__()
 
     def _open(self, at: Opening) -> Iterator[R_co]:
-        above = at.above() if at.is_private() else None
+        above = at.above()
         held = at.cell(partial(_HeldBatch, self)).watching(above, at_start=not at.resumed)
         return self._elements(held.batches(at.source(self.datapipe)), held)
 
@@ -101,3 +115,203 @@ class _HeldBatch(Inner):
     def close(self) -> None:
         super().close()
         self._partial = []
+
+
+@composed
+def BatchAsyncMapper(
+    source_datapipe: IterDataPipe[Any],
+    async_fn: Callable[..., Awaitable[Any]],
+    batch_size: int,
+    input_col: Any = None,
+    output_col: Any = None,
+    max_concurrency: int = 32,
+    flatten: bool = True,
+    *,
+    on_error: OnError = "raise",
+    max_errors: int | float | None = None,
+) -> IterDataPipe[Any]:
+    """``await async_fn(element)`` for each element, those of a batch at the same time; the order is kept.
+
+    An exception costs its batch, unless ``on_error`` says what becomes of the element.
+
+    Args:
+        async_fn: The coroutine function, as ``async def`` makes one. It is given the element, or its columns one by
+            one.
+        batch_size: How many elements are taken at a time. The next are taken when all of these are done, so a larger
+            batch waits less often for its slowest element, and takes more memory.
+        max_concurrency: How many coroutines of a batch may be at work at the same time.
+        flatten: Whether the elements come one by one. Otherwise they come as lists, one for each batch.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> async def tenfold(x):
+    ...     return 10 * x
+    >>> list(IterableWrapper(range(5)).async_map_batches(tenfold, batch_size=2))
+    [0, 10, 20, 30, 40]
+    """
+    if not (iscoroutinefunction(async_fn) or iscoroutinefunction(type(async_fn).__call__)):
+        raise BadArgument(
+            f"async_map_batches() expects a coroutine function, as `async def` makes one, got {async_fn!r:.80}"
+        )
+    mapper = _AsyncMapper(
+        Batcher(source_datapipe, batch_size, wrapper_class=list),
+        async_fn,
+        input_col,
+        output_col,
+        max_concurrency,
+        on_error=on_error,
+        max_errors=max_errors,
+    )
+    if not flatten:
+        return mapper
+    if not may_leave_out(mapper):
+        # It may be that nobody knows how many elements there are, or that who tells warns of the answer.
+        with suppress(TypeError, Warning), warnings.catch_warnings(action="error"):
+            return mapper.flatmap().set_length(length_of(source_datapipe))
+    return mapper.flatmap()
+
+
+@operator
+class _AsyncMapper(Tolerant, IterDataPipe[list[Any]]):
+    """Each batch, with its elements replaced."""
+
+    _fluent: ClassVar[str | None] = "async_map_batches"
+
+    source_datapipe: IterDataPipe[list[Any]]
+    async_fn: Callable[..., Awaitable[Any]]
+    input_col: Any = None
+    output_col: Any = None
+    max_concurrency: int = 32
+
+    def __post_init__(self) -> None:
+        self.output_col = check_columns(self.input_col, self.output_col)
+        validate_input_col(self.async_fn, self.input_col)
+        needs_count(self, "max_concurrency", 1, f"max_concurrency must be larger than 0, got {self.max_concurrency}")
+        super().__post_init__()
+
+    def _open(self, at: Opening) -> Iterator[list[Any]]:
+        return self._batches(at.source(self.source_datapipe), at.cell(partial(_Loop, self)))
+
+    def _batches(self, source: Iterator[list[Any]], loop: _Loop) -> Iterator[list[Any]]:
+        call, place = on_input(self.async_fn, self.input_col), placing(self.input_col, self.output_col)
+
+        async def made(element: Any) -> Any:
+            return place(element, await call(element))
+
+        for batch in source:
+            loop.must_be_here()
+            yield self._mapped(batch, made, loop)
+        loop.finish()
+
+    def _mapped(self, batch: list[Any], made: Callable[[Any], Coroutine[Any, Any, Any]], loop: _Loop) -> list[Any]:
+        faults = loop.faults
+        outcomes = loop.run(_outcomes(batch, made, self.max_concurrency, at_once=faults is None))
+        results = []
+        error = None
+        try:
+            for element, (error, result) in zip(batch, outcomes, strict=True):
+                if faults is not None:
+                    faults.seen += 1
+                if error is not None:
+                    if faults is None or not isinstance(error, Exception):
+                        raise error
+                    result = faults.absorb(error, element, partial(loop.run_anew, made, element))
+                if result is not SKIP:
+                    results.append(result)
+            return results
+        finally:
+            del outcomes, error  # an error's traceback holds this frame
+
+    __len__ = same_length
+
+
+async def _outcomes(
+    batch: list[Any], made: Callable[[Any], Coroutine[Any, Any, Any]], most: int, at_once: bool
+) -> list[tuple[BaseException | None, Any]]:
+    """Errors and results of all elements of a batch. ``at_once``: after the first error, the others are stopped."""
+    semaphore = asyncio.Semaphore(most)
+
+    async def in_turn(element: Any) -> Any:
+        async with semaphore:
+            return await made(element)
+
+    tasks = [asyncio.create_task(in_turn(element)) for element in batch]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION if at_once else asyncio.ALL_COMPLETED)
+        stopped = [task for task in tasks if task.cancel()]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    return [_outcome(task, stopped) for task in tasks]
+
+
+def _outcome(task: asyncio.Task[Any], stopped: list[asyncio.Task[Any]]) -> tuple[BaseException | None, Any]:
+    if task.cancelled():
+        # One that was stopped says nothing: the error that it was stopped for is going to be raised.
+        return (None, SKIP) if task in stopped else (RuntimeError("the coroutine of this element was cancelled"), None)
+    error = task.exception()
+    return (error, None) if error is not None else (None, task.result())
+
+
+class _Loop(Cell):
+    """The event loop and its thread. Between two batches there is nothing to remember but the errors."""
+
+    def __init__(self, pipe: _AsyncMapper) -> None:
+        self.faults = None if pipe.on_error == "raise" else Faults(pipe)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._stop = asyncio.Event()
+        self._origin = OwnerProcess()
+
+    def must_be_here(self) -> None:
+        """ForkedIteration in a fork of the process: there is no such thread, and the loop is still the parent's."""
+        self._origin.must_be_here("the coroutines")
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """Run a coroutine in the loop and return its result."""
+        if self._loop is None:
+            self._loop, self._stop = asyncio.new_event_loop(), asyncio.Event()
+            self._thread = threading.Thread(
+                target=_serve, args=(self._loop, self._stop), name="async_map_batches", daemon=True
+            )
+            self._thread.start()
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        finally:
+            future.cancel()  # who is interrupted here waits no longer for it
+            del future  # its error's traceback holds this frame
+
+    def run_anew(self, made: Callable[[Any], Coroutine[Any, Any, Any]], element: Any) -> Any:
+        """Run another coroutine for an element and return its result."""
+        return self.run(made(element))
+
+    def finish(self) -> None:
+        """Stop the loop and judge the errors, at the end of the source."""
+        self.close()
+        if self.faults is not None:
+            self.faults.finish()
+
+    def save(self) -> list[int] | None:
+        return self.saved_errors()
+
+    def load(self, saved: Any) -> None:
+        self.load_errors(saved)
+
+    def close(self) -> None:
+        loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+        if loop is not None and thread is not None and self._origin.is_here:
+            with suppress(RuntimeError):  # it is closed already
+                loop.call_soon_threadsafe(self._stop.set)
+            if thread is not threading.current_thread():  # in which the collector may find an abandoned iterator
+                thread.join(_PATIENCE)
+
+
+def _serve(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """Run a loop until it is to stop; then end what is left in it, and close it."""
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(_until(stop))
+
+
+async def _until(stop: asyncio.Event) -> None:
+    await stop.wait()

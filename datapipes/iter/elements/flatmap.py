@@ -1,21 +1,64 @@
-"""flatmap: each element replaced by the elements of an iterable."""
+"""flatmap, shuffled_flatmap: each element replaced by the elements of an iterable; or several of these mixed at random.
+
+Up to ``buffer_size`` iterables of a ``shuffled_flatmap`` are live. One that is used up makes room for that of the next
+element of the source. The draws are made in blocks, each a pure function of the stage's seed and the block's number, so
+the position is their count and, for each live iterable, what it has given (``datapipes.operators.flattening``). An
+element that holds an open stream cannot be saved; the positions above it before it was taken are saved instead, and
+resuming takes it once more from there, in a session of its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 from datapipes.description.pipe import IterDataPipe, operator
-from datapipes.operators.checks import needs_callable
+from datapipes.elements.streams import holds_stream
+from datapipes.errors import StateError
+from datapipes.operators.checks import length_of, needs_callable, needs_count
 from datapipes.operators.columns import on_input, validate_input_col
-from datapipes.operators.flattening import Flattening
-from datapipes.position.on_error import Tolerant
+from datapipes.operators.flattening import Flattening, Inner
+from datapipes.operators.random_order import Shuffling, shares
+from datapipes.position.cells import Cell, Table, count, fields, table
+from datapipes.position.on_error import Faults, Tolerant
+from datapipes.position.opening import Opening
+from datapipes.position.seeds import Run
+from datapipes.position.session import Session, segment
 
 T_co = TypeVar("T_co", covariant=True)
 
+_BLOCK = 1024
+
+
+class _FlatMapping(Tolerant, Flattening[T_co]):
+    """Base of both: the elements of ``fn(element)``, or of the element itself."""
+
+    fn: Callable[..., Iterable[T_co]] | None
+    input_col: Any
+
+    def __post_init__(self) -> None:
+        if self.fn is not None:
+            needs_callable(str(self._fluent), self.fn)
+            validate_input_col(self.fn, self.input_col)
+        super().__post_init__()
+
+    def _inner(self, element: Any) -> Iterable[T_co]:
+        made: Iterable[T_co] = on_input(_itself if self.fn is None else self.fn, self.input_col)(element)
+        return made
+
+    def __len__(self) -> int:
+        raise TypeError(f"{type(self).__name__}'s length relies on the output of its function.")
+
+
+def _itself(*columns: Any) -> Any:
+    return columns[0] if len(columns) == 1 else columns
+
 
 @operator
-class FlatMapper(Tolerant, Flattening[T_co]):
+class FlatMapper(_FlatMapping[T_co]):
     """Every element of the iterable that a function makes of each element.
 
     Args:
@@ -33,19 +76,175 @@ class FlatMapper(Tolerant, Flattening[T_co]):
     fn: Callable[..., Iterable[T_co]] | None = None
     input_col: Any = None
 
+
+@operator
+class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
+    """Every element of the iterables that a function makes of the elements, several iterables mixed at random.
+
+    The elements of one iterable keep their order. ``set_shuffle(False)`` makes it a ``flatmap``.
+
+    Args:
+        fn: The function. It is given the element, or its columns one by one. ``None``: the element is the iterable, or
+            its column, or a tuple of its columns.
+        buffer_size: How many iterables are mixed at a time: more mix better, and more are open and in memory. With 1,
+            nothing is mixed.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> dp = IterableWrapper(["abc", "xyz"]).shuffled_flatmap().set_seed(3)
+    >>> sorted(dp), [x for x in dp if x in "abc"]
+    (['a', 'b', 'c', 'x', 'y', 'z'], ['a', 'b', 'c'])
+    """
+
+    _fluent: ClassVar[str | None] = "shuffled_flatmap"
+
+    datapipe: IterDataPipe[Any]
+    fn: Callable[..., Iterable[T_co]] | None = None
+    input_col: Any = None
+    buffer_size: int = 100
+
     def __post_init__(self) -> None:
-        if self.fn is not None:
-            needs_callable("flatmap", self.fn)
-            validate_input_col(self.fn, self.input_col)
+        needs_count(self, "buffer_size", 1, "buffer_size should be larger than 0")
         super().__post_init__()
 
-    def _inner(self, element: Any) -> Iterable[T_co]:
-        made: Iterable[T_co] = on_input(_itself if self.fn is None else self.fn, self.input_col)(element)
-        return made
+    def _open(self, at: Opening) -> Iterator[T_co]:
+        size = self.buffer_size if self._enabled else 1
+        return self._drawn(at, at.source(self.datapipe), at.cell(partial(_Lives, self, size, at.seed(self._seed))))
+
+    def _drawn(self, at: Opening, source: Iterator[Any], lives: _Lives) -> Iterator[T_co]:
+        above = at.above()
+        lives.bury()
+        for live in lives.all:
+            live.elements = self._of(at, live)
+        share, more = lives.draws.following().__next__, True
+        while True:
+            while more and len(lives.all) < lives.size:
+                before = above.kept() if above is not None and lives.watch else None
+                for element in source:
+                    lives.watch = holds_stream(element)
+                    live = lives.begin()
+                    live.held.hold(element, before if lives.watch else None)
+                    live.elements = self._of(at, live)
+                    break
+                else:
+                    more = False
+            if not lives.all:
+                break
+            among = [live.elements for live in lives.all]
+            number, used_up = len(among), False
+            while not used_up:
+                slot = int(share() * number)
+                for made in among[slot]:
+                    yield made
+                    break
+                else:
+                    used_up = True
+            del lives.all[slot]
+        if lives.faults is not None:
+            lives.faults.end()
+
+    def _of(self, at: Opening, live: _Live) -> Iterator[T_co]:
+        """The elements of one live iterable, from its position on."""
+        return self._elements(iter(()), live.held) if live.above is None else self._taken_again(at, live)
+
+    def _taken_again(self, at: Opening, live: _Live) -> Iterator[T_co]:
+        positions, live.above = live.above, None
+        session = at.session(self.datapipe, replace(at.run, errors=Counter()), positions)
+        try:
+            for element in segment(session):
+                live.held.hold(element, lambda: positions or {})
+                break
+            else:
+                raise StateError(f"{live.held.label}: an element that was there is not there any more")
+            yield from self._elements(iter(()), live.held)
+        finally:
+            session.close()
 
     def __len__(self) -> int:
-        raise TypeError(f"{type(self).__name__}'s length relies on the output of its function.")
+        if self.fn is None and self.input_col is None and self.on_error == "raise":
+            length_of(self.datapipe)  # what has no length, perhaps because it has no end, is not gone through
+            session = Session(self.datapipe, Run(seed=0))
+            try:
+                return sum(map(len, segment(session)))
+            finally:
+                session.close()
+        return super().__len__()
 
 
-def _itself(*columns: Any) -> Any:
-    return columns[0] if len(columns) == 1 else columns
+class _Live:
+    """One element at hand, what it becomes, and the positions to take it again from, if that is to be done."""
+
+    __slots__ = ("above", "elements", "held")
+
+    def __init__(self, held: Inner, above: Table | None = None) -> None:
+        self.held = held
+        self.above = above
+        self.elements: Iterator[Any] = iter(())
+
+    def save(self) -> list[Any] | None:
+        where = self.held.where()
+        return None if where is None else [where, self.held.carried() if self.above is None else self.above]
+
+
+class _AllFaults(Faults):
+    """The errors of all live iterables, which are judged when the stage ends, not when one of them does."""
+
+    def finish(self) -> None:
+        pass
+
+    def end(self) -> None:
+        """Judge the errors at the end of the stage."""
+        super().finish()
+
+
+class _Lives(Cell):
+    """The live iterables, and the number of draws among them."""
+
+    def __init__(self, pipe: ShuffledFlatMapper[Any], size: int, seed: int) -> None:
+        self.faults: _AllFaults | None = None if pipe.on_error == "raise" else _AllFaults(pipe)
+        self.size = size
+        self.all: list[_Live] = []
+        self.watch = True  # whether elements hold streams, which is from the first on or never
+        self._pipe = pipe
+        self.draws = shares(seed, _BLOCK)
+
+    def begin(self) -> _Live:
+        """Make room for one more."""
+        held = Inner(self._pipe)
+        held.stage, held.faults, held.reopening = self.stage, self.faults, self.reopening
+        self.all.append(_Live(held))
+        return self.all[-1]
+
+    def bury(self) -> None:
+        """Remove, after an exception, the iterables that could not be made."""
+        self.all = [live for live in self.all if live.save() is not None]
+
+    def save(self) -> dict[str, Any]:
+        for live in self.all:
+            live.held.tally()
+        saved = [live.save() for live in self.all]
+        lives = [one for one in saved if one is not None]
+        return {"size": self.size, "draws": self.draws.count, "lives": lives, "errors": self.saved_errors()}
+
+    def load(self, saved: Any) -> None:
+        size, draws, lives, errors = fields(saved, "size", "draws", "lives", "errors")
+        if size != self.size:
+            raise StateError(f"size: saved with a buffer_size of {size!r:.80}, and it is {self.size} now")
+        self.draws.go_to(count(draws, "draws"))
+        if type(lives) is not list or len(lives) > self.size:
+            raise StateError(f"lives: expected a list of at most {self.size}, found {lives!r:.80}")
+        for entry in lives:
+            if type(entry) is not list or len(entry) != 2 or type(entry[0]) is not dict:
+                raise StateError(f"lives: expected where an iterable is and the positions above, found {entry!r:.80}")
+            where, above = entry
+            live = self.begin()
+            live.held.go_to(where)
+            live.above = table(above)
+            if (live.above is None) != ("rest" in where or "element" in where):
+                raise StateError(f"lives: expected an element, or positions to take it again from, found {entry!r:.80}")
+        self.load_errors(errors)
+
+    def close(self) -> None:
+        for live in self.all:
+            live.elements = iter(())
+            live.held.close()
+        self.all.clear()

@@ -1,4 +1,4 @@
-"""map and collate: each element replaced by what a function makes of it."""
+"""map, collate and filter: a function of each element, whose result takes its place or says whether it goes on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from datapipes.elements.chunk import DataChunk
 from datapipes.iter.grouping.batch import Batcher
 from datapipes.memory import batches
 from datapipes.operators.checks import needs_callable, same_length
-from datapipes.operators.columns import check_columns, on_columns, validate_input_col
+from datapipes.operators.columns import check_columns, on_columns, on_input, validate_input_col
 from datapipes.position.on_error import OnError, Tolerant
 from datapipes.position.pandas_rows import collated
 from datapipes.position.seeds import Run
@@ -22,6 +22,8 @@ from datapipes.position.steps import Step
 from datapipes.rewriting.gathering import rows_of
 
 R_co = TypeVar("R_co", covariant=True)
+
+T_co = TypeVar("T_co", covariant=True)
 
 
 @operator
@@ -107,3 +109,34 @@ class Collator(Mapper[R_co]):
 
     def _step(self) -> Step:
         return Step("map", batches.collated) if self.fn is default_collate else super()._step()
+
+
+@operator
+class Filter(Tolerant, IterDataPipe[T_co]):
+    """The elements for which a function returns True.
+
+    Of a pandas DataFrame it may choose rows; a frame of which none are kept is left out.
+
+    Args:
+        filter_fn: The function. It is given the element, or its columns one by one, and returns True or False, or for a
+            DataFrame a Series of them: the rows to keep. Anything else is an error.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper(range(6)).filter(lambda x: x % 2 == 0))
+    [0, 2, 4]
+    """
+
+    _fluent: ClassVar[str | None] = "filter"
+    _hands_on: ClassVar[bool] = True
+
+    datapipe: IterDataPipe[T_co]
+    filter_fn: Callable[..., bool]
+    input_col: Any = None
+
+    def __post_init__(self) -> None:
+        needs_callable("filter", self.filter_fn)
+        validate_input_col(self.filter_fn, self.input_col)
+        super().__post_init__()
+
+    def _step(self) -> Step:
+        return Step("filter", on_input(self.filter_fn, self.input_col))

@@ -1,4 +1,4 @@
-"""enumerate, add_index, header, repeat: stages that count their elements."""
+"""enumerate, add_index, header, repeat, set_length: stages that count their elements, or are told their number."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from datapipes.description.printing import stage
 from datapipes.errors import LengthUnknown
 from datapipes.iter.combining.zipping import Zipper
 from datapipes.operators.checks import length_of, needs_count, same_length, source_length
-from datapipes.position.cells import Cell, count, fields
-from datapipes.position.counting import Given
+from datapipes.position.cells import Cell, Given, count, fields
 from datapipes.position.opening import Opening
 from datapipes.rewriting.pushdown import Part
 
@@ -246,3 +245,32 @@ class _Again(Cell):
 
     def close(self) -> None:
         self.left, self.element = 0, None
+
+
+@operator
+class LengthSetter(IterDataPipe[T_co]):
+    """The same elements, with a length that you know; nobody counts them.
+
+    Args:
+        length: What ``len()`` says, 0 or more.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> len(IterableWrapper(range(10)).filter(lambda x: x < 5).set_length(5))
+    5
+    """
+
+    _fluent: ClassVar[str | None] = "set_length"
+    _commutes: ClassVar[bool] = True
+    _hands_on: ClassVar[bool] = True
+
+    source_datapipe: IterDataPipe[T_co]
+    length: int
+
+    def __post_init__(self) -> None:
+        needs_count(self, "length", 0, f"length must be a non-negative number, got {self.length}")
+
+    def _open(self, at: Opening) -> Iterator[Any]:
+        return at.source(self.source_datapipe)
+
+    def __len__(self) -> int:
+        return self.length

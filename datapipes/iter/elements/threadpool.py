@@ -95,7 +95,7 @@ class ThreadPoolMapper(IterDataPipe[R_co]):
         check_options(self, threadpool_kwargs, ("thread_name_prefix", "initializer", "initargs"))
 
     def _open(self, at: Opening) -> Iterator[R_co]:
-        mark = at.above().now if at.is_private() else None
+        mark = at.mark()
         return self._elements(at.source(self.datapipe), at.cell(partial(_Tasks, self)).looking(mark))
 
     def _elements(self, source: Iterator[Any], tasks: _Tasks) -> Iterator[R_co]:
@@ -275,8 +275,7 @@ class _Tasks(Cell):
 
     def save(self) -> dict[str, Any]:
         ahead = None if self._above is not None else self._ahead_as_data()
-        errors = None if self.faults is None else self.faults.save()
-        return {"given": self._given, "ahead": ahead, "errors": errors}
+        return {"given": self._given, "ahead": ahead, "errors": self.saved_errors()}
 
     def _ahead_as_data(self) -> bytes | None:
         """Results of the calls that have begun, elements of the others, and the texts of what the source has raised."""
@@ -320,10 +319,7 @@ class _Tasks(Cell):
                     self._tasks.append(_Task(None, _failed(error), None, own=False))
                 case _:
                     raise StateError(f"ahead: expected an element, a result or an error, found {entry!r:.80}")
-        if self.faults is not None:
-            self.faults.load(errors)
-        elif errors is not None:
-            raise StateError("errors: saved with another on_error")
+        self.load_errors(errors)
 
     def close(self) -> None:
         self._end_pool()

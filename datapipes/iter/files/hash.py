@@ -9,9 +9,7 @@ from typing import Any, ClassVar
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper, can_seek
 from datapipes.errors import BadArgumentType
-from datapipes.iter.files.hashed import HASH_TYPES, Hashed
-from datapipes.iter.files.pairs import pair_of
-from datapipes.iter.files.pieces import pieces_of
+from datapipes.iter.files.contents import HASH_TYPES, Hashed, pair_of, pieces_of
 from datapipes.messages.short import shortened
 from datapipes.operators.checks import needs, same_length
 from datapipes.position.on_error import Tolerant

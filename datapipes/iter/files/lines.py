@@ -1,18 +1,30 @@
-"""readlines: the lines of text or binary streams."""
+"""readlines, lines_to_paragraphs: the lines of streams, and lines joined; the lines of a file, for all who read lines.
+
+Lines are decoded on the way, and every error names file and line. What this file keeps true: no line is lost without an
+error, and counting and decoding them costs no call in Python. A line that cannot be decoded costs no other, in
+encodings in which a newline is one byte. A stream that was opened as text decodes many lines at a time and drops them
+all when one of them is bad; after that it is not read on.
+"""
 
 from __future__ import annotations
 
+import io
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY
-from itertools import repeat
-from typing import Any, ClassVar
+from itertools import islice, repeat
+from typing import Any, ClassVar, NamedTuple
 
 from datapipes.description.pipe import IterDataPipe, operator
-from datapipes.iter.files.pairs import lines_of
-from datapipes.iter.files.text_lines import Lines
-from datapipes.operators.checks import needs_count
-from datapipes.operators.flattening import Flattening
-from datapipes.operators.flattening_position import Parts
+from datapipes.elements.streams import StreamWrapper
+from datapipes.errors import StateError
+from datapipes.iter.files.contents import lines_of
+from datapipes.messages.file_errors import located, named
+from datapipes.operators.checks import needs_callable, needs_count
+from datapipes.operators.flattening import Flattening, Parts
+from datapipes.position.cells import Cell, Counted
 from datapipes.position.on_error import Tolerant
+from datapipes.position.opening import Opening
 
 
 @operator
@@ -63,3 +75,136 @@ class LineReader(Tolerant, Flattening[Any]):
 
 def _stripped(line: Any) -> Any:
     return line.strip(b"\r\n") if isinstance(line, bytes) else line.strip("\r\n")
+
+
+class Lines(Parts[Any]):
+    """The lines of a stream, counted; ``elements`` may be wrapped further."""
+
+    def __init__(
+        self, path: object, stream: Any, skip_lines: int = 0, encoding: str | None = None, errors: str = "strict"
+    ) -> None:
+        self._file = named(path)
+        self._skipped = skip_lines
+        self._source = source = source_of(stream, skip_lines, encoding, errors)
+        self._counted: Counted[Any] = Counted(source.lines if source.one_by_one else _up_to_an_error(source.lines))
+        self.elements = source.decoded(self._counted.elements)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.elements
+
+    def locate(self, error: Exception) -> None:
+        this_one = isinstance(error, ValueError) and (
+            self._source.one_by_one or not isinstance(error, UnicodeDecodeError)
+        )
+        number = self._skipped + self._counted.taken
+        located(error, f"{self._file}, {'line' if this_one else 'after line'} {number}")
+
+
+class LineSource(NamedTuple):
+    """Iterator over the lines of one file, and its decoding."""
+
+    lines: Iterator[Any]
+    decoded: Callable[[Iterator[Any]], Iterator[Any]]
+    """Decodes the lines, if that is still to be done."""
+    one_by_one: bool
+    """Whether a line that cannot be decoded is all that is lost; else the lines must not be read on after an error."""
+
+
+def source_of(stream: Any, skip_lines: int, encoding: str | None, errors: str) -> LineSource:
+    """The lines of a stream, without the first ones; as text, if the stream is text or if there is an ``encoding``."""
+    binary = not hasattr(stream, "encoding") and not hasattr(stream, "newlines")  # or does not say that it is text
+    wide = binary and encoding is not None and len("\n\n".encode(encoding)) - len("\n".encode(encoding)) > 1
+    lines = _regrouped(stream, encoding or "", errors) if wide else iter(stream)
+    if skip_lines:
+        lines = islice(lines, skip_lines, None)
+    decoded: Callable[[Iterator[Any]], Iterator[Any]] = iter
+    if binary and encoding is not None and not wide:  # after the skipped ones, which may hold anything
+        file = stream.file_obj if isinstance(stream, StreamWrapper) else stream
+        decode: Any = str if isinstance(file, io.IOBase) else _decoded  # the former is all in C
+
+        def decoded(lines: Iterator[Any]) -> Iterator[Any]:
+            return map(decode, lines, repeat(encoding), repeat(errors))
+
+    return LineSource(lines, decoded, binary and not wide)
+
+
+def _up_to_an_error(stream: Iterable[str]) -> Iterator[str]:
+    """The lines of a text stream; a generator that raised has ended."""
+    yield from stream
+
+
+def _regrouped(parts: Iterable[bytes], encoding: str, errors: str) -> Iterator[str]:
+    """Decode parts that were cut behind every byte like a newline's, and cut them behind true newlines."""
+    decode = getincrementaldecoder(encoding)(errors).decode
+    rest = ""
+    for part in parts:
+        *whole, rest = (rest + decode(part)).split("\n")
+        for line in whole:
+            yield f"{line}\n"
+    rest += decode(b"", True)
+    if rest:
+        yield rest
+
+
+def _decoded(line: Any, encoding: str, errors: str) -> Any:
+    return line.decode(encoding, errors) if isinstance(line, bytes) else line
+
+
+@operator
+class ParagraphAggregator(IterDataPipe[tuple[Any, Any]]):
+    """``(file, paragraph)`` of neighbouring ``(file, line)``; an empty line or another file ends a paragraph.
+
+    Args:
+        joiner: A function that makes a paragraph of the list of its lines.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> lines = [("a", "Dear"), ("a", "reader"), ("a", ""), ("a", "Good bye"), ("b", "Hello")]
+    >>> list(IterableWrapper(lines).lines_to_paragraphs(" ".join))
+    [('a', 'Dear reader'), ('a', 'Good bye'), ('b', 'Hello')]
+    """
+
+    _fluent: ClassVar[str | None] = "lines_to_paragraphs"
+
+    source_datapipe: IterDataPipe[tuple[Any, Any]]
+    joiner: Callable[[list[Any]], Any] = "\n".join
+
+    def __post_init__(self) -> None:
+        needs_callable("lines_to_paragraphs", self.joiner)
+
+    def _open(self, at: Opening) -> Iterator[tuple[Any, Any]]:
+        return self._paragraphs(at.source(self.source_datapipe), at.cell(_Paragraph))
+
+    def _paragraphs(self, source: Iterator[tuple[Any, Any]], at_hand: _Paragraph) -> Iterator[tuple[Any, Any]]:
+        for file, line in source:
+            ended = at_hand.file, at_hand.lines
+            if not line or file != at_hand.file:
+                at_hand.file, at_hand.lines = file, []
+            if line:
+                at_hand.lines.append(line)
+            if ended[1] and ended[1] is not at_hand.lines:
+                yield ended[0], self.joiner(ended[1])
+        if at_hand.lines:
+            lines, at_hand.lines = at_hand.lines, []
+            yield at_hand.file, self.joiner(lines)
+
+
+class _Paragraph(Cell):
+    """The lines of the paragraph at hand, and the file that they are from."""
+
+    def __init__(self) -> None:
+        self.file: Any = None
+        self.lines: list[Any] = []
+
+    def save(self) -> bytes | None:
+        return self.encode([self.file, self.lines]) if self.lines else None
+
+    def load(self, saved: Any) -> None:
+        if saved is not None:
+            match self.decode_list(saved):
+                case [file, list() as lines]:
+                    self.file, self.lines = file, lines
+                case found:
+                    raise StateError(f"expected a file and lines, found {found!r:.80}")
+
+    def close(self) -> None:
+        self.lines = []

@@ -1,11 +1,13 @@
-"""list_files: the names of the files in folders, in a fixed order."""
+"""list_files, shard_expand: the names of files: in folders, in a fixed order; with ranges in braces, spelled out."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatch
-from typing import Any, ClassVar, cast
+from math import prod
+from typing import Any, ClassVar
 
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.structure import is_stream
@@ -15,6 +17,8 @@ from datapipes.messages.warnings import warn
 from datapipes.operators.checks import given_length
 from datapipes.operators.flattening import Flattening
 from datapipes.position.on_error import OnError, check_policy
+
+_RANGE = re.compile(r"\{([0-9]+)\.\.([0-9]+)\}")
 
 
 @operator
@@ -52,7 +56,7 @@ class FileLister(Flattening[str]):
         on_error: OnError = "raise",
         max_errors: int | float | None = None,
     ) -> None:
-        self.datapipe = cast("IterDataPipe[str]", root) if is_stream(root) else IterableWrapper(_paths(root))
+        self.datapipe = stream_of_roots(root, self, (str, os.PathLike), "path")
         self.masks = masks
         self.recursive = recursive
         self.abspath = abspath
@@ -88,12 +92,18 @@ class FileLister(Flattening[str]):
     __len__ = given_length
 
 
-def _paths(root: Any) -> list[str]:
+def stream_of_roots(root: Any, pipe: Any, kinds: tuple[type, ...], what: str) -> IterDataPipe[str]:
+    """A stream of the roots of a lister: a pipe itself, or one root or several."""
+    if is_stream(root):
+        given: IterDataPipe[str] = root
+        return given
     several = isinstance(root, Iterable) and not isinstance(root, str | bytes)
-    paths: list[Any] = list(root) if several else [root]
-    if not all(isinstance(path, str | os.PathLike) for path in paths):
-        raise BadArgumentType(f"list_files() needs a path, several paths, or a pipe of paths, got {root!r:.80}")
-    return [os.fspath(path) for path in paths]
+    roots: list[Any] = list(root) if several else [root]
+    if not all(isinstance(one, kinds) for one in roots):
+        raise BadArgumentType(
+            f"{pipe._fluent}() needs a {what}, several {what}s, or a pipe of {what}s, got {root!r:.80}"
+        )
+    return IterableWrapper([os.fspath(one) for one in roots])
 
 
 def matches(name: str, masks: str | Sequence[str] | None) -> bool:
@@ -112,3 +122,51 @@ def warn_of_no_match(pipe: Any, root: str) -> None:
     if pipe.masks and type(pipe.datapipe) is IterableWrapper:
         masks = pipe.masks if isinstance(pipe.masks, str) else ", ".join(pipe.masks)
         warn(f"{pipe._fluent}(): no file in {root!r} matches {masks!r}")
+
+
+@operator
+class ShardExpander(Flattening[str]):
+    """Each name once for every number in its ranges ``{first..last}``, the last range varying fastest.
+
+    Numbers get zeros in front if the bounds are equally long and the first begins with one. Names are made one by one,
+    so a range may be long.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper(["train-{08..11}.tar", "test.tar"]).shard_expand())
+    ['train-08.tar', 'train-09.tar', 'train-10.tar', 'train-11.tar', 'test.tar']
+    """
+
+    _fluent: ClassVar[str | None] = "shard_expand"
+
+    source_datapipe: IterDataPipe[str]
+
+    def _inner(self, element: str) -> Iterator[str]:
+        texts, ranges = [], []
+        end = 0
+        for found in _RANGE.finditer(element):
+            texts.append(element[end : found.start()])
+            ranges.append(_checked(found[1], found[2], element))
+            end = found.end()
+        return _spelled(texts, ranges, element[end:])
+
+
+def _checked(first: str, last: str, name: str) -> tuple[int, int, int]:
+    """The first number of a range, how many there are, and to how many digits they are filled with zeros."""
+    bounds = f"{{{first}..{last}}} in {name!r:.200}"
+    if len(first) > len(last):
+        raise ValueError(f"shard_expand: the low bound must be shorter than the high bound, or as long: {bounds}")
+    if len(first) < len(last) and first.startswith("0") and first != "0":
+        raise ValueError(f"shard_expand: the low bound must not start with 0 if it is shorter: {bounds}")
+    if int(first) >= int(last):
+        raise ValueError(f"shard_expand: bad range, the low bound must be below the high bound: {bounds}")
+    return int(first), int(last) - int(first) + 1, len(first) if len(first) == len(last) else 0
+
+
+def _spelled(texts: list[str], ranges: list[tuple[int, int, int]], end: str) -> Iterator[str]:
+    """Every combination, in order."""
+    for combination in range(prod(times for _, times, _ in ranges)):
+        name, rest = end, combination
+        for text, (first, times, digits) in zip(reversed(texts), reversed(ranges), strict=True):
+            rest, number = divmod(rest, times)
+            name = f"{text}{str(first + number).zfill(digits)}{name}"
+        yield name

@@ -1,16 +1,18 @@
-"""open_files: a stream for each path."""
+"""open_files, read_from_stream: a stream for each path, and the content of streams, whole or in chunks."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
-from typing import ClassVar
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
 
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgumentType, StateError
+from datapipes.iter.files.contents import stream_of
 from datapipes.operators.checks import given_length, needs
+from datapipes.operators.flattening import Flattening
 from datapipes.position.on_error import Tolerant
 from datapipes.position.reopening import label
 from datapipes.position.steps import Step
@@ -75,3 +77,39 @@ class FileOpener(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
         return opened
 
     __len__ = given_length
+
+
+@operator
+class StreamReader(Tolerant, Flattening[tuple[Any, Any]]):
+    """``(label, content)`` of each ``(label, stream)``, whole or in pieces.
+
+    An empty stream has no pieces. A stream is closed after its last piece.
+
+    Args:
+        chunk: How many bytes or characters a piece has; the last may have fewer. ``None``: all of a stream at once.
+
+    >>> import io
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper([("a", io.BytesIO(b"12345"))], deepcopy=False).read_from_stream(2))
+    [('a', b'12'), ('a', b'34'), ('a', b'5')]
+    """
+
+    _fluent: ClassVar[str | None] = "read_from_stream"
+
+    datapipe: IterDataPipe[tuple[Any, Any]]
+    chunk: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        needs(
+            self.chunk is None or self.chunk == -1 or self.chunk > 0,
+            self,
+            "'chunk' is required to be a positive integer",
+        )
+
+    def _inner(self, element: Any) -> Iterator[tuple[Any, Any]]:
+        label, stream = stream_of(element, "read_from_stream")
+        size = -1 if self.chunk is None else self.chunk
+        while piece := stream.read(size):
+            yield label, piece
+        stream.close()

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgumentType
-from datapipes.iter.files.pairs import pair_of
-from datapipes.iter.files.pieces import put
+from datapipes.iter.files.contents import pair_of, put
 from datapipes.messages.short import shortened
 from datapipes.operators.checks import needs, needs_callable, same_length
 from datapipes.position.on_error import Tolerant
@@ -46,24 +45,29 @@ class Saver(Tolerant, IterDataPipe[str]):
     filepath_fn: Callable[[Any], str] | None = None
 
     def __post_init__(self) -> None:
-        if self.filepath_fn is not None:
-            needs_callable("save_to_disk", self.filepath_fn)
+        needs_callable("save_to_disk", self.filepath_fn, or_none=True)
         needs(self.mode in MODES, self, f"Invalid mode {self.mode!r}: choose one of {', '.join(MODES)}")
         super().__post_init__()
 
     def _step(self) -> Step:
-        mode = writing_mode(self.mode)
-
-        def saved(element: Any) -> Any:
-            name, data = pair_of(element, "save_to_disk")
-            path = name if self.filepath_fn is None else self.filepath_fn(name)
-            put(as_path(path, self.filepath_fn or "save_to_disk"), mode, data)
-            StreamWrapper.close_streams(data)
-            return path
-
-        return Step("map", saved)
+        mode, source = writing_mode(self.mode), self.filepath_fn or "save_to_disk"
+        return saving(self, lambda path, data: put(as_path(path, source), mode, data))
 
     __len__ = same_length
+
+
+def saving(pipe: Any, write: Callable[[Any, Any], object]) -> Step:
+    """The step of stages that save: the data of each pair is written to a path, which is handed on."""
+    method, name_of = pipe._fluent, pipe.filepath_fn
+
+    def saved(element: Any) -> Any:
+        name, data = pair_of(element, method)
+        path = name if name_of is None else name_of(name)
+        write(path, data)
+        StreamWrapper.close_streams(data)
+        return path
+
+    return Step("map", saved)
 
 
 def writing_mode(mode: str) -> str:

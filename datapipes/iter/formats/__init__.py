@@ -1,5 +1,4 @@
 """Operators that parse file formats: text, records, tables, samples.
 
 - ``tables``: opening, checking and converting tables, for all stages that read them
-- ``tf_examples``: a parser of TensorFlow's Example and SequenceExample, without TensorFlow
 """

@@ -14,13 +14,12 @@ from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
 from datapipes.description.pipe import IterDataPipe, operator
-from datapipes.elements.flatbuffer import FlatTable
+from datapipes.elements.tables import FlatTable
 from datapipes.errors import CorruptData
 from datapipes.iter.formats.tables import FORMS, As, damage_is_named, file_of, has_columns, shaped
 from datapipes.messages.extras import needed
 from datapipes.operators.checks import needs
-from datapipes.operators.flattening import Flattening
-from datapipes.operators.flattening_position import Parts
+from datapipes.operators.flattening import Flattening, Parts
 from datapipes.position.on_error import Tolerant
 
 _MAGIC = b"ARROW1"

@@ -15,12 +15,11 @@ from itertools import chain, compress, islice, repeat, zip_longest
 from typing import Any, ClassVar, Literal
 
 from datapipes.description.pipe import IterDataPipe, operator
-from datapipes.iter.files.pairs import lines_of
-from datapipes.iter.files.text_lines import LineSource, source_of
+from datapipes.iter.files.contents import lines_of
+from datapipes.iter.files.lines import LineSource, source_of
 from datapipes.messages.file_errors import located, named
 from datapipes.operators.checks import check_options, needs, needs_count
-from datapipes.operators.flattening import Flattening
-from datapipes.operators.flattening_position import Parts
+from datapipes.operators.flattening import Flattening, Parts
 from datapipes.position.on_error import OnError, check_policy
 
 Ragged = Literal["keep", "error"]

@@ -27,8 +27,7 @@ from datapipes.iter.formats.tables import (
 )
 from datapipes.messages.extras import needed
 from datapipes.operators.checks import needs, needs_count
-from datapipes.operators.flattening import Flattening
-from datapipes.operators.flattening_position import Parts
+from datapipes.operators.flattening import Flattening, Parts
 from datapipes.position.on_error import Tolerant
 
 _LONGEST = 64 << 20  # bytes of a row, unless a block is longer than that

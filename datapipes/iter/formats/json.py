@@ -15,13 +15,12 @@ from typing import Any, ClassVar
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import CorruptData
-from datapipes.iter.files.pairs import lines_of, stream_of
-from datapipes.iter.files.text_lines import Lines
+from datapipes.iter.files.contents import lines_of, stream_of
+from datapipes.iter.files.lines import Lines
 from datapipes.messages.file_errors import located, named
 from datapipes.operators.checks import check_options, same_length
-from datapipes.operators.flattening import Flattening
-from datapipes.operators.flattening_position import Parts
-from datapipes.position.counting import Counted
+from datapipes.operators.flattening import Flattening, Parts
+from datapipes.position.cells import Counted
 from datapipes.position.on_error import OnError, check_policy
 from datapipes.position.steps import Step
 

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import CorruptData
-from datapipes.io.archives.spool import seekable
+from datapipes.io.archives.ranges import seekable
 from datapipes.iter.formats.tables import (
     FORMS,
     As,
@@ -33,8 +33,7 @@ from datapipes.iter.formats.tables import (
 )
 from datapipes.messages.extras import needed
 from datapipes.operators.checks import needs, needs_count
-from datapipes.operators.flattening import Flattening
-from datapipes.operators.flattening_position import Parts
+from datapipes.operators.flattening import Flattening, Parts
 from datapipes.position.on_error import Tolerant
 
 

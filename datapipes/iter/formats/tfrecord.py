@@ -1,15 +1,25 @@
-"""load_from_tfrecord: the records of TFRecord files, without TensorFlow.
+"""load_from_tfrecord: the records of TFRecord files, parsed, without TensorFlow and without protobuf.
 
 A record is a length, a checksum of the length, the payload, and a checksum of the payload. What this file keeps true:
 nothing is handed on whose checksums were not found right; a file that is cut short is an error, never a short file; no
 memory is asked for on the word of a length alone. A payload that is damaged costs its own record, because the length
 before it was right; after a damaged length nobody knows where the next record begins, and the rest is given up.
+
+A payload is an Example or a SequenceExample. The messages are few and their layout is fixed: 1 context, 2 feature
+lists, each a map of names; a feature is one list, of bytes (1), floats (2) or integers (3). An Example is a
+SequenceExample without feature lists. Sound bytes give what protobuf reads in them, and any others give values or
+``ValueError``, because every length is checked against the bytes that hold it; floats are taken over as they lie there;
+features that nobody asks for are passed over.
+
+protobuf would save a hundred lines, and was compared (records with their checksums, in one run): it copies large values
+twice, so that images of 1 MiB take it 4 times as long, and 40 numbers a record 1.4 times; those of 100 KiB and lists of
+floats take it as long, lists of integers a quarter.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from math import prod
 from typing import Any, ClassVar, TypeAlias
 
@@ -18,20 +28,204 @@ import torch
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import CorruptRecord
 from datapipes.iter.archives.members import warn_of
-from datapipes.iter.files.pairs import stream_of
-from datapipes.iter.formats.tf_examples import parse
+from datapipes.iter.files.contents import stream_of
 from datapipes.messages.extras import needed
 from datapipes.messages.file_errors import located, named
 from datapipes.operators.checks import given_length
-from datapipes.operators.flattening import Flattening
-from datapipes.operators.flattening_position import Parts
+from datapipes.operators.flattening import Flattening, Parts
 from datapipes.position.on_error import Tolerant
+
+Values: TypeAlias = list[bytes] | torch.Tensor
+Field: TypeAlias = tuple[int, int, int, int]
+"""Number of the field, its wire type, and where its content begins and ends; a number's content is its bytes."""
+
+_VARINT, _FIXED64, _BYTES, _BEGIN_GROUP, _END_GROUP, _FIXED32 = range(6)
+_TEXTS, _FLOATS, _INTEGERS = 0x0A, 0x12, 0x1A  # tags of a feature's three lists
+_VALUES = 0x0A  # the tag of what is in a list
+_MANY = 32  # from so many integers on, torch takes them apart faster than a loop does
+_DEEPEST = 100  # groups in groups, as in protobuf
 
 Spec: TypeAlias = dict[str, tuple[tuple[int, ...] | None, torch.dtype | None]]
 
 _HEADER = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
 _STEP = 1 << 20  # bytes asked for at a time
+
+
+def parse(data: bytes, wanted: Container[str] | None = None) -> tuple[dict[str, Values], dict[str, list[Values]]]:
+    """The features of the context, and the feature lists, by name: all of them, or those that are wanted.
+
+    >>> feature = b"\\x0a\\x04\\x0a\\x02hi"  # bytes_list { value: "hi" }
+    >>> parse(b"\\x0a\\x0d\\x0a\\x0b\\x0a\\x01x\\x12\\x06" + feature)
+    ({'x': [b'hi']}, {})
+    """
+    context: dict[str, Values] = {}
+    lists: dict[str, list[Values]] = {}
+    for number, kind, start, end in _fields(data, 0, len(data)):
+        if kind == _BYTES and number in (1, 2):
+            for name, parts in _entries(data, start, end, wanted):
+                if number == 1:
+                    context[name] = _feature(data, *parts[0]) if len(parts) == 1 else _merged(data, parts)
+                else:
+                    lists[name] = [
+                        _feature(data, first, last)
+                        for begin, stop in parts
+                        for field, wire, first, last in _fields(data, begin, stop)
+                        if field == 1 and wire == _BYTES
+                    ]
+    return context, lists
+
+
+def _entries(
+    data: bytes, start: int, end: int, wanted: Container[str] | None
+) -> Iterator[tuple[str, list[tuple[int, int]]]]:
+    """The entries of a map from names to messages; a message that comes in parts is one, and so is one of no parts."""
+    for number, kind, begin, stop in _fields(data, start, end):
+        if number != 1 or kind != _BYTES:
+            continue
+        name = ""
+        parts: list[tuple[int, int]] = []
+        for field, wire, first, last in _fields(data, begin, stop):
+            if field == 1 and wire == _BYTES:
+                name = data[first:last].decode()
+            elif field == 2 and wire == _BYTES:
+                parts.append((first, last))
+        if wanted is None or name in wanted:
+            yield name, parts
+
+
+def _feature(data: bytes, start: int, end: int) -> Values:
+    """The values of a feature; at once, if they lie there as they usually do: one list, its numbers packed."""
+    which = data[start] if start < end else 0
+    inner = _only(data, which, start, end) if which in (_TEXTS, _FLOATS, _INTEGERS) else 0
+    content = _only(data, _VALUES, inner, end) if inner else 0
+    if content and which == _TEXTS:
+        return [data[content:end]]
+    if content:
+        raw = bytearray(data[content:end])
+        return _floats(raw) if which == _FLOATS else _integers(raw)
+    return _merged(data, [(start, end)])
+
+
+def _only(data: bytes, tag: int, start: int, end: int) -> int:
+    """Start of the content of a message's one field, if it has one, of this tag; else 0."""
+    if end - start < 2 or data[start] != tag:
+        return 0
+    length, at = data[start + 1], start + 2
+    if length > 0x7F:
+        length, at = _varint(data, start + 1, end)
+    return at if at + length == end else 0
+
+
+def _merged(data: bytes, parts: list[tuple[int, int]]) -> Values:
+    """The values of a feature however it is laid out; of its three lists the one that comes last holds."""
+    which = 0
+    values: list[Field] = []
+    for start, end in parts:
+        for number, kind, begin, stop in _fields(data, start, end):
+            if number in (1, 2, 3) and kind == _BYTES:
+                if number != which:
+                    which, values = number, []
+                values += [field for field in _fields(data, begin, stop) if field[0] == 1]
+    if which in (2, 3):
+        single = _FIXED32 if which == 2 else _VARINT  # one that is not packed with others
+        raw = bytearray().join(data[begin:stop] for _, kind, begin, stop in values if kind in (_BYTES, single))
+        return _floats(raw) if which == 2 else _integers(raw)
+    return [data[begin:stop] for _, kind, begin, stop in values if kind == _BYTES]
+
+
+def _floats(raw: bytearray) -> torch.Tensor:
+    if len(raw) % 4:
+        raise ValueError("a list of floats whose length is no multiple of four")
+    return torch.frombuffer(raw, dtype=torch.float32) if raw else torch.empty(0)
+
+
+def _integers(raw: bytearray) -> torch.Tensor:
+    """Integers of up to ten bytes each, the negative ones of ten."""
+    if not raw:
+        return torch.empty(0, dtype=torch.int64)
+    if raw[-1] & 0x80:
+        raise ValueError("an integer is cut short")
+    if len(raw) < _MANY:
+        numbers, at = [], 0
+        while at < len(raw):
+            number, at = _varint(raw, at, len(raw))
+            numbers.append(number - (1 << 64) if number >> 63 else number)
+        return torch.tensor(numbers, dtype=torch.int64)
+    digits = torch.frombuffer(raw, dtype=torch.uint8)
+    ends = digits < 0x80
+    if bool(ends.all()):
+        return digits.long()
+    which = torch.cumsum(ends, 0) - ends.long()  # which integer a byte belongs to
+    first = torch.cat([torch.zeros(1, dtype=torch.int64), torch.nonzero(ends).flatten() + 1])
+    place = torch.arange(len(digits)) - first[which]  # and the how manieth it is of that one's bytes
+    if int(place.max()) > 9:
+        raise ValueError("an integer of more than ten bytes")
+    parts = torch.bitwise_left_shift((digits & 0x7F).long(), 7 * place)
+    return torch.zeros(len(first) - 1, dtype=torch.int64).index_add_(0, which, parts)
+
+
+def _fields(data: bytes, at: int, end: int) -> Iterator[Field]:
+    """The fields of the message between two positions."""
+    while at < end:
+        tag = data[at]
+        if tag < 0x80:
+            at += 1
+        else:
+            tag, at = _varint(data, at, end)
+        number, kind = tag >> 3, tag & 7
+        start = at
+        if kind == _BYTES:
+            length, start = _varint(data, at, end)
+            at = start + length
+        elif kind == _VARINT:
+            _, at = _varint(data, at, end)
+        elif kind in (_FIXED64, _FIXED32):
+            at += 8 if kind == _FIXED64 else 4
+        elif kind == _BEGIN_GROUP:
+            at = _after_group(data, at, end, number)
+        else:
+            raise ValueError(f"at byte {start}: no field of wire type {kind} can stand here")
+        if at > end or not 0 < number < 1 << 29:
+            raise ValueError(f"at byte {start}: a field is cut short, or has no number")
+        yield number, kind, start, at
+
+
+def _after_group(data: bytes, at: int, end: int, number: int) -> int:
+    """End of a group, which nobody reads: they are of an older kind of message."""
+    open_groups = [number]
+    while open_groups:
+        tag, at = _varint(data, at, end)
+        number, kind = tag >> 3, tag & 7
+        if kind == _BYTES:
+            length, at = _varint(data, at, end)
+            at += length
+        elif kind == _VARINT:
+            _, at = _varint(data, at, end)
+        elif kind in (_FIXED64, _FIXED32):
+            at += 8 if kind == _FIXED64 else 4
+        elif kind == _BEGIN_GROUP:
+            open_groups.append(number)
+        elif kind != _END_GROUP or open_groups.pop() != number:
+            raise ValueError(f"at byte {at}: a group ends that did not begin")
+        if at > end or len(open_groups) > _DEEPEST or not 0 < number < 1 << 29:
+            raise ValueError(f"at byte {at}: a group is cut short, or nested too deep")
+    return at
+
+
+def _varint(data: bytes | bytearray, at: int, end: int) -> tuple[int, int]:
+    """The number that begins here, and where it ends."""
+    number = shift = 0
+    while at < end:
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number & 0xFFFF_FFFF_FFFF_FFFF, at
+        shift += 7
+        if shift > 63:
+            raise ValueError(f"at byte {at}: an integer of more than ten bytes")
+    raise ValueError(f"at byte {at}: an integer is cut short")
 
 
 @operator

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper, can_seek, is_lost
 from datapipes.errors import BadArgument, StateError
-from datapipes.iter.files.pairs import pair_of
+from datapipes.iter.files.contents import pair_of
 from datapipes.position.cells import Cell
 from datapipes.position.opening import Opening
 

@@ -1,4 +1,4 @@
-"""batch: elements in groups of a fixed size."""
+"""batch, unbatch: elements in groups of a fixed size, and the elements of batches, one by one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.chunk import DataChunk
 from datapipes.errors import StateError
 from datapipes.operators.checks import needs_count, source_length
+from datapipes.operators.flattening import Flattening
 from datapipes.position.cells import Cell
 from datapipes.position.opening import Opening
 
@@ -99,3 +100,34 @@ class _Batch(Cell):
 
     def close(self) -> None:
         self.partial = None
+
+
+@operator
+class UnBatcher(Flattening[Any]):
+    """The elements of batches, one by one.
+
+    Args:
+        unbatch_level: How many levels of lists are taken apart; -1 for all of them. A batch that has fewer is an
+            ``IndexError``.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper(range(4)).batch(2).batch(2).unbatch(2))
+    [0, 1, 2, 3]
+    """
+
+    _fluent: ClassVar[str | None] = "unbatch"
+
+    datapipe: IterDataPipe[Any]
+    unbatch_level: int = 1
+
+    def _inner(self, element: Any) -> list[Any]:
+        level = self.unbatch_level
+        if level < -1:
+            raise ValueError(f"unbatch_level must be -1 or more, got {level}")
+        elements, depth = [element], 0
+        while depth != level and (level > 0 or any(isinstance(x, list) for x in elements)):
+            if level > 0 and not all(isinstance(x, list) for x in elements):
+                raise IndexError(f"unbatch_level {level} exceeds the depth of the batch, which is {depth}")
+            elements = [y for x in elements for y in (x if isinstance(x, list) else [x])]
+            depth += 1
+        return elements

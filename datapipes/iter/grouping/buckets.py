@@ -8,8 +8,7 @@ from numbers import Real
 from operator import index
 from typing import Any, ClassVar
 
-from datapipes.description.composed import composed
-from datapipes.description.pipe import IterDataPipe, operator
+from datapipes.description.pipe import IterDataPipe, composed, operator
 from datapipes.elements.chunk import DataChunk
 from datapipes.errors import BadArgument, StateError
 from datapipes.operators.checks import needs, needs_callable, needs_count, whole_number
@@ -52,8 +51,7 @@ def BucketBatcher(
     for name, number in (("batch_size", batch_size), ("batch_num", batch_num), ("bucket_num", bucket_num)):
         if whole_number(name, number, ".bucketbatch()") <= 0:
             raise BadArgument(f"{name} is required to be larger than 0, got {number}, in .bucketbatch()")
-    if sort_key is not None:
-        needs_callable("bucketbatch", sort_key)
+    needs_callable("bucketbatch", sort_key, or_none=True)
 
     def shuffled(dp: IterDataPipe[Any], within: int, buffer_size: int) -> IterDataPipe[Any]:
         return (

@@ -1,17 +1,18 @@
-"""dataframe: rows put together into data frames of pandas; a ``batch`` and a ``map``."""
+"""dataframe, rows2columnar: rows put together as columns, in data frames of pandas or in dicts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
-from datapipes.description.composed import composed
-from datapipes.description.pipe import IterDataPipe
+from datapipes.description.pipe import IterDataPipe, composed, operator
 from datapipes.errors import BadArgument
 from datapipes.messages.extras import needed
-from datapipes.operators.checks import needs_callable
-from datapipes.position.on_error import OnError
+from datapipes.operators.checks import needs_callable, same_length
+from datapipes.position.on_error import OnError, Tolerant
+from datapipes.position.steps import Step
 
 
 @composed
@@ -50,8 +51,7 @@ def DataFrameMaker(
     needed("pandas", "dataframes", "dataframe")
     if device not in (None, "", "cpu"):
         raise BadArgument(f"device must be None or 'cpu', got {device!r}: pandas' frames live in main memory")
-    if dtype_generator is not None:
-        needs_callable("dataframe", dtype_generator)
+    needs_callable("dataframe", dtype_generator, or_none=True)
     make = partial(frame_of, columns=columns, dtype=dtype, dtype_generator=dtype_generator)
     return source_dp.batch(dataframe_size).map(make, on_error=on_error, max_errors=max_errors)
 
@@ -82,3 +82,56 @@ def _row(row: Any) -> Any:
     if hasattr(row, "tolist"):  # arrays and tensors, of one value or several
         row = row.tolist()
     return list(row) if isinstance(row, Iterable) and not isinstance(row, str | bytes) else [row]
+
+
+@operator
+class Rows2Columnar(Tolerant, IterDataPipe[dict[Any, list[Any]]]):
+    """Each batch of rows as a ``defaultdict(list)`` of columns.
+
+    Args:
+        column_names: The columns to take of rows that are dicts, each of which must have them; ``None``: all that a row
+            has. Rows of another kind need it, as a list: it names their values by position, and may be longer.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> [batch] = IterableWrapper([(1, "a"), (2, "b")]).batch(2).rows2columnar(["x", "y"])
+    >>> dict(batch)
+    {'x': [1, 2], 'y': ['a', 'b']}
+    """
+
+    _fluent: ClassVar[str | None] = "rows2columnar"
+
+    source_datapipe: IterDataPipe[Any]
+    column_names: Collection[Any] | None = None
+
+    def _step(self) -> Step:
+        return Step("map", self._columns)
+
+    def _columns(self, rows: Iterable[Any]) -> dict[Any, list[Any]]:
+        columns: dict[Any, list[Any]] = defaultdict(list)
+        for number, row in enumerate(rows):
+            if isinstance(row, dict):
+                if missing := [name for name in self.column_names or () if name not in row]:
+                    raise KeyError(f"row {number} of the batch lacks the columns {missing}; it has {list(row)!s:.200}")
+                for name in self.column_names or row:
+                    columns[name].append(row[name])
+            else:
+                values = list(row)
+                for name, value in zip(self._names_of(number, values), values, strict=False):
+                    columns[name].append(value)
+        return columns
+
+    def _names_of(self, number: int, values: list[Any]) -> Sequence[Any]:
+        names = self.column_names or ()
+        if not isinstance(names, Sequence):
+            raise TypeError(
+                f"row {number} of the batch has no names of its own, and column_names, a {type(names).__name__}, has "
+                "no order: give them as a list"
+            )
+        if len(values) > len(names):
+            raise IndexError(
+                f"row {number} of the batch has {len(values)} columns, and column_names names {len(names)}: "
+                f"{list(names)!s:.200}"
+            )
+        return names
+
+    __len__ = same_length

@@ -73,7 +73,7 @@ class Grouper(IterDataPipe[Any]):
             needs(self.group_size is not None and self.guaranteed_group_size <= self.group_size, self, unfit)
 
     def _open(self, at: Opening) -> Iterator[Any]:
-        above = at.above() if at.is_private() else None
+        above = at.above()
         groups = at.cell(lambda: _Groups(self)).watching(above, resumed=at.resumed)
         return self._grouped(at.source(self.datapipe), groups)
 

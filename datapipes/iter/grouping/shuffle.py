@@ -1,8 +1,9 @@
-"""shuffle: a random order, within a buffer.
+"""shuffle, in_batch_shuffle: a random order, within a buffer or within each batch.
 
 The buffer is filled; from then on each element takes the place of one drawn at random, which is handed on; at the end
 the buffer is handed on in a random order. The slots are drawn in blocks, each block a pure function of the stage's seed
-and the block's number, so the position of the draws is their count, and no generator's state is kept.
+and the block's number, so the position of the draws is their count, and no generator's state is kept. The order of a
+batch is a pure function of the seed and the batch's number.
 
 Above a source that can be sought, the position is saved as that count alone: which elements are in the buffer follows
 from it, and they are read again. Above any other source the elements in the buffer are saved.
@@ -11,30 +12,31 @@ from it, and they are read again. Above any other source the elements in the buf
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain, islice
-from operator import length_hint
+from functools import partial
+from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
 import torch
 
 from datapipes.description.indexed import Indexed, indexed, reread
 from datapipes.description.pipe import IterDataPipe, operator
+from datapipes.elements.chunk import DataChunk
 from datapipes.errors import StateError
-from datapipes.iter.grouping.unbatch import UnBatcher
+from datapipes.iter.grouping.batch import UnBatcher
 from datapipes.operators.checks import needs_count, same_length
-from datapipes.position.cells import Cell, count, fields
+from datapipes.operators.random_order import Draws, Shuffling
+from datapipes.position.cells import Cell, Given, count, fields
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import derive
 from datapipes.rewriting.gathering import Rows, rows_of
 
 T_co = TypeVar("T_co", covariant=True)
-Self = TypeVar("Self", bound="Shuffler[Any]")
 
 _BLOCK = 4096
 
 
 @operator
-class Shuffler(IterDataPipe[T_co]):
+class Shuffler(Shuffling, IterDataPipe[T_co]):
     """The elements in a random order, drawn from a buffer.
 
     ``set_shuffle(False)`` keeps the order. Each epoch has an order of its own, which follows from the loader's seed.
@@ -59,19 +61,7 @@ class Shuffler(IterDataPipe[T_co]):
     def __init__(self, datapipe: IterDataPipe[Any], *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:
         self.datapipe = datapipe if unbatch_level == 0 else UnBatcher(datapipe, unbatch_level)
         self.buffer_size = buffer_size
-        self._enabled = True
-        self._seed: int | None = None
         needs_count(self, "buffer_size", 1, "buffer_size should be larger than 0")
-
-    def set_shuffle(self: Self, shuffle: bool = True) -> Self:
-        """Switch shuffling off or on, for the iterations that start from now on."""
-        self._enabled = shuffle
-        return self
-
-    def set_seed(self: Self, seed: int) -> Self:
-        """Pin this stage's seed: it is used instead of the loader's; epochs of a loader still differ."""
-        self._seed = seed
-        return self
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         source = at.source(self.datapipe)
@@ -114,9 +104,8 @@ class _Buffer(Cell):
         self._pipe = pipe
         self._seed = seed
         self._elements: list[Any] = []
-        self._block: Iterator[int] | None = None  # the slots that are left of the block at hand
-        self._block_number = 0
-        self._draws_before = 0  # where a loaded position begins
+        slots = self._slots_of = partial(_slots, seed, pipe.buffer_size)
+        self._draws: Draws[int] = Draws(_BLOCK, lambda block: slots(block).tolist())
         self._by_position = indexed(pipe.datapipe) is not None
         self._taken_in_all = 0
         self._loaded: dict[str, Any] | None = None  # a position whose elements are still to be read again
@@ -139,28 +128,13 @@ class _Buffer(Cell):
 
     def slots(self) -> Iterator[int]:
         """The slots still to be drawn, without end."""
-        return chain.from_iterable(self._blocks(*divmod(self._draws(), _BLOCK)))
-
-    def _blocks(self, number: int, offset: int) -> Iterator[Iterator[int]]:
-        while True:
-            self._block_number, self._block = number, iter(self._slots_of(number).tolist()[offset:])
-            yield self._block
-            number, offset = number + 1, 0
-
-    def _slots_of(self, block: int) -> torch.Tensor:
-        generator = torch.Generator().manual_seed(derive(self._seed, block))
-        return torch.randint(self._pipe.buffer_size, (_BLOCK,), generator=generator)
-
-    def _draws(self) -> int:
-        if self._block is None:
-            return self._draws_before
-        return (self._block_number + 1) * _BLOCK - length_hint(self._block)
+        return self._draws.following()
 
     def begin_emptying(self) -> None:
         """The source has ended: put the buffer into the order in which it is handed on, last one first."""
         elements = self._elements
         elements[:] = map(elements.__getitem__, self._last_order(len(elements)).tolist())
-        self._taken_in_all = len(self._elements) + self._draws()
+        self._taken_in_all = len(self._elements) + self._draws.count
         self.emptying = True
 
     def _last_order(self, length: int) -> torch.Tensor:
@@ -191,7 +165,7 @@ class _Buffer(Cell):
         return positions
 
     def done(self) -> int:
-        return self._taken_in_all - len(self._elements) if self.emptying else self._draws()
+        return self._taken_in_all - len(self._elements) if self.emptying else self._draws.count
 
     def save(self) -> dict[str, Any]:
         if self._loaded is not None:
@@ -199,7 +173,7 @@ class _Buffer(Cell):
         left = len(self._elements)
         saved: dict[str, Any] = {
             "size": self._pipe.buffer_size,
-            "taken": self._taken_in_all if self.emptying else left + self._draws(),
+            "taken": self._taken_in_all if self.emptying else left + self._draws.count,
             "left": left,
             "emptying": self.emptying,
         }
@@ -219,7 +193,7 @@ class _Buffer(Cell):
         left = count(left, "left", most=min(size, taken))
         self.emptying = emptying
         self._taken_in_all = taken
-        self._draws_before = max(taken - size, 0)
+        self._draws.go_to(max(taken - size, 0))
         if elements is not None:
             self._elements = self.decode_list(elements)
             self._by_position = False
@@ -234,3 +208,36 @@ class _Buffer(Cell):
 
     def close(self) -> None:
         self._elements.clear()
+
+
+def _slots(seed: int, size: int, block: int) -> torch.Tensor:
+    """A block of slots in a buffer of some size."""
+    generator = torch.Generator().manual_seed(derive(seed, block))
+    return torch.randint(size, (_BLOCK,), generator=generator)
+
+
+@operator
+class InBatchShuffler(Shuffling, IterDataPipe[Any]):
+    """Each batch, which may be any sequence, with its elements in a random order; the batches keep theirs.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> dp = IterableWrapper(range(6)).batch(3).in_batch_shuffle().set_seed(1)
+    >>> [sorted(batch) for batch in dp], list(dp) == list(dp)
+    ([[0, 1, 2], [3, 4, 5]], True)
+    """
+
+    _fluent: ClassVar[str | None] = "in_batch_shuffle"
+
+    datapipe: IterDataPipe[Any]
+
+    def _open(self, at: Opening) -> Iterator[Any]:
+        source = at.source(self.datapipe)
+        return self._shuffled(source, at.seed(self._seed), at.cell(Given)) if self._enabled else source
+
+    def _shuffled(self, source: Iterator[Any], seed: int, given: Given) -> Iterator[DataChunk[Any]]:
+        for batch in given.counting(source):
+            generator = torch.Generator().manual_seed(derive(seed, given.done()))
+            order = torch.randperm(len(batch), generator=generator).tolist()
+            yield DataChunk([batch[i] for i in order])
+
+    __len__ = same_length

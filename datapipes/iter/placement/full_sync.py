@@ -7,11 +7,10 @@ from dataclasses import KW_ONLY, field
 from typing import ClassVar, TypeVar
 
 from datapipes.description import structure
-from datapipes.description.pipe import IterDataPipe, operator
-from datapipes.description.placeholder import MadeElsewhere
+from datapipes.description.pipe import IterDataPipe, MadeElsewhere, operator
 from datapipes.errors import GraphError
 from datapipes.graph.settings import apply_sharding
-from datapipes.iter.elements.length import LengthSetter
+from datapipes.iter.elements.numbering import LengthSetter
 from datapipes.iter.sources.wrapper import IterableWrapper
 from datapipes.operators.checks import needs, no_length, same_length
 from datapipes.parts.group import here
@@ -71,7 +70,7 @@ class FullSync(IterDataPipe[T_co]):
     def _open(self, at: Opening) -> Iterator[T_co]:
         if here()[1] == 1:
             return at.source(self.datapipe)
-        mark = at.above().now if at.is_private() else None
+        mark = at.mark()
         step = at.cell(lambda: InStep(self.uneven, self.timeout, self.tree, exact_length(self.datapipe)))
         return step.elements(at.source(self.datapipe), mark, self._laps(at) if self.uneven == "repeat" else None)
 

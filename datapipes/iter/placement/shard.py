@@ -1,8 +1,13 @@
-"""sharding_filter: every n-th element, where n shards share a stream.
+"""sharding_filter, sharding_round_robin_dispatch: every n-th element of a stream, and where it is dealt out to workers.
 
 An element belongs to a shard by its number in the source, and one that could not be made keeps its number: so a failure
 that only one shard meets does not shift what the others take. What is said here is the definition; a session moves the
 filter up to where it spares work (``datapipes.rewriting.pushdown``).
+
+``sharding_round_robin_dispatch`` is a mark that says where a graph is run once for all workers. What is above the mark
+is read in one place, and its elements are dealt out to the workers in turn, instead of every worker reading all of it.
+A reading service with worker processes finds the mark by its class, ``find_dps(traverse_dps(graph),
+ShardingRoundRobinDispatcher)``; in one process there is nobody to deal to, and the elements pass through.
 """
 
 from __future__ import annotations
@@ -16,11 +21,11 @@ from typing import Any, ClassVar, TypeVar
 from datapipes.description import structure
 from datapipes.description.indexed import Indexed, indexed
 from datapipes.description.pipe import IterDataPipe, operator
+from datapipes.description.printing import stage
 from datapipes.errors import StateError
-from datapipes.operators.checks import source_length
+from datapipes.operators.checks import same_length, source_length
 from datapipes.parts.sharding import SHARDING_PRIORITIES, ShardGroups, combined, shard_length, with_group
-from datapipes.position.cells import Cell, count
-from datapipes.position.counting import Given
+from datapipes.position.cells import Cell, Given, count
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import Run
 from datapipes.rewriting import pushdown
@@ -176,3 +181,36 @@ class _Behind(Cell):
 
     def load(self, saved: Any) -> None:
         self._behind = count(saved)
+
+
+@operator
+class ShardingRoundRobinDispatcher(IterDataPipe[T_co]):
+    """The same elements, which worker processes take in turn: what is above is run once for all of them.
+
+    Args:
+        sharding_group_filter: The group that elements are dealt to. That can only be the workers, as by default; it is
+            taken because torchdata has it, whose own default was refused.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper(range(3)).sharding_round_robin_dispatch())
+    [0, 1, 2]
+    """
+
+    _fluent: ClassVar[str | None] = "sharding_round_robin_dispatch"
+    _commutes: ClassVar[bool] = True
+    _hands_on: ClassVar[bool] = True
+
+    source_datapipe: IterDataPipe[T_co]
+    sharding_group_filter: SHARDING_PRIORITIES | None = SHARDING_PRIORITIES.MULTIPROCESSING
+
+    def __post_init__(self) -> None:
+        if self.sharding_group_filter is not SHARDING_PRIORITIES.MULTIPROCESSING:
+            raise NotImplementedError(
+                "`sharding_round_robin_dispatch` currently only supports `SHARDING_PRIORITIES.MULTIPROCESSING`, "
+                f"got {self.sharding_group_filter!r}, in {stage(self)}"
+            )
+
+    def _open(self, at: Opening) -> Iterator[T_co]:
+        return at.source(self.source_datapipe)
+
+    __len__ = same_length

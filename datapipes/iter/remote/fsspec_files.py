@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 from uuid import uuid4
 
 from datapipes.description.pipe import IterDataPipe, operator
@@ -21,9 +21,9 @@ from datapipes.io.remote.filesystems import filesystem_of, is_near
 from datapipes.io.remote.remote_file import opened_url
 from datapipes.io.remote.transfer import DEFAULT, Clock, Transfer
 from datapipes.iter.files.atomic import replacing
-from datapipes.iter.files.listing import matches, warn_of_no_match
-from datapipes.iter.files.pairs import pair_of
-from datapipes.iter.files.pieces import whole
+from datapipes.iter.files.contents import whole
+from datapipes.iter.files.listing import matches, stream_of_roots, warn_of_no_match
+from datapipes.iter.files.saving import saving
 from datapipes.iter.sources.wrapper import IterableWrapper
 from datapipes.messages.short import hide
 from datapipes.operators.checks import check_options, needs, needs_callable, same_length
@@ -69,7 +69,7 @@ class FSSpecFileLister(Flattening[str]):
         max_errors: int | float | None = None,
         **kwargs: Any,
     ) -> None:
-        self.datapipe = cast("IterDataPipe[str]", root) if is_stream(root) else IterableWrapper(roots(root, self))
+        self.datapipe = stream_of_roots(root, self, (str,), "URL")
         self.masks = masks
         self.transfer = transfer
         self.on_error = on_error
@@ -219,26 +219,21 @@ class FSSpecSaver(IterDataPipe[str]):
         self.on_error = on_error
         self.max_errors = max_errors
         self.kwargs = kwargs
-        if filepath_fn is not None:
-            needs_callable("save_by_fsspec", filepath_fn)
+        needs_callable("save_by_fsspec", filepath_fn, or_none=True)
         check_policy(self)
         check_options(self, kwargs)
         needs(mode in _WRITING, self, f"Invalid mode {mode!r}: choose one of {', '.join(sorted(_WRITING))}")
 
     def _step(self) -> Step:
-        mode, name_of, transfer = self.mode, self.filepath_fn, self.transfer or DEFAULT
+        mode, transfer = self.mode, self.transfer or DEFAULT
         options, for_open = self.kwargs, dict(self.kwargs_for_open or {})
 
-        def saved(element: Any) -> str:
-            meta, data = pair_of(element, "save_by_fsspec")
-            url = url_of(meta if name_of is None else name_of(meta), "save_by_fsspec")
-            content, left = encoded(url, whole(url, mode, data), for_open)
+        def write(url: Any, data: Any) -> None:
+            content, left = encoded(url_of(url, "save_by_fsspec"), whole(url, mode, data), for_open)
             clock = Clock(transfer, hide(url))
             clock.tried(lambda: save(mode, content, left, *filesystem_of(url, options, transfer)))
-            StreamWrapper.close_streams(data)
-            return url
 
-        return Step("map", saved)
+        return saving(self, write)
 
     __len__ = same_length
 
@@ -301,11 +296,3 @@ def url_of(value: Any, method: str) -> str:
     if not isinstance(value, str):
         raise BadArgumentType(f"{method}() needs URLs as str, got {type(value).__name__}: {value!r:.80}")
     return value
-
-
-def roots(root: Any, pipe: Any) -> list[str]:
-    """One root, or several, as a list."""
-    several: list[Any] = [root] if isinstance(root, str) else list(root) if isinstance(root, Iterable) else [root]
-    if not all(isinstance(one, str) for one in several):
-        raise BadArgumentType(f"{pipe._fluent}() needs a URL, several URLs, or a pipe of URLs, got {root!r:.80}")
-    return several

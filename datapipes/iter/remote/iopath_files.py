@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 from uuid import uuid4
 
 from datapipes.description.pipe import IterDataPipe, operator
@@ -21,11 +21,11 @@ from datapipes.elements.streams import StreamWrapper
 from datapipes.io.remote.filesystems import filesystem_of
 from datapipes.io.remote.remote_file import opened_url
 from datapipes.io.remote.transfer import DEFAULT, Clock, Transfer
-from datapipes.iter.files.listing import matches, warn_of_no_match
+from datapipes.iter.files.contents import whole
+from datapipes.iter.files.listing import matches, stream_of_roots, warn_of_no_match
 from datapipes.iter.files.locks import locked
-from datapipes.iter.files.pairs import pair_of
-from datapipes.iter.files.pieces import whole
-from datapipes.iter.remote.fsspec_files import encoded, listed, roots, save, url_of
+from datapipes.iter.files.saving import saving
+from datapipes.iter.remote.fsspec_files import encoded, listed, save, url_of
 from datapipes.iter.sources.wrapper import IterableWrapper
 from datapipes.messages.extras import needed
 from datapipes.messages.short import hide
@@ -111,7 +111,7 @@ class IoPathFileLister(WithHandlers, Flattening[str]):
         on_error: OnError = "raise",
         max_errors: int | float | None = None,
     ) -> None:
-        self.datapipe = cast("IterDataPipe[str]", root) if is_stream(root) else IterableWrapper(roots(root, self))
+        self.datapipe = stream_of_roots(root, self, (str,), "URL")
         self.masks = masks
         self.pathmgr = pathmgr
         self.handler = handler
@@ -222,27 +222,22 @@ class IoPathSaver(Tolerant, WithHandlers, IterDataPipe[str]):
     transfer: Transfer | None = None
 
     def __post_init__(self) -> None:
-        if self.filepath_fn is not None:
-            needs_callable("save_by_iopath", self.filepath_fn)
+        needs_callable("save_by_iopath", self.filepath_fn, or_none=True)
         super().__post_init__()
         needs(self.mode in _WRITING, self, f"Invalid mode {self.mode!r}: choose one of {', '.join(_WRITING)}")
         self._prepare()
 
     def _step(self) -> Step:
-        managers, name_of, transfer = self._managers(), self.filepath_fn, self._patience()
+        managers, transfer = self._managers(), self._patience()
         mode = self.mode.replace("a", "w")  # it is written as a whole
 
-        def saved(element: Any) -> str:
-            meta, data = pair_of(element, "save_by_iopath")
-            path = url_of(meta if name_of is None else name_of(meta), "save_by_iopath")
-            content = whole(path, mode, data)
+        def write(path: Any, data: Any) -> None:
+            content = whole(url_of(path, "save_by_iopath"), mode, data)
             manager = managers(path)
             with _lock(path if manager else os.path.expanduser(path), transfer):  # as fsspec reads it
                 Clock(transfer, hide(path)).tried(lambda: _save(manager, path, mode, content, transfer))
-            StreamWrapper.close_streams(data)
-            return path
 
-        return Step("map", saved)
+        return saving(self, write)
 
     __len__ = same_length
 

@@ -11,7 +11,7 @@ from torch.utils.data import SequentialSampler
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import StateError
 from datapipes.operators.checks import needs, no_length
-from datapipes.position.counting import Given, skip
+from datapipes.position.cells import Given, skip
 from datapipes.position.opening import Opening
 
 

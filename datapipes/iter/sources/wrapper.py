@@ -23,8 +23,7 @@ from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.structure import place_of
 from datapipes.errors import BadArgumentType, StateError
 from datapipes.operators.checks import no_length
-from datapipes.position.cells import Cell, count
-from datapipes.position.counting import Counted, skip
+from datapipes.position.cells import Cell, Counted, count, skip
 from datapipes.position.opening import Opening
 from datapipes.rewriting.pushdown import Part
 

@@ -20,7 +20,7 @@ from datapipes.description.structure import Pipe
 from datapipes.memory.batches import batches_from
 from datapipes.position.orphans import leave_with
 from datapipes.position.seeds import derive
-from reading_services.interface.worker_info import WorkerInfo, set_worker_info
+from reading_services.interface.service import WorkerInfo, set_worker_info
 from reading_services.workers.dispatched import PartRequest, asking_of
 from reading_services.workers.dispatcher import Dispatcher
 from reading_services.workers.failures import Failure
@@ -29,7 +29,7 @@ from reading_services.workers.process.members import leave_inherited_server
 from reading_services.workers.transport.packing import pickled
 from reading_services.workers.transport.process import Awaited, ConsumerEnd, ProducerEnd, ProducerEnds, SharedFd
 from reading_services.workers.transport.protocol import START, Failed, Window
-from reading_services.workers.worker import Order, Server, WorkerEpochs, part_of
+from reading_services.workers.worker import Making, Order, Server, WorkerEpochs, part_of
 
 
 @dataclass
@@ -71,8 +71,8 @@ def work(job: WorkerJob) -> None:
         asking.ordered(order)
         return epochs.graph_of(order)
 
-    failure = partial(Failure.of, where=where)
-    Server(job.link, of_epoch, epochs.keeping, job.window, packed, failure, asking.leave, generators).run()
+    making = Making(of_epoch, epochs.keeping, job.window, packed, partial(Failure.of, where=where), generators)
+    Server(job.link, making, asking.leave).run()
 
 
 @dataclass
@@ -107,8 +107,8 @@ def dispatch(job: DispatcherJob) -> None:
         generators.seed(derive("dispatcher", *share.run.key))
         return epochs.graph_of(share)
 
-    failure = partial(Failure.of, where=where)
-    Dispatcher(links, len(job.links), of_epoch, epochs.keeping, job.window, packed, failure, generators).run()
+    making = Making(of_epoch, epochs.keeping, job.window, packed, partial(Failure.of, where=where), generators)
+    Dispatcher(links, len(job.links), making).run()
 
 
 def settle(parent: int, stacks: SharedFd, on_interrupt: Any = signal.SIG_IGN) -> None:

@@ -12,17 +12,15 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 
 import cloudpickle
 
-from datapipes.description.structure import Pipe
 from datapipes.errors import WorkerDied, WorkersLeft, WorkerTimeout
 from datapipes.messages.warnings import warn
 from datapipes.position.forks import OwnerProcess
-from reading_services.interface.worker_info import WorkerInfo
+from reading_services.interface.service import WorkerInfo
 from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.process.main import DispatcherJob, WorkerJob, dispatch, work
 from reading_services.workers.process.members import (
@@ -39,33 +37,19 @@ from reading_services.workers.process.members import (
 )
 from reading_services.workers.transport import process
 from reading_services.workers.transport.pipes import Poller
-from reading_services.workers.transport.protocol import START, Failed, ToConsumer, Window
-from reading_services.workers.worker import Order
+from reading_services.workers.transport.protocol import START, Failed, ToConsumer
+from reading_services.workers.worker import Order, PoolPlan, numbered
 
 _TO_START = 60.0  # seconds that a new worker may take before its first elements, beside the user's timeout
-
-
-@dataclass(frozen=True)
-class PoolPlan:
-    """The graph that a pool runs, and its settings."""
-
-    graph: Pipe
-    workers: int
-    context: Any
-    window: Window
-    arena_bytes: int
-    init_fn: Any = None
-    reset_fn: Any = None
-    timeout: float | None = None
-    dispatched: Pipe | None = None
-    """The part that one process runs for all workers."""
 
 
 class WorkerPool:
     """The pool of all processes of a service."""
 
-    def __init__(self, plan: PoolPlan) -> None:
+    def __init__(self, plan: PoolPlan, context: Any, arena_bytes: int) -> None:
         self._plan = plan
+        self._context = context
+        self._arena_bytes = arena_bytes
         self.count = plan.workers
         self._sent = self._to_send((plan.graph, plan.init_fn, plan.reset_fn))
         self._dispatched = None if plan.dispatched is None else self._to_send((plan.dispatched, plan.reset_fn))
@@ -84,7 +68,7 @@ class WorkerPool:
         return f"{self.count} worker processes"
 
     def _to_send(self, job: Any) -> Any:
-        return job if self._plan.context.get_start_method() == "fork" else cloudpickle.dumps(job)
+        return job if self._context.get_start_method() == "fork" else cloudpickle.dumps(job)
 
     # -- starting ------------------------------------------------------------------------------------------------------
 
@@ -108,33 +92,35 @@ class WorkerPool:
         self._watch()
 
     def _start_dispatcher(self) -> list[process.Pair | None]:
-        plan = self._plan
         if self._dispatched is None:
             return [None] * self.count
-        links = [process.Pair(plan.context, plan.arena_bytes) for _ in range(self.count)]
+        links = [process.Pair(self._context, self._arena_bytes) for _ in range(self.count)]
         stacks = file_for_stacks()
         job = DispatcherJob(
-            [link.producer for link in links], self._dispatched, plan.window, process.SharedFd(stacks), os.getpid()
+            [link.producer for link in links],
+            self._dispatched,
+            self._plan.window,
+            process.SharedFd(stacks),
+            os.getpid(),
         )
-        self._dispatcher = WorkerProcess("the dispatcher", begin(plan.context, dispatch, job, "dispatcher"), stacks)
+        self._dispatcher = WorkerProcess("the dispatcher", begin(self._context, dispatch, job, "dispatcher"), stacks)
         for link in links:
             link.producer_started()
         return list(links)
 
     def _started(self, number: int, dealt: process.Pair | None) -> Worker:
-        plan = self._plan
-        link = process.Pair(plan.context, plan.arena_bytes)
+        link = process.Pair(self._context, self._arena_bytes)
         stacks = file_for_stacks()
         job = WorkerJob(
             link.producer,
             WorkerInfo(self.count, number),
             self._sent,
-            plan.window,
+            self._plan.window,
             process.SharedFd(stacks),
             os.getpid(),
             None if dealt is None else dealt.consumer,
         )
-        begun = begin(plan.context, work, job, f"worker {number}")
+        begun = begin(self._context, work, job, f"worker {number}")
         link.producer_started()
         link.consumer_is_here()
         if dealt is not None:
@@ -156,11 +142,10 @@ class WorkerPool:
             with CtrlCWaits():
                 self.start()
             self._opening += 1
-            crowd = tuple(number for number, order in enumerate(orders) if order is not None)
-            for worker, order in zip(self._running(), orders, strict=True):
+            for worker, order in zip(self._running(), numbered(orders, self._opening), strict=True):
                 worker.frames.clear()
                 if order is not None:
-                    self._tell(worker, worker.consumer.open(replace(order, key=self._opening, crowd=crowd)))
+                    self._tell(worker, worker.consumer.open(order))
 
     def stop(self) -> None:
         """Stop the opening: nobody wants the rest; whoever waits for it in another thread is told as well."""

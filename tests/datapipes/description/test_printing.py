@@ -15,7 +15,7 @@ from torch.utils.data import default_collate
 
 from datapipes import functional_datapipe
 from datapipes.description import structure
-from datapipes.description.composed import Composed
+from datapipes.description.pipe import Composed
 from datapipes.description.printing import chain, stage
 from datapipes.description.structure import Pipe
 from datapipes.fluent import IterMethods, MapMethods, operators_of

@@ -15,8 +15,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as some
 
-from datapipes.operators import permutation
-from datapipes.operators.permutation import Permutation
+from datapipes.operators import random_order
+from datapipes.operators.random_order import Permutation
 
 LONG = [1 << 15, (1 << 15) + 1, 40_000, 1 << 16, (1 << 16) + 1, 100_003]
 
@@ -24,9 +24,9 @@ LONG = [1 << 15, (1 << 15) + 1, 40_000, 1 << 16, (1 << 16) + 1, 100_003]
 @pytest.fixture
 def never_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short orders are networks, and their halves have several digits."""
-    monkeypatch.setattr(permutation, "_SHORT", 0)
-    monkeypatch.setattr(permutation, "_DIGIT", 3)
-    monkeypatch.setattr(permutation, "_CHUNK", 50)
+    monkeypatch.setattr(random_order, "_SHORT", 0)
+    monkeypatch.setattr(random_order, "_DIGIT", 3)
+    monkeypatch.setattr(random_order, "_CHUNK", 50)
 
 
 @pytest.mark.parametrize("length", LONG)
@@ -118,13 +118,13 @@ def test_an_order_looks_random(length: int) -> None:
 
 
 def test_a_network_of_half_as_many_rounds_would_be_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(permutation, "_ROUNDS", permutation._ROUNDS // 2)
+    monkeypatch.setattr(random_order, "_ROUNDS", random_order._ROUNDS // 2)
     assert max(max(deviations(300_000, seed).values()) for seed in range(4)) > 10
 
 
 @pytest.mark.parametrize("length", [50, 400])
 def test_over_many_seeds_every_number_is_as_likely_at_every_place(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
-    monkeypatch.setattr(permutation, "_SHORT", 0)
+    monkeypatch.setattr(random_order, "_SHORT", 0)
     seeds = 1500
     orders = [list(Permutation(length, seed)) for seed in range(seeds)]
     fixed = sum(number == place for order in orders for place, number in enumerate(order))

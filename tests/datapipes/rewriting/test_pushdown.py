@@ -24,7 +24,7 @@ from datapipes.position import opening, session
 from datapipes.position.iterator import PipeIterator
 from datapipes.position.seeds import Run
 from datapipes.position.session import in_run
-from datapipes.rewriting import gathering, positions, pushdown
+from datapipes.rewriting import gathering, pushdown
 from tests.datapipes.rewriting.sharded_graphs import Costly, Own, opened, plainly, shards
 from tests.naive_functions import keeps, tagged, twins
 from tests.specimens.specimen import Countable
@@ -267,9 +267,7 @@ def test_a_collection_that_was_a_stream(shuffle: bool) -> None:
     assert shards(graph, 2) == plainly(graph, 2)
 
 
-@pytest.mark.parametrize(
-    "module", [gathering, opening, positions, pushdown, session], ids=lambda module: module.__name__
-)
+@pytest.mark.parametrize("module", [gathering, opening, pushdown, session], ids=lambda module: module.__name__)
 def test_what_opens_a_graph_knows_no_operator(module: ModuleType) -> None:
     nodes = ast.walk(ast.parse(inspect.getsource(module)))
     asked = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]

@@ -15,8 +15,7 @@ from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgument, BadArgumentType, StateError
 from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
-from loader2.philox import PhiloxEngine
-from loader2.random import SeedGenerator
+from loader2.random import PhiloxEngine, SeedGenerator
 from reading_services import MultiProcessingReadingService, WorkerInfo
 from tests.reading_services.workers.in_turn import Service, numbers, processes, texts, threads
 

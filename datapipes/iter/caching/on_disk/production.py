@@ -20,10 +20,8 @@ from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgument, BadArgumentType, HashMismatch
 from datapipes.iter.caching.on_disk.budget import Budget, in_use
 from datapipes.iter.caching.on_disk.listfile import list_of, needs_listable, read_list, write_list
-from datapipes.iter.files.hashed import Hashed
+from datapipes.iter.files.contents import Hashed, pair_of, pieces_of, put
 from datapipes.iter.files.locks import let_go, lock_of, locked, sweep
-from datapipes.iter.files.pairs import pair_of
-from datapipes.iter.files.pieces import pieces_of, put
 from datapipes.messages.short import shortened
 from datapipes.messages.where import where
 from datapipes.position.on_error import Faults
@@ -33,7 +31,7 @@ from datapipes.position.session import Session, segment
 
 if TYPE_CHECKING:
     from datapipes.description.structure import Pipe
-    from datapipes.iter.caching.on_disk.holder import OnDiskCacheHolder
+    from datapipes.iter.caching.on_disk.cache import OnDiskCacheHolder
 
 
 class Production:

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datapipes.iter.formats.tf_examples import parse
+from datapipes.iter.formats.tfrecord import parse
 from tests.records import sequence_example
 
 

@@ -14,7 +14,7 @@ import torch
 import datapipes.iter.formats.tfrecord as tfrecord_file
 from datapipes.errors import CorruptRecord
 from datapipes.iter import IterableWrapper, TFRecordLoader
-from datapipes.iter.formats.tf_examples import parse
+from datapipes.iter.formats.tfrecord import parse
 from tests.datapipes.iter.mishaps import outcomes
 from tests.records import example, masked, sequence_example, tfrecord
 from tests.specimens.specimen import shown

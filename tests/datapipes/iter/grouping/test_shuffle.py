@@ -11,6 +11,7 @@ import torch
 
 from datapipes.errors import BadArgument
 from datapipes.iter import IterableWrapper, Shuffler
+from datapipes.iter.grouping import shuffle
 from datapipes.iter.grouping.shuffle import _Buffer
 from tests.datapipes.iter.mishaps import failing_at, outcomes
 
@@ -141,14 +142,14 @@ def test_going_on_draws_about_the_buffer_anew_and_not_the_past(
     monkeypatch: pytest.MonkeyPatch, buffer_size: int
 ) -> None:
     blocks = 0
-    drawn = _Buffer._slots_of
+    drawn = shuffle._slots
 
-    def counted(cell: _Buffer, block: int) -> torch.Tensor:
+    def counted(seed: int, size: int, block: int) -> torch.Tensor:
         nonlocal blocks
         blocks += 1
-        return drawn(cell, block)
+        return drawn(seed, size, block)
 
-    monkeypatch.setattr(_Buffer, "_slots_of", counted)
+    monkeypatch.setattr(shuffle, "_slots", counted)
     dp = numbers(10**9).shuffle(buffer_size=buffer_size).set_seed(1)
     it: Any = iter(dp)
     next(it)

@@ -8,7 +8,7 @@ import pytest
 
 from datapipes import Transfer
 from datapipes.iter import GDriveReader, IterableWrapper, OnlineReader
-from datapipes.iter.remote import online
+from datapipes.iter.remote import http
 from tests.http_server import File, Handler, Page, Server, redirect, serving
 
 QUICK = Transfer(timeout=20, deadline=50, retries=2, backoff=0)
@@ -131,7 +131,7 @@ def test_no_name_at_all(server: Server, disposition: str) -> None:
 
 
 def test_the_host_decides(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(online, "GOOGLE", {"localhost"})
+    monkeypatch.setattr(http, "GOOGLE", {"localhost"})
     server.pages |= {"/uc": page(FORM), "/download": named("attachment; filename=x"), "/f": File(b"f")}
     urls = [server.url("/uc", "localhost"), server.url("/f")]
     dp = IterableWrapper(urls).read_from_remote(transfer=QUICK)

@@ -1,10 +1,10 @@
-"""A random permutation of 0, 1, 2 ... whose parts are computed when they are asked for.
+"""Random orders: a permutation whose parts are computed when they are asked for; draws; what random stages share.
 
-A short order is torch's ``randperm``. A long one is a Feistel network: a number is taken apart into a high and a low
-half, and by turns each half is moved by what a table of random numbers has for the other one. Every such round can be
-undone, whatever is in the tables, so no number comes twice; and tables as long as the root of the length are enough.
-The halves make up a few numbers more than there are: one that comes out beyond the end goes through once more, until it
-is inside, and that can be undone as well.
+A permutation of 0, 1, 2 ... that is short is torch's ``randperm``. A long one is a Feistel network: a number is taken
+apart into a high and a low half, and by turns each half is moved by what a table of random numbers has for the other
+one. Every such round can be undone, whatever is in the tables, so no number comes twice; and tables as long as the root
+of the length are enough. The halves make up a few numbers more than there are: one that comes out beyond the end goes
+through once more, until it is inside, and that can be undone as well.
 
 Which order it is follows from the seed. A short one is one of the 2**32 that torch's generators tell apart, which are
 all orders of up to twelve numbers; a long one is one of 2**64.
@@ -13,13 +13,16 @@ all orders of up to twelve numbers; a long one is one of 2**64.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import Final, TypeAlias, overload
+from operator import length_hint
+from typing import Any, Final, Generic, Self, TypeAlias, TypeVar, overload
 
 import torch
 
 from datapipes.position.seeds import derive
+
+T = TypeVar("T")
 
 _ROUNDS: Final = 8
 _CHUNK: Final = 8192
@@ -30,6 +33,68 @@ _DIGIT: Final = 16
 """Bits of a half that one table is asked with; the longest halves have two tables each."""
 
 _Tables: TypeAlias = list[torch.Tensor]
+
+
+class Seeded:
+    """Base of random stages: their seed is the run's, unless it is pinned."""
+
+    _seed: int | None = None
+
+    def set_seed(self, seed: int) -> Self:
+        """Pin this stage's seed: it is used instead of the loader's; epochs of a loader still differ."""
+        self._seed = seed
+        return self
+
+
+class Shuffling(Seeded):
+    """Base of stages whose shuffling can be switched off."""
+
+    _enabled: bool = True
+
+    def set_shuffle(self, shuffle: bool = True) -> Self:
+        """Switch shuffling off or on, for the iterations that start from now on."""
+        self._enabled = shuffle
+        return self
+
+
+class Draws(Generic[T]):
+    """Random draws without end, made in blocks of one size: ``block(number)`` is a pure function of its number."""
+
+    def __init__(self, size: int, block: Callable[[int], list[T]]) -> None:
+        self._size = size
+        self._block = block
+        self._number = 0  # of the block at hand
+        self._left: Iterator[T] | None = None  # what is left of it
+        self._behind = 0
+
+    @property
+    def count(self) -> int:
+        """The number of draws so far."""
+        return self._behind if self._left is None else (self._number + 1) * self._size - length_hint(self._left)
+
+    def go_to(self, count: int) -> None:
+        """Go on behind so many draws."""
+        self._behind, self._left = count, None
+
+    def following(self) -> Iterator[T]:
+        """The draws from here on."""
+        return chain.from_iterable(self._blocks(*divmod(self.count, self._size)))
+
+    def _blocks(self, number: int, offset: int) -> Iterator[Iterator[T]]:
+        while True:
+            self._number, self._left = number, iter(self._block(number)[offset:])
+            yield self._left
+            number, offset = number + 1, 0
+
+
+def shares(seed: int, size: int) -> Draws[float]:
+    """Draws of numbers from 0 up to 1."""
+
+    def block(number: int) -> Any:
+        generator = torch.Generator().manual_seed(derive(seed, number))
+        return torch.rand(size, generator=generator, dtype=torch.float64).tolist()
+
+    return Draws(size, block)
 
 
 class Permutation(Sequence[int]):
