@@ -1,4 +1,4 @@
-"""Dispatching together with functions that change graphs, with states, and with every way to start processes."""
+"""Dispatching together with functions that change graphs, with states, and with processes that inherit nothing."""
 
 from __future__ import annotations
 
@@ -72,12 +72,10 @@ def test_it_is_called_with_the_same_seeds_when_an_epoch_is_resumed(service: Serv
             assert texts(iter(again)) == second
 
 
-@pytest.mark.timeout(120)
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_processes_that_inherit_nothing(method: str) -> None:
+def test_processes_that_inherit_nothing() -> None:
     with loader_of(processes(2, worker_reset_fn=told)) as loader:
         first, second = texts(iter(loader)), texts(iter(loader))
-    with loader_of(processes(2, multiprocessing_context=method, worker_reset_fn=told)) as loader:
+    with loader_of(processes(2, multiprocessing_context="forkserver", worker_reset_fn=told)) as loader:
         iterator = iter(loader)
         assert texts(islice(iterator, 7)) == first[:7]
         state = loader.state_dict()
