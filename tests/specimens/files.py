@@ -49,11 +49,6 @@ def forked_rows(tap: Tap) -> Pipe:
     return a.batch(3).mux(b)
 
 
-def forked_paths(tap: Tap) -> Pipe:
-    a, b = tap(paths("a.csv", "b.csv", "inner/e.csv")).fork(2)
-    return a.open_files().parse_csv().mux(b, paths("c.csv").open_files("b").readlines())
-
-
 def listed(tap: Tap) -> Pipe:
     return FileLister(str(folder()), "*.csv").map(name_of)
 
