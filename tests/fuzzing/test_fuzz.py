@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper
 from tests.fuzzing import kit
 from tests.fuzzing.format import Format

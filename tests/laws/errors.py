@@ -17,8 +17,8 @@ from operator import itemgetter
 from traceback import extract_tb
 from typing import Any, NamedTuple
 
-from datapipes.description.structure import Pipe
 from datapipes.errors import CorruptData, GraphError, UnsafeMember
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper
 from loader2 import DataLoader2
 from tests.laws import position

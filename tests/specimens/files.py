@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from datapipes.iter import FileLister, IterableWrapper
 from tests.specimens.elements import twice
 from tests.specimens.specimen import Specimen, Tap, folder, paths, shuffled

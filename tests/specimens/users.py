@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils.data import IterDataPipe as TorchIterDataPipe
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from datapipes.iter import Batcher, IterableWrapper, IterDataPipe
 from datapipes.map import MapDataPipe, SequenceWrapper
 from tests.specimens.elements import add_ten, as_pair, is_even

@@ -16,7 +16,7 @@ import torch
 from torch.utils.data import ChainDataset, DataLoader, IterableDataset, get_worker_info
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe, Mapper
 from datapipes.map import SequenceWrapper
 from tests.datapipes.position.written_for_torchdata import (

@@ -11,8 +11,7 @@ import pytest
 import torch
 import torch.utils.data.datapipes.iter as torch_pipes
 
-from datapipes.description.structure import Pipe
-from datapipes.graph import walk
+from datapipes.graph import Pipe, walk
 from datapipes.iter import IterableWrapper, IterDataPipe, Mapper, Shuffler, Zipper
 from loader2 import DataLoader2
 from tests.datapipes.position.written_for_torchdata import (

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from datapipes.description.structure import Pipe
-from datapipes.graph import find_dps, traverse_dps
+from datapipes.graph import Pipe, find_dps, traverse_dps
 from datapipes.iter import Mapper
 from loader2 import DataLoader2
 from reading_services import WorkerInfo

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from loader2 import DataLoader2
 from reading_services import ReadingServiceInterface
 from tests.reading_services.workers.in_turn import SEED, numbers, processes, threads

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe
 from datapipes.map import SequenceWrapper
 from loader2 import DataLoader2
