@@ -335,9 +335,9 @@ def test_a_stateful_loader_goes_on_where_another_one_was(
         return StatefulDataLoader(build(), batch_size=batch_size, num_workers=num_workers)
 
     original = loader()
-    for _ in range(2):
+    for epoch in range(2):
         elements, states = epoch_with_states(original)
-        for done in (1, len(elements) // 2, len(elements) - 1):
+        for done in (1, len(elements) // 2, len(elements) - 1) if epoch == 0 else (2,):
             resumed = loader()
             resumed.load_state_dict(states[done - 1])
             assert list(map(str, resumed)) == elements[done:]
