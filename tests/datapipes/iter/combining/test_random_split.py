@@ -64,6 +64,17 @@ def test_it_deals_as_the_rule_says(length: int, weights: dict[Any, float], seed:
         assert known == len(found[child.target])
 
 
+@given(st.integers(1, 60), WEIGHTS, st.data())
+def test_it_goes_on_wherever_it_was_saved(length: int, weights: dict[Any, float], data: st.DataObject) -> None:
+    dp = split(length, weights)[0]
+    whole, it = list(dp), iter(dp)
+    k = data.draw(st.integers(0, len(whole)))
+    assert [next(it) for _ in range(k)] == whole[:k]
+    again: Any = iter(dp)
+    again.load_state_dict(pickle.loads(pickle.dumps(it.state_dict())))
+    assert list(again) == list(it) == whole[k:]
+
+
 def test_it_deals_alike_across_blocks_of_draws() -> None:
     weights, length = {"a": 0.3, "b": 0.7}, 9001
     expected = naive(length, weights, 5)

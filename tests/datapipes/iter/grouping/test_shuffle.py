@@ -78,6 +78,20 @@ def test_a_buffer_below_one_is_refused_with_the_call(size: int) -> None:
         numbers(1).shuffle(buffer_size=size)
 
 
+@pytest.mark.parametrize("after", [0, 1, 5, 8])
+def test_a_state_taken_after_an_error_goes_on_alike(after: int) -> None:
+    dp = numbers(10).map(failing_at(4)).shuffle(buffer_size=3).set_seed(1)
+    it: Any = iter(dp)
+    assert next(it) in range(3)
+    with pytest.raises(ValueError, match="4 is bad"):  # behind the three in the buffer, and one handed on
+        next(it)
+    for _ in range(after):
+        next(it)
+    again: Any = iter(dp)
+    again.load_state_dict(it.state_dict())
+    assert list(again) == list(it)
+
+
 def test_many_errors_lose_nothing_either() -> None:
     bad = [0, 1, 4, 5, 8, 9]
     found = outcomes(numbers(10).map(failing_at(*bad)).shuffle(buffer_size=2))
