@@ -42,8 +42,9 @@ test: $(VENV)/.complete ## everything that must hold: format, lint, types, tests
 	$(call step,tests,$(BIN) -m pytest -n 3)
 	@printf '\nmake test: all is well.\n'
 
-laws: $(VENV)/.complete ## every operator against every law, at every position, as a table; `make test` draws positions of long streams
+laws: $(VENV)/.complete ## every operator against every law, at every position, and workers against every fault; `make test` has most of both
 	@$(BIN) -m tests.laws
+	@$(BIN) -m tests.faults
 
 fuzz: $(VENV)/.complete ## 10,000 bits flipped and as many pieces moved about in files of each format; some minutes
 	@$(BIN) -m tests.fuzzing

@@ -29,6 +29,8 @@ from tests.specimens import server
 
 GRACE = 1.0
 
+collect_ignore = ["loader2/in_lightning.py"]  # a program; what it imports takes each worker of pytest some seconds
+
 # A shell starts what is to run in the background deaf to Ctrl-C, and so would be all that the tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

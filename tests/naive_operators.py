@@ -13,7 +13,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any, TypeAlias
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, SampleMultiplexer
 from tests.datapipes.position.written_for_torchdata import Generator, ItsOwnIterator, OnlyNext, SeveralSources
 from tests.naive_functions import (

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from datapipes.description.structure import Pipe
 from datapipes.errors import GraphError, StateError
+from datapipes.graph import Pipe
 from loader2 import DataLoader2
 from loader2.adapters import Shuffle
 from tests.laws.position import taken

@@ -11,7 +11,7 @@ user's graph: loaders work on copies. ``rewrite`` is the pure way: a new graph, 
 - ``validation``: decorators that check users' classes: an order that can vary, types that are declared
 """
 
-from datapipes.description.structure import DataPipe, parents, rewrite, walk
+from datapipes.description.structure import DataPipe, Pipe, parents, rewrite, walk
 from datapipes.graph.drawing import to_graph, to_mermaid, to_text
 from datapipes.graph.editing import DataPipeGraph, find_dps, list_dps, remove_dp, replace_dp, traverse, traverse_dps
 from datapipes.graph.settings import (
@@ -29,6 +29,7 @@ __all__ = [
     "SHARDING_PRIORITIES",
     "DataPipe",
     "DataPipeGraph",
+    "Pipe",
     "apply_random_seed",
     "apply_sharding",
     "apply_shuffle_seed",

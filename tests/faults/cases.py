@@ -285,6 +285,15 @@ ALONE = frozenset(
 """Those that need a program of their own, because they end it or limit it."""
 
 
+WHILE_STARTING = frozenset(
+    {
+        *("a worker is killed", "a graph that cannot be loaded", "a program without a guard"),
+        *("Ctrl-C at the start", "the parent is killed"),
+    }
+)
+"""Those that can end otherwise where a worker is long in starting: it, or whoever replaces it, imports all anew."""
+
+
 def main() -> None:
     tools.method, *alone = sys.argv[1:]
     faulthandler.enable()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper
 from tests.archive_makers import COMPRESSIONS, SAMPLES, rar, tar, zipped
 from tests.fuzzing.format import Format

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from datapipes.description.structure import Pipe
 from datapipes.errors import Loader2Error
+from datapipes.graph import Pipe
 
 
 @dataclass(frozen=True)

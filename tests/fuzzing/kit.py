@@ -30,6 +30,7 @@ from tests.specimens.specimen import in_memory, shown
 PATIENCE = 10.0  # seconds for one case
 MEMORY = 256 * 2**20  # bytes that one format's cases may add to the most that the process ever held
 MOST_ELEMENTS = 10_000  # of one damaged file; its sound twin has a few
+BLOCK = 512  # bytes of a block of a tar archive
 MOST_SHOWN = 5  # bugs of one format that are printed
 
 
@@ -132,10 +133,11 @@ class Bench:
         chance = random.Random(f"{seed}/{self.form.name}/{damage}/{number}")
         return DAMAGES[damage](self.data, chance)
 
-    def cut(self) -> Iterator[tuple[int, Verdict]]:
-        """The file cut short at every byte."""
+    def cut(self, every: int = 1) -> Iterator[tuple[int, Verdict]]:
+        """The file cut short at every byte; or at some, and about each border of blocks."""
         for length in range(len(self.data)):
-            yield length, self.tried(self.data[:length], cut=True)
+            if length % every == 0 or (length + 1) % BLOCK < 3:
+                yield length, self.tried(self.data[:length], cut=True)
 
 
 @contextmanager

@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from datapipes.description.structure import Pipe
 from datapipes.errors import Loader2Error
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper
 from tests.fuzzing.format import Format
 from tests.records import example, sequence_example, tfrecord

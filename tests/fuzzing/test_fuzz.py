@@ -1,4 +1,7 @@
-"""Damaged files of every format: cut at every byte, and a sample of flips and splices (all of them: `make fuzz`)."""
+"""Damaged files of every format: cut short, and a sample of flips and splices (`make fuzz`: everywhere, and all).
+
+Files that are long, which are archives, are cut about the borders of their blocks and at some bytes in between.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper
 from tests.fuzzing import kit
 from tests.fuzzing.format import Format
 from tests.fuzzing.formats import FORMATS
 from tests.fuzzing.kit import DAMAGES, Bench, bench
 
+LONG = 2000  # bytes of a file
 SAMPLE = 150  # flips, and as many splices
 
 
@@ -21,7 +25,11 @@ SAMPLE = 150  # flips, and as many splices
 def test_a_file_that_is_cut_short_is_noticed(form: Format) -> None:
     with bench(form) as tries:
         assert tries.expected, "the sound file has no elements"
-        bugs = [f"cut/{length}: {verdict.outcome}" for length, verdict in tries.cut() if verdict.is_bug]
+        bugs = [
+            f"cut/{length}: {verdict.outcome}"
+            for length, verdict in tries.cut(7 if len(tries.data) > LONG else 1)
+            if verdict.is_bug
+        ]
     assert bugs == []
 
 

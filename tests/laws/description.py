@@ -11,8 +11,8 @@ from typing import Any
 import cloudpickle
 
 from datapipes.description import structure
-from datapipes.description.structure import Pipe
 from datapipes.description.user_iter import KEPT
+from datapipes.graph import Pipe
 from tests.laws.position import SEED, must, must_equal, taken
 from tests.specimens.specimen import Specimen
 

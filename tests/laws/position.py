@@ -197,7 +197,8 @@ def independence(specimen: Specimen) -> None:
     for opening in openings:
         alone = {seed: taken(opening(seed)) for seed in (SEED, SEED + 1)}
         for first, second in ((SEED, SEED), (SEED, SEED + 1)):
-            for ahead in affordable(specimen, [0, 1, len(alone[first]) // 2, len(alone[first])]):
+            leads = [0, 1, len(alone[first]) // 2, len(alone[first])]
+            for ahead in leads if thorough else drawn(specimen, leads):
                 a, b = opening(first), opening(second)
                 from_a, from_b = taken(a, ahead), []
                 for _ in range(max(map(len, alone.values()))):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe
 from datapipes.position.cells import Cell
 from datapipes.position.opening import Opening

@@ -100,4 +100,7 @@ def main(folder: Path, workers: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    for workers in (0, 2):
+        folder = Path(sys.argv[1], f"{workers} workers")
+        folder.mkdir()
+        main(folder, workers)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from datapipes.description.structure import Pipe
 from datapipes.errors import GraphError
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
 from tests.datapipes.position.written_for_torchdata import Generator, SaysWhereItIs

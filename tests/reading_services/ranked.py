@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from datapipes.description import structure
-from datapipes.description.structure import Pipe
-from datapipes.graph import SHARDING_PRIORITIES
+from datapipes.graph import SHARDING_PRIORITIES, Pipe
 from datapipes.parts import group
 from datapipes.parts.group import Ranks
 from datapipes.position import user_classes

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from datapipes.iter import FullSync, IterableWrapper
 from loader2 import DataLoader2
 from reading_services import PADDING, DistributedReadingService, RanksDiffer, UnevenRanks

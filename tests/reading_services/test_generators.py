@@ -12,9 +12,9 @@ import numpy
 import pytest
 import torch
 
-from datapipes.description.structure import Pipe
 from datapipes.elements import encode
 from datapipes.errors import StateError
+from datapipes.graph import Pipe
 from datapipes.iter import IterDataPipe
 from datapipes.position.seeds import Run
 from datapipes.position.session import Session

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgumentType
+from datapipes.graph import Pipe
 from loader2 import DataLoader2
 from reading_services import ReadingServiceInterface, SequentialReadingService, WorkerInfo
 from tests.reading_services.workers.in_turn import Service, numbers, processes, threads

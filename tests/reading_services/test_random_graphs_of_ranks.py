@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from loader2 import DataLoader2
 from reading_services import InProcessReadingService, ReadingServiceInterface, SequentialReadingService
 from tests.laws.position import taken

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from loader2 import DataLoader2
 from loader2.random import SeedGenerator
 from reading_services import InProcessReadingService, ReadingServiceInterface, SequentialReadingService, WorkerInfo

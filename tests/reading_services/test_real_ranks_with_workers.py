@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from datapipes.description.structure import Pipe
 from datapipes.errors import RanksDiffer
+from datapipes.graph import Pipe
 from datapipes.ranks.topics import Uneven
 from loader2 import DataLoader2, gather, scatter
 from reading_services import (

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import pytest
 
 from datapipes import elements
-from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgument, BadArgumentType, StateError
+from datapipes.graph import Pipe
 from loader2 import DataLoader2
 from reading_services import (
     CheckpointableReadingServiceInterface,

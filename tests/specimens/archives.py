@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper
 from tests.archive_makers import COMPRESSIONS, SAMPLES, header, rar, tar, tar_of, zipped
 from tests.specimens.specimen import Specimen, Tap, scratch, shuffled

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from tests.specimens.specimen import Specimen, Tap, folder, numbers, paths, scratch, shuffled, unseekable
 
 CSV = ("a.csv", "empty.csv", "b.csv", "c.csv")

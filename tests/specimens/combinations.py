@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, SampleMultiplexer
 from datapipes.map import SequenceWrapper
 from tests.specimens.elements import add_ten, as_pair, up_to

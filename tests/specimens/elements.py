@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from datapipes.description.structure import Pipe
-from datapipes.graph import apply_sharding
+from datapipes.graph import Pipe, apply_sharding
 from datapipes.iter import IterableWrapper
 from datapipes.map import SequenceWrapper
 from reading_services import InProcessReadingService

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from datapipes.iter import FileLister, IterableWrapper
 from tests.specimens.elements import twice
 from tests.specimens.specimen import Specimen, Tap, folder, paths, shuffled
@@ -47,11 +47,6 @@ def two_at_once(tap: Tap) -> Pipe:
 def forked_rows(tap: Tap) -> Pipe:
     a, b = tap(paths(*CSV)).open_files().parse_csv().fork(2)
     return a.batch(3).mux(b)
-
-
-def forked_paths(tap: Tap) -> Pipe:
-    a, b = tap(paths("a.csv", "b.csv", "inner/e.csv")).fork(2)
-    return a.open_files().parse_csv().mux(b, paths("c.csv").open_files("b").readlines())
 
 
 def listed(tap: Tap) -> Pipe:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper
 from tests.specimens.elements import ELEMENTS, is_even
 from tests.specimens.specimen import Specimen, Tap, numbers, paths, shuffled, unseekable

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from datapipes.description.structure import Pipe
-from datapipes.graph import apply_sharding
+from datapipes.graph import Pipe, apply_sharding
 from datapipes.iter import IterableWrapper
 from tests.specimens.elements import ELEMENTS, add_ten, is_even, up_to
 from tests.specimens.specimen import Specimen, Tap, numbers, paths, shuffled, unseekable

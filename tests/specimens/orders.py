@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper
 from tests.specimens.elements import ELEMENTS, add_ten, as_pair, is_even, is_something, up_to
 from tests.specimens.specimen import Countable, Specimen, Tap, numbers, paths, shuffled, unseekable

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper
 from tests.records import example, tfrecord
 from tests.specimens.specimen import Specimen, Tap, shuffled

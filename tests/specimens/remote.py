@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from datapipes import Transfer
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from datapipes.iter import FSSpecFileLister, HuggingFaceHubReader, IoPathFileLister, IterableWrapper
 from tests.specimens.files import CSV, name_of
 from tests.specimens.server import FILES, address

@@ -6,7 +6,7 @@ from functools import partial
 
 import torch
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from reading_services import (
     MultiProcessingReadingService,
     ReadingServiceInterface,

@@ -23,8 +23,8 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 
-from datapipes.description.structure import Pipe
 from datapipes.elements.streams import StreamWrapper
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper
 from loader2 import DataLoader2
 from reading_services import ReadingServiceInterface

@@ -10,7 +10,7 @@ from unittest import mock
 
 from torch.utils.data import RandomSampler
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, Sampler
 from tests.specimens.elements import add_ten, is_even, twice, up_to
 from tests.specimens.files import lines_of

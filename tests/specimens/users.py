@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from random import Random
 from typing import Any
 
 import torch
 from torch.utils.data import IterDataPipe as TorchIterDataPipe
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from datapipes.iter import Batcher, IterableWrapper, IterDataPipe
 from datapipes.map import MapDataPipe, SequenceWrapper
+from tests.datapipes.position.written_for_torchdata import ItsOwnIterator, OnlyNext, ReturnsAnother
 from tests.specimens.elements import add_ten, as_pair, is_even
 from tests.specimens.specimen import Specimen, Tap, numbers, shuffled, unseekable
 
@@ -210,6 +212,17 @@ def remembering_on_a_child(tap: Tap) -> Pipe:
     return Resumable(Passed(a)).zip(Resumable(b))
 
 
+SHAPES: list[Callable[[Pipe], Pipe]] = [ReturnsAnother, ItsOwnIterator, OnlyNext]
+
+
+def between(shape: Callable[[Pipe], Pipe], tap: Tap) -> Pipe:
+    return shape(tap(numbers(7)).shuffle(buffer_size=3)).map(str).batch(2)
+
+
+def at_the_end(shape: Callable[[Pipe], Pipe], tap: Tap) -> Pipe:
+    return shape(tap(numbers(4)))
+
+
 MAPSTYLE = [
     Specimen("map.SequenceWrapper", "a list", lambda tap: SequenceWrapper([[1], None, [2]])),
     Specimen(
@@ -326,6 +339,8 @@ USERS = [
     Specimen("users.stateful", "on a child of a fork", remembering_on_a_child, after_fault="otherwise"),
     Specimen("users.iterator", "prefetched", lambda tap: Summed(tap(unseekable(5)).prefetch(2)).prefetch(2)),
     Specimen("users.iterator", "alone", lambda tap: Summed(tap(numbers(5)))),
+    *(shuffled("users.iterator", f"{shape.__name__}, between buffers", partial(between, shape)) for shape in SHAPES),
+    *(Specimen("users.iterator", f"{shape.__name__}, at the end", partial(at_the_end, shape)) for shape in SHAPES),
     shuffled(
         "users.iterator",
         "between buffers",

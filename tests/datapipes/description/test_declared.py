@@ -14,20 +14,19 @@ from datapipes.description.structure import parents, pipes_in, with_parents
 from datapipes.iter import Batcher, Filter, IterableWrapper, IterDataPipe, Zipper
 from loader2 import DataLoader2
 from tests.specimens.catalogue import SPECIMENS
-from tests.specimens.specimen import Specimen
 
 
-@pytest.mark.parametrize("specimen", SPECIMENS, ids=str)
-def test_an_operator_declares_where_its_parents_are(specimen: Specimen) -> None:
-    for stage in structure.walk(specimen.pipe()):
+def test_an_operator_declares_where_its_parents_are() -> None:
+    checked = set()
+    for stage in structure.walk(*(specimen.pipe() for specimen in SPECIMENS)):
         if structure.is_native(stage) and type(stage).__module__.startswith(("datapipes.", "reading_services.")):
+            checked.add(type(stage))
             declared = vars(type(stage)).get("_parents")
-            assert declared is not None, f"{type(stage).__name__} is searched like a class of a user's"
+            assert declared is not None, f"{stage!r} is searched like a class of a user's"
             fields = type(stage).__dataclass_fields__
             elsewhere = [name for name in vars(stage) if name not in declared and name not in fields]
-            assert not any(list(pipes_in(vars(stage)[name])) for name in elsewhere), (
-                f"{type(stage).__name__} holds more"
-            )
+            assert not any(list(pipes_in(vars(stage)[name])) for name in elsewhere), f"{stage!r} holds more"
+    assert len(checked) > 90
 
 
 class Beside(Batcher[Any]):

@@ -17,9 +17,8 @@ from datapipes import functional_datapipe
 from datapipes.description import structure
 from datapipes.description.pipe import Composed
 from datapipes.description.printing import chain, stage
-from datapipes.description.structure import Pipe
 from datapipes.fluent import IterMethods, MapMethods, operators_of
-from datapipes.graph import SHARDING_PRIORITIES
+from datapipes.graph import SHARDING_PRIORITIES, Pipe
 from datapipes.iter import FileLister, IterableWrapper, IterDataPipe, Mapper, SampleMultiplexer
 from datapipes.iter.archives.decompress import CompressionType
 from datapipes.map import SequenceWrapper

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 import torch.utils.data.datapipes.iter as torch_pipes
 
-from datapipes.description.structure import Pipe, parents
 from datapipes.errors import GraphError
 from datapipes.graph import (
+    Pipe,
     find_dps,
     get_all_graph_pipes,
     list_dps,
+    parents,
     remove_dp,
     replace_dp,
     to_text,

@@ -10,9 +10,9 @@ import pytest
 import torch
 import torch.utils.data.datapipes.iter as torch_pipes
 
-from datapipes.description.structure import Pipe
 from datapipes.graph import (
     SHARDING_PRIORITIES,
+    Pipe,
     apply_random_seed,
     apply_sharding,
     apply_shuffle_seed,

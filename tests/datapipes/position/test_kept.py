@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 import torch
 
-from datapipes.description.structure import Pipe
 from datapipes.errors import StateError
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
 from reading_services import WorkerDied

@@ -196,7 +196,7 @@ def tell_number(worker: int) -> None:
     ranks()._connected().set("worker", str(os.getpid()))
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["fork", "forkserver"])  # whose parent is the rank, and is not
 def test_a_worker_that_waits_for_rank_0_ends_with_its_own_rank(method: str) -> None:
     def part(rank: int) -> bool:
         if rank == 1:

@@ -16,7 +16,7 @@ import torch
 from torch.utils.data import ChainDataset, DataLoader, IterableDataset, get_worker_info
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe, Mapper
 from datapipes.map import SequenceWrapper
 from tests.datapipes.position.written_for_torchdata import (
@@ -335,9 +335,9 @@ def test_a_stateful_loader_goes_on_where_another_one_was(
         return StatefulDataLoader(build(), batch_size=batch_size, num_workers=num_workers)
 
     original = loader()
-    for _ in range(2):
+    for epoch in range(2):
         elements, states = epoch_with_states(original)
-        for done in (1, len(elements) // 2, len(elements) - 1):
+        for done in (1, len(elements) // 2, len(elements) - 1) if epoch == 0 else (2,):
             resumed = loader()
             resumed.load_state_dict(states[done - 1])
             assert list(map(str, resumed)) == elements[done:]

@@ -11,8 +11,7 @@ import pytest
 import torch
 import torch.utils.data.datapipes.iter as torch_pipes
 
-from datapipes.description.structure import Pipe
-from datapipes.graph import SHARDING_PRIORITIES, apply_sharding, set_graph_random_seed
+from datapipes.graph import SHARDING_PRIORITIES, Pipe, apply_sharding, set_graph_random_seed
 from datapipes.iter import IterableWrapper, IterDataPipe, Mapper, Zipper
 from datapipes.position.iterator import PipeIterator
 from datapipes.position.seeds import Run

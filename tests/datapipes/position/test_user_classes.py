@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
@@ -11,8 +10,7 @@ import pytest
 import torch
 import torch.utils.data.datapipes.iter as torch_pipes
 
-from datapipes.description.structure import Pipe
-from datapipes.graph import walk
+from datapipes.graph import Pipe, walk
 from datapipes.iter import IterableWrapper, IterDataPipe, Mapper, Shuffler, Zipper
 from loader2 import DataLoader2
 from tests.datapipes.position.written_for_torchdata import (
@@ -44,31 +42,6 @@ def portrait(pipe: Pipe) -> list[Any]:
 
 
 @shapes
-def test_alone_again_and_twice_at_once(shape: Callable[[Pipe], Pipe]) -> None:
-    pipe = Mapper(shape(numbers(4)), abs)
-    assert list(pipe) == list(pipe) == [0, 1, 2, 3]
-    first = iter(pipe)
-    assert next(first) == 0
-    assert list(pipe) == [0, 1, 2, 3]
-    assert list(first) == [1, 2, 3]
-    assert list(Zipper(pipe, pipe)) == [(i, i) for i in range(4)]
-
-
-@pytest.mark.parametrize("shape", [s for s in SHAPES if issubclass(s, IterDataPipe)])
-def test_at_the_end_of_a_graph(shape: Callable[[Pipe], IterDataPipe[Any]]) -> None:
-    pipe = shape(numbers(4))
-    before = portrait(pipe)
-    half_way: Any = iter(pipe)
-    assert list(islice(half_way, 2)) == [0, 1]
-    assert list(pipe) == list(pipe) == [0, 1, 2, 3]
-    state = pickle.loads(pickle.dumps(half_way.state_dict()))
-    again: Any = iter(shape(numbers(4)))
-    again.load_state_dict(state)
-    assert list(again) == list(half_way) == [2, 3]
-    assert portrait(pipe) == before
-
-
-@shapes
 def test_in_a_loader_over_two_epochs(shape: Callable[[Pipe], Pipe]) -> None:
     pipe = shape(numbers(5).shuffle())
     loader: DataLoader2[int] = DataLoader2(pipe)
@@ -79,23 +52,6 @@ def test_in_a_loader_over_two_epochs(shape: Callable[[Pipe], Pipe]) -> None:
     plain: DataLoader2[int] = DataLoader2(numbers(5).shuffle())
     plain.seed(3)
     assert [list(plain), list(plain)] == epochs
-
-
-@shapes
-def test_resumed_at_every_position(shape: Callable[[Pipe], Pipe]) -> None:
-    def graph() -> Pipe:
-        return Mapper(shape(numbers(7).shuffle(buffer_size=3)), str).batch(2)
-
-    loader: DataLoader2[Any] = DataLoader2(graph())
-    loader.seed(1)
-    whole, following = list(loader), list(loader)
-    for position in range(len(whole) + 1):
-        loader = DataLoader2(graph())
-        loader.seed(1)
-        assert list(islice(loader, position)) == whole[:position]
-        resumed: DataLoader2[Any] = DataLoader2(graph())
-        resumed.load_state_dict(pickle.loads(pickle.dumps(loader.state_dict())))
-        assert [list(resumed), list(resumed)] == [whole[position:], following]
 
 
 def test_reset_is_called_at_the_start_of_each_iteration_and_never_on_the_users_object() -> None:

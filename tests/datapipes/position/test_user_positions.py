@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from datapipes.description.structure import Pipe
 from datapipes.errors import StateError, UnsafeState
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe, Zipper
 from loader2 import DataLoader2
 from tests.datapipes.position.written_for_torchdata import Generator, ItsOwnIterator, OnlyNext, SaysWhereItIs

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch.utils.data import IterDataPipe as TorchIterDataPipe
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from datapipes.iter import Batcher, IterDataPipe
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import patch
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from datapipes.iter import IterDataPipe
 from datapipes.map import MapDataPipe
 from datapipes.position.iterator import PipeIterator

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from datapipes.description import structure
-from datapipes.description.structure import Pipe
 from datapipes.errors import StateError
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper
 from datapipes.position import opening, session
 from datapipes.position.iterator import PipeIterator

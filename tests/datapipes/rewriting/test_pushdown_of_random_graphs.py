@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgumentType
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper
 from datapipes.map import SequenceWrapper
 from datapipes.position.seeds import Run

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.preloaded import Preloaded
 
 ROOT = Path(__file__).resolve().parents[3]
 LINES = r"""SYNTHETIC DATA.*
@@ -28,15 +28,13 @@ IPU throughput: (\d+\.\d+) items/s
 PUBLISHED = 136_452  # items/s of 4 replicas on synthetic data
 
 
-def test_it_prints_its_lines_in_order() -> None:
+def test_it_prints_its_lines_in_order(preloaded: Preloaded) -> None:
     replicas, steps = 4, 3
-    program = [sys.executable, "-W", "error", "tutorials/tuto_data_loading.py"]
-    arguments = ["--synthetic-data", "--replicas", str(replicas)]
-    command, env = [*program, *arguments], {"PYTHONPATH": str(ROOT), "PATH": ""}
-    run = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=50)
-    assert run.returncode == 0, run.stderr
+    program, arguments = ROOT / "tutorials/tuto_data_loading.py", ("--synthetic-data", "--replicas", str(replicas))
+    run = preloaded.ran(program, *arguments, cwd=ROOT, seconds=50, strict=True, env={"PATH": ""})
+    assert run.code == 0, run.err
     numbers = {"replicas": replicas, "global_batch": 16 * replicas, "steps": steps, "items": 800 * replicas}
-    found = re.fullmatch(LINES.format(**numbers), run.stdout)
-    assert found, run.stdout
+    found = re.fullmatch(LINES.format(**numbers), run.out)
+    assert found, run.out
     assert float(found[1]) == pytest.approx(PUBLISHED, rel=0.1)
-    assert "modelled, not measured" in run.stderr
+    assert "modelled, not measured" in run.err

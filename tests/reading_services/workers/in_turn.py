@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias, TypeVar
 
-from datapipes.description.structure import Pipe
-from datapipes.graph import SHARDING_PRIORITIES, apply_sharding
+from datapipes.graph import SHARDING_PRIORITIES, Pipe, apply_sharding
 from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
 from reading_services import MultiProcessingReadingService, ReadingServiceInterface, ThreadingReadingService

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from datapipes.description.structure import Pipe
 from datapipes.errors import GraphError
+from datapipes.graph import Pipe
 from datapipes.iter import IterDataPipe
 from loader2 import DataLoader2
 from reading_services import InProcessReadingService, WorkerInfo

@@ -1,4 +1,4 @@
-"""Dispatching together with functions that change graphs, with states, and with every way to start processes."""
+"""Dispatching together with functions that change graphs, with states, and with processes that inherit nothing."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from datapipes.description.structure import Pipe
-from datapipes.graph import find_dps, traverse_dps
+from datapipes.graph import Pipe, find_dps, traverse_dps
 from datapipes.iter import Mapper
 from loader2 import DataLoader2
 from reading_services import WorkerInfo
@@ -72,12 +71,10 @@ def test_it_is_called_with_the_same_seeds_when_an_epoch_is_resumed(service: Serv
             assert texts(iter(again)) == second
 
 
-@pytest.mark.timeout(120)
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_processes_that_inherit_nothing(method: str) -> None:
+def test_processes_that_inherit_nothing() -> None:
     with loader_of(processes(2, worker_reset_fn=told)) as loader:
         first, second = texts(iter(loader)), texts(iter(loader))
-    with loader_of(processes(2, multiprocessing_context=method, worker_reset_fn=told)) as loader:
+    with loader_of(processes(2, multiprocessing_context="forkserver", worker_reset_fn=told)) as loader:
         iterator = iter(loader)
         assert texts(islice(iterator, 7)) == first[:7]
         state = loader.state_dict()

@@ -11,8 +11,8 @@ import numpy
 import pytest
 import torch
 
-from datapipes.description.structure import Pipe
 from datapipes.errors import GraphError
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
 from reading_services import InProcessReadingService, WorkerInfo, get_worker_info

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from datapipes.description import structure
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from datapipes.position.user_classes import is_sharding
 from loader2 import DataLoader2
 from tests.laws.position import taken

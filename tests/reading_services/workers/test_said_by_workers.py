@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper
 from loader2 import DataLoader2
 from reading_services import ThreadingReadingService

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgument, BadArgumentType, StateError
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
 from loader2.random import PhiloxEngine, SeedGenerator

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from datapipes.description.structure import Pipe
 from datapipes.errors import TooLarge
+from datapipes.graph import Pipe
 from datapipes.io.archives.limits import FREE
 from tests.archive_makers import COMPRESSIONS, rar, tar, zipped
 from tests.datapipes.iter.files.given import contents, files

@@ -39,13 +39,6 @@ def test_refused_inputs() -> None:
         Concater()
 
 
-def test_length_of_an_unsized_input() -> None:
-    dp = numbers(0, 1).concat(numbers(1, 2).filter(lambda x: True))
-    with pytest.raises(TypeError, match=r"^Concater instance doesn't have valid length: \.concat\("):
-        len(dp)
-    assert list(dp) == [0, 1]
-
-
 def test_an_error_costs_one_element() -> None:
     dp = numbers(0, 2).map(failing_at(1)).concat(numbers(2, 4).map(failing_at(2)))
     assert outcomes(dp) == [0, "ValueError: 1 is bad", "ValueError: 2 is bad", 3]

@@ -68,13 +68,6 @@ def test_refuses_arguments_with_the_call() -> None:
         numbers(1).demux(2, odd, buffer_size=-1)
 
 
-def test_children_have_no_length_and_list_does_not_mind() -> None:
-    a, _ = numbers(3).demux(2, odd)
-    with pytest.raises(TypeError, match=r"^\.demux\(2, <odd at .*\[0\] doesn't have valid length"):
-        len(a)
-    assert list(a) == [0, 2]
-
-
 def test_keeps_what_waits_for_others_up_to_its_buffer() -> None:
     a, b = numbers(5).demux(2, lambda x: int(x >= 4), buffer_size=4)
     assert list(iter(b.header(1).concat(a))) == [4, 0, 1, 2, 3]
@@ -88,15 +81,6 @@ def test_keeps_what_waits_for_others_up_to_its_buffer() -> None:
 def test_keeps_nothing_for_a_child_that_nobody_reads() -> None:
     _, b = numbers(5000).demux(2, lambda x: int(x == 4999), buffer_size=0)
     assert list(b) == [4999]
-
-
-def test_raises_an_error_once_and_goes_on_for_every_child() -> None:
-    a, b = numbers(6, 2).demux(2, odd)
-    assert outcomes(a.concat(b)) == [0, BAD, 4, 1, 3, 5]
-    assert outcomes(b.concat(a)) == [1, BAD, 3, 5, 0, 4]
-    check = failing_at(2)
-    a, b = numbers(6).demux(2, lambda x: odd(check(x)))
-    assert outcomes(a.concat(b)) == [0, BAD, 4, 1, 3, 5]
 
 
 def test_a_stray_stop_is_no_end() -> None:

@@ -44,13 +44,6 @@ def test_a_child_may_be_read_in_several_places() -> None:
     assert list(joined.zip(joined)) == [((x, x), (x, x)) for x in range(3)]
 
 
-def test_fork_of_an_unsized_source_has_no_length() -> None:
-    a, _ = numbers(3).filter(lambda x: True).fork(2)
-    with pytest.raises(TypeError, match="instance doesn't have valid length"):
-        len(a)
-    assert list(a) == [0, 1, 2]
-
-
 def test_fork_refuses_arguments_with_the_call() -> None:
     with pytest.raises(BadArgument, match=r"Expected `num_instances` larger than 0, got 0, in \.fork\(0\)"):
         numbers(1).fork(0)
@@ -107,13 +100,6 @@ def test_copies(copy: str | None, same_list: bool, same_inside: bool) -> None:
     ((x, y, z),) = a.zip(b, c)
     for one, other in ((x, y), (y, z), (x, z), (x, element), (y, element), (z, element)):
         assert (one is other, one[0] is other[0]) == (same_list, same_inside)
-
-
-def test_an_error_in_the_source_comes_to_every_child_in_its_place() -> None:
-    a, b = numbers(4, 2).fork(2)
-    assert outcomes(a) == [0, 1, BAD, 3]
-    assert outcomes(a.concat(b)) == [0, 1, BAD, 3] * 2
-    assert outcomes(b.concat(a)) == [0, 1, BAD, 3] * 2
 
 
 def test_children_stay_in_step_after_an_error() -> None:

@@ -49,13 +49,6 @@ def test_refused_inputs() -> None:
         Multiplexer()
 
 
-def test_length_of_an_unsized_input() -> None:
-    dp = numbers(0, 2).mux(numbers(0, 2).filter(lambda x: True))
-    with pytest.raises(TypeError, match=r"^Multiplexer instance doesn't have valid length: \.mux\("):
-        len(dp)
-    assert list(dp) == [0, 0, 1, 1]
-
-
 @pytest.mark.parametrize("bad", [0, 1, 11, 22])
 def test_an_input_that_raises_keeps_its_turn(bad: int) -> None:
     inputs = [numbers(start, start + 3).map(failing_at(bad)) for start in (0, 10, 20)]

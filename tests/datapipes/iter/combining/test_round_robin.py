@@ -8,7 +8,6 @@ import pytest
 
 from datapipes.errors import BadArgument, StateError
 from datapipes.iter import IterableWrapper
-from tests.datapipes.iter.mishaps import failing_at, outcomes
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 3, 7, 9])
@@ -19,11 +18,6 @@ def test_element_k_goes_to_child_k_modulo_n(length: int, children: int) -> None:
     assert [len(stream) for stream in streams] == [len(range(i, length, children)) for i in range(children)]
     first, *others = streams
     assert list(first.mux_longest(*others)) == list(range(length))
-
-
-def test_an_element_that_fails_costs_nobody_a_turn() -> None:
-    a, b = IterableWrapper(range(6)).map(failing_at(2)).round_robin_demux(2)
-    assert outcomes(a.concat(b)) == [0, "ValueError: 2 is bad", 3, 5, 1, 4]
 
 
 def test_its_lengths_are_known_where_that_of_the_source_is() -> None:

@@ -55,16 +55,6 @@ def test_no_input_is_refused(kind: Any) -> None:
         kind()
 
 
-def test_length_of_an_unsized_input() -> None:
-    unsized = numbers(2).filter(lambda x: True)
-    with pytest.raises(TypeError, match=r"^Zipper instance doesn't have valid length: \.zip\("):
-        len(numbers(1).zip(unsized))
-    with pytest.raises(TypeError, match=r"^ZipperLongest instance doesn't have valid length: \.zip_longest\("):
-        len(numbers(1).zip_longest(unsized))
-    assert list(numbers(1).zip(unsized)) == [(0, 0)]
-    assert list(numbers(1).zip_longest(unsized)) == [(0, 0), (None, 1)]
-
-
 @pytest.mark.parametrize("method", ["zip", "zip_longest"])
 @pytest.mark.parametrize("which", [0, 1, 2])
 @pytest.mark.parametrize("bad", [0, 2, 4])

@@ -50,19 +50,6 @@ def test_a_negative_count_is_refused_with_the_call() -> None:
         numbers(1).cycle(-1)
 
 
-def test_length_of_an_unsized_source() -> None:
-    dp = numbers(2).filter(lambda x: True).cycle(2)
-    with pytest.raises(TypeError, match=r"^Cycler instance doesn't have valid length: \.cycle\(count=2\)"):
-        len(dp)
-    assert list(dp) == [0, 1, 0, 1]
-
-
-def test_an_error_costs_one_element_of_its_lap() -> None:
-    assert outcomes(numbers(3).map(failing_at(1)).cycle(2)) == [0, BAD, 2, 0, BAD, 2]
-    assert outcomes(numbers(3).cycle(2).map(failing_at(1))) == [0, BAD, 2, 0, BAD, 2]
-    assert outcomes(numbers(3).cycle(2).cycle(2).map(failing_at(1))) == [0, BAD, 2] * 4
-
-
 def test_a_lap_in_which_all_elements_fail_is_not_empty() -> None:
     assert outcomes(IterableWrapper([1]).map(failing_at(1)).cycle(3)) == [BAD] * 3
     assert outcomes(IterableWrapper([1]).map(failing_at(1)).cycle(), most=5) == [BAD] * 5

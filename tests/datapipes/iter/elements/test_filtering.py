@@ -11,7 +11,7 @@ import pytest
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgument, BadArgumentType
 from datapipes.iter import Filter, IterableWrapper
-from tests.datapipes.iter.mishaps import STRAY_STOP, failing_at, outcomes, stopping_at
+from tests.datapipes.iter.mishaps import STRAY_STOP, outcomes, stopping_at
 
 
 def numbers(count: int) -> IterableWrapper[int]:
@@ -60,24 +60,12 @@ def test_such_an_answer_costs_its_own_element_only() -> None:
     assert error.startswith("ValueError: Boolean output is required")
 
 
-def test_it_has_no_length_and_list_does_not_mind() -> None:
-    dp = numbers(3).filter(is_even)
-    with pytest.raises(TypeError, match="has no len"):
-        len(dp)
-    assert list(dp) == [0, 2]
-
-
 def test_refused_arguments() -> None:
     number: Any = 3
     with pytest.raises(BadArgumentType, match=r"A callable function is expected by filter\(\), got int: 3"):
         numbers(1).filter(number)
     with pytest.raises(BadArgument, match=r"takes 1 parameters, but 2 are required by input_col=\[0, 1\]"):
         numbers(1).filter(is_even, input_col=[0, 1])
-
-
-def test_a_function_that_raises_has_consumed_its_element() -> None:
-    check = failing_at(1)
-    assert outcomes(numbers(4).filter(lambda x: check(x) >= 0)) == [0, "ValueError: 1 is bad", 2, 3]
 
 
 def test_a_stray_stop_is_no_end() -> None:

@@ -76,11 +76,6 @@ def test_a_result_that_cannot_be_iterated_costs_its_own_element_only() -> None:
     assert outcomes(numbers(3).flatmap(maybe)) == [0, "TypeError: 'int' object is not iterable", 2]
 
 
-def test_a_function_that_raises_has_consumed_its_element() -> None:
-    check = failing_at(1)
-    assert outcomes(numbers(3).flatmap(lambda x: [check(x)] * 2)) == [0, 0, "ValueError: 1 is bad", 2, 2]
-
-
 def test_an_iterator_that_raises_goes_on_where_it_can() -> None:
     check = failing_at(1)
     assert outcomes(numbers(2).flatmap(lambda x: map(check, range(3)))) == [0, "ValueError: 1 is bad", 2] * 2

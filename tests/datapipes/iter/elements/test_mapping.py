@@ -88,18 +88,6 @@ def test_an_output_column_without_input_columns_is_refused() -> None:
         numbers(1).map(str, input_col=0, output_col=[1, 2])
 
 
-def test_length_of_an_unsized_source() -> None:
-    dp = numbers(3).filter(lambda x: True).map(str)
-    with pytest.raises(TypeError, match=r"^Mapper instance doesn't have valid length: \.map\(str\)"):
-        len(dp)
-    assert list(dp) == ["0", "1", "2"]
-
-
-def test_a_function_that_raises_has_consumed_its_element() -> None:
-    assert outcomes(numbers(4).map(failing_at(1))) == [0, "ValueError: 1 is bad", 2, 3]
-    assert outcomes(numbers(2).map(failing_at(0, 1))) == ["ValueError: 0 is bad", "ValueError: 1 is bad"]
-
-
 def test_a_failure_does_not_disturb_the_stages_around_it() -> None:
     dp = numbers(5).map(lambda x: x + 1).map(failing_at(2)).map(str)
     assert outcomes(dp) == ["1", "ValueError: 2 is bad", "3", "4", "5"]

@@ -43,13 +43,6 @@ def test_enumerate_leaves_no_gap_for_an_element_that_failed() -> None:
     assert outcomes(dp) == [(0, 0), "ValueError: (1, 1) is bad", (2, 2), (3, 3)]
 
 
-def test_enumerate_length_of_an_unsized_source() -> None:
-    dp = numbers(2).filter(lambda x: True).enumerate()
-    with pytest.raises(TypeError, match=r"^Enumerator instance doesn't have valid length: \.enumerate\(\)"):
-        len(dp)
-    assert list(dp) == [(0, 0), (1, 1)]
-
-
 @pytest.mark.parametrize(("limit", "there"), [(0, 0), (-1, 0), (2, 2), (5, 5), (9, 5), (None, 5)])
 def test_header(limit: int | None, there: int) -> None:
     dp = numbers(5).header(limit)
@@ -103,16 +96,3 @@ def test_repeat_gives_one_object_several_times() -> None:
 def test_repeat_refuses_less_than_two_times_with_the_call(times: int) -> None:
     with pytest.raises(BadArgument, match=rf"must be > 1, got {times}, in \.repeat\({times}\)"):
         numbers(1).repeat(times)
-
-
-def test_repeat_length_of_an_unsized_source() -> None:
-    dp = numbers(2).filter(lambda x: True).repeat(2)
-    with pytest.raises(TypeError, match=r"^Repeater instance doesn't have valid length: \.repeat\(2\)"):
-        len(dp)
-    assert list(dp) == [0, 0, 1, 1]
-
-
-def test_repeat_loses_no_repetition_by_an_error() -> None:
-    bad = "ValueError: 1 is bad"
-    assert outcomes(numbers(3).map(failing_at(1)).repeat(2)) == [0, 0, bad, 2, 2]
-    assert outcomes(numbers(3).repeat(2).map(failing_at(1))) == [0, 0, bad, bad, 2, 2]

@@ -105,16 +105,6 @@ def test_the_pool_gets_its_options() -> None:
     assert all(name.startswith("fetching") for name in names)
 
 
-@pytest.mark.parametrize("bad", [0, 3, 7])
-@pytest.mark.parametrize("scheduled_tasks", [1, 4, 20])
-def test_an_error_comes_in_its_place(bad: int, scheduled_tasks: int) -> None:
-    expected = [f"ValueError: {bad} is bad" if x == bad else x for x in range(8)]
-    pool: dict[str, Any] = {"scheduled_tasks": scheduled_tasks, "max_workers": 2}
-    assert outcomes(numbers(8).threadpool_map(failing_at(bad), **pool)) == expected
-    assert outcomes(numbers(8).map(failing_at(bad)).threadpool_map(lambda x: x, **pool)) == expected
-    assert outcomes(numbers(8).threadpool_map(lambda x: x, **pool).map(failing_at(bad))) == expected
-
-
 def test_many_errors_in_a_row() -> None:
     expected = [f"ValueError: {x} is bad" if x % 3 else x for x in range(9)]
     assert outcomes(numbers(9).threadpool_map(failing_at(1, 2, 4, 5, 7, 8), scheduled_tasks=4)) == expected

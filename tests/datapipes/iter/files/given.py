@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from datapipes.description.structure import Pipe
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper
 
 

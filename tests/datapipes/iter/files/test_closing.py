@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from datapipes.description.structure import Pipe
 from datapipes.errors import CorruptStream
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper
 
 TABLE = pa.table({"x": list(range(1000)), "y": [str(i) for i in range(1000)]})

@@ -71,13 +71,6 @@ def test_skip_lines_below_zero_is_refused_with_the_call() -> None:
         lines(skip_lines=-1)
 
 
-def test_it_has_no_length_and_list_does_not_mind() -> None:
-    dp = lines(text("a"))
-    with pytest.raises(TypeError, match="has no len"):
-        len(dp)
-    assert list(dp) == [("file 0", "a")]
-
-
 UNDECODABLE = b"a\n\xff\nb\n"
 
 

@@ -90,13 +90,6 @@ def test_bytes_that_are_not_decoded_are_an_error(method: str) -> None:
         list(parsed(b"1,2\n", method, decode=False))
 
 
-def test_it_has_no_length_and_list_does_not_mind() -> None:
-    dp = parsed("1")
-    with pytest.raises(TypeError, match="has no len"):
-        len(dp)
-    assert list(dp) == [["1"]]
-
-
 UNDECODABLE = b"a,1\n\xff,2\nb,3\n"
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from datapipes import DataChunk
@@ -70,22 +68,6 @@ def test_a_size_below_one_is_refused_with_the_call(size: int) -> None:
         numbers(1).batch(size)
     with pytest.raises(AssertionError, match=message):  # as torchdata's users catch it
         numbers(1).batch(size)
-
-
-def test_length_of_an_unsized_source() -> None:
-    dp = numbers(3).filter(lambda x: True).batch(2)
-    with pytest.raises(TypeError, match=r"^Batcher instance doesn't have valid length: \.batch\(2\)"):
-        len(dp)
-    assert list(dp) == [[0, 1], [2]]
-
-
-@pytest.mark.parametrize("bad", [0, 2, 3, 4, 6])
-def test_an_error_in_the_source_costs_one_element(bad: int) -> None:
-    found = outcomes(numbers(7).map(failing_at(bad)).batch(3))
-    assert f"ValueError: {bad} is bad" in found
-    batches: list[Any] = [batch for batch in found if isinstance(batch, list)]
-    assert [x for batch in batches for x in batch] == [x for x in range(7) if x != bad]
-    assert [len(batch) for batch in batches] == [3, 3]
 
 
 def test_so_does_one_in_a_stage_with_a_position() -> None:

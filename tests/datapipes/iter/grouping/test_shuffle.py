@@ -50,12 +50,6 @@ def test_none_is_an_element_like_any_other() -> None:
     assert Counter(IterableWrapper([None, 1, None]).shuffle(buffer_size=2)) == Counter([None, 1, None])
 
 
-def test_the_same_seed_gives_the_same_order() -> None:
-    dp = numbers(50).shuffle().set_seed(7)
-    assert list(dp) == list(dp) == list(numbers(50).shuffle().set_seed(7))
-    assert list(dp) != list(dp.set_seed(8))
-
-
 def test_without_a_seed_torch_decides() -> None:
     dp = numbers(50).shuffle()
     torch.manual_seed(1)
@@ -85,27 +79,6 @@ def test_a_buffer_below_one_is_refused_with_the_call(size: int) -> None:
         numbers(1).shuffle(buffer_size=size)
 
 
-def test_length_of_an_unsized_source() -> None:
-    dp = numbers(3).filter(lambda x: True).shuffle()
-    with pytest.raises(TypeError, match=r"^Shuffler instance doesn't have valid length: \.shuffle\(\)"):
-        len(dp)
-    assert sorted(dp) == [0, 1, 2]
-
-
-@pytest.mark.parametrize("bad", [0, 1, 2, 3, 6, 9])  # while the buffer is filled, just full, and later
-@pytest.mark.parametrize("buffer_size", [1, 3, 20])
-def test_an_error_above_loses_and_doubles_nothing(bad: int, buffer_size: int) -> None:
-    found = outcomes(numbers(10).map(failing_at(bad)).shuffle(buffer_size=buffer_size))
-    assert found.count(f"ValueError: {bad} is bad") == 1
-    assert sorted(x for x in found if isinstance(x, int)) == [x for x in range(10) if x != bad]
-
-
-def test_many_errors_lose_nothing_either() -> None:
-    bad = [0, 1, 4, 5, 8, 9]
-    found = outcomes(numbers(10).map(failing_at(*bad)).shuffle(buffer_size=2))
-    assert sorted(map(str, found)) == sorted([f"ValueError: {x} is bad" for x in bad] + list("2367"))
-
-
 @pytest.mark.parametrize("after", [0, 1, 5, 8])
 def test_a_state_taken_after_an_error_goes_on_alike(after: int) -> None:
     dp = numbers(10).map(failing_at(4)).shuffle(buffer_size=3).set_seed(1)
@@ -120,11 +93,10 @@ def test_a_state_taken_after_an_error_goes_on_alike(after: int) -> None:
     assert list(again) == list(it)
 
 
-@pytest.mark.parametrize("buffer_size", [3, 20])
-def test_an_error_below_costs_its_own_element_only(buffer_size: int) -> None:
-    found = outcomes(numbers(10).shuffle(buffer_size=buffer_size).map(failing_at(4, 5)))
-    assert sorted(x for x in found if isinstance(x, int)) == [0, 1, 2, 3, 6, 7, 8, 9]
-    assert len(found) == 10
+def test_many_errors_lose_nothing_either() -> None:
+    bad = [0, 1, 4, 5, 8, 9]
+    found = outcomes(numbers(10).map(failing_at(*bad)).shuffle(buffer_size=2))
+    assert sorted(map(str, found)) == sorted([f"ValueError: {x} is bad" for x in bad] + list("2367"))
 
 
 @pytest.mark.parametrize("taken", [0, 1, 69, 70, 71, 500, 4166, 4167, 20_000, 70_001])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from datapipes.iter import IterableWrapper, UnBatcher
-from tests.datapipes.iter.mishaps import failing_at, outcomes
+from tests.datapipes.iter.mishaps import outcomes
 
 NESTED: list[Any] = [[[0, 1], [2]], [[3]], []]
 
@@ -51,17 +51,3 @@ def test_a_level_below_minus_one_is_an_error_of_the_iteration() -> None:
     dp = IterableWrapper([[1]]).unbatch(-2)
     with pytest.raises(ValueError, match="unbatch_level must be -1 or more, got -2"):
         list(dp)
-
-
-def test_it_has_no_length_and_list_does_not_mind() -> None:
-    dp = IterableWrapper([[1], [2]]).unbatch()
-    with pytest.raises(TypeError, match="has no len"):
-        len(dp)
-    assert list(dp) == [1, 2]
-
-
-def test_an_error_above_costs_one_batch_and_one_below_one_element() -> None:
-    batches = [[0, 1], [2, 3], [4]]
-    above = IterableWrapper(batches).map(failing_at([2, 3])).unbatch()
-    assert outcomes(above) == [0, 1, "ValueError: [2, 3] is bad", 4]
-    assert outcomes(IterableWrapper(batches).unbatch().map(failing_at(2))) == [0, 1, "ValueError: 2 is bad", 3, 4]

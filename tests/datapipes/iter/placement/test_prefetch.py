@@ -13,7 +13,7 @@ from datapipes.errors import BadArgument
 from datapipes.iter import IterableWrapper, IterDataPipe, Prefetcher
 from datapipes.operators import ahead
 from datapipes.position.opening import Opening
-from tests.datapipes.iter.mishaps import STRAY_STOP, failing_at, outcomes, stopping_at
+from tests.datapipes.iter.mishaps import STRAY_STOP, outcomes, stopping_at
 
 
 def numbers(count: int) -> IterableWrapper[int]:
@@ -56,21 +56,6 @@ def test_a_buffer_below_one_is_refused_with_the_call(size: int) -> None:
         BadArgument, match=rf"is required to be a positive integer, in \.prefetch\(buffer_size={size}\)"
     ):
         numbers(1).prefetch(size)
-
-
-def test_length_of_an_unsized_source() -> None:
-    dp = numbers(3).filter(lambda x: True).prefetch()
-    with pytest.raises(TypeError, match=r"^Prefetcher instance doesn't have valid length: \.prefetch\(\)"):
-        len(dp)
-    assert list(dp) == [0, 1, 2]
-
-
-@pytest.mark.parametrize("bad", [0, 2, 5])
-@pytest.mark.parametrize("buffer_size", [1, 2, 10])
-def test_an_error_comes_in_its_place_and_costs_one_element(bad: int, buffer_size: int) -> None:
-    expected = [f"ValueError: {bad} is bad" if x == bad else x for x in range(6)]
-    assert outcomes(numbers(6).map(failing_at(bad)).prefetch(buffer_size)) == expected
-    assert outcomes(numbers(6).prefetch(buffer_size).map(failing_at(bad))) == expected
 
 
 def test_a_stray_stop_is_no_end() -> None:

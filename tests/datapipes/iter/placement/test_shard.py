@@ -78,23 +78,12 @@ def test_default_does_not_mix_with_other_groups(first: SHARDING_PRIORITIES, seco
         dp.apply_sharding(2, 0, second)
 
 
-def test_length_of_an_unsized_source() -> None:
-    dp = IterableWrapper(range(3)).filter(lambda x: True).sharding_filter()
-    with pytest.raises(TypeError, match=r"^ShardingFilter instance doesn't have valid length: \.sharding_filter\(\)"):
-        len(dp)
-    assert list(dp) == [0, 1, 2]
-
-
 @pytest.mark.parametrize("bad", range(6))
 @pytest.mark.parametrize("index", [0, 1, 2])
 def test_an_element_that_failed_keeps_its_number(bad: int, index: int) -> None:
     found = outcomes(shard(3, index, 9, bad))
     assert [x for x in found if isinstance(x, int)] == [x for x in range(index, 9, 3) if x != bad]
     assert found.count(f"ValueError: {bad} is bad") == (bad % 3 == index), "it is an error of its own shard alone"
-
-
-def test_an_error_below_costs_its_own_element_only() -> None:
-    assert outcomes(shard(2, 1).map(failing_at(3))) == [1, "ValueError: 3 is bad", 5, 7, 9]
 
 
 def resumed(dp: Any, run: Run, after: int) -> list[Any]:

@@ -11,9 +11,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datapipes.description.structure import Pipe, walk
 from datapipes.elements import encode
 from datapipes.errors import StateError
+from datapipes.graph import Pipe, walk
 from datapipes.iter import Batcher, IterableWrapper
 from datapipes.map import SequenceWrapper
 from loader2 import DataLoader2

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgument, BadArgumentType, GraphError
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper
 from loader2 import DataLoader2
 from reading_services import (

@@ -202,8 +202,7 @@ class World:
 @pytest.mark.parametrize(
     ("lengths", "window"), [((0, 0), 1), ((1, 0), 1), ((1, 1), 1), ((1, 1), 2), ((0, 2), 1), ((0, 2), 2), ((2, 1), 1)]
 )
-@pytest.mark.parametrize("fails", [False, True])
-@pytest.mark.parametrize("position", [1, 2 * CAPACITY])
+@pytest.mark.parametrize(("fails", "position"), [(False, 1), (True, 2 * CAPACITY)])
 def test_every_order_of_steps_ends_well(lengths: tuple[int, int], window: int, fails: bool, position: int) -> None:
     limits = Window(items=window, small=0, most=1000)
     ends, seen = explored(World(lengths, fails, [Producer(limits), Producer(limits)], position))

@@ -19,8 +19,8 @@ import pytest
 import torch
 from PIL import Image
 
-from datapipes.description.structure import Pipe
 from datapipes.elements.chunk import DataChunk
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper
 from loader2 import DataLoader2
 from reading_services.workers.transport.packing import pickled, unpickled
