@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from time import thread_time
+from threading import Event
 
 import pytest
 import torch
@@ -100,9 +100,7 @@ def test_a_quick_loader_and_a_slow_one() -> None:
 
 
 def busy(number: int) -> torch.Tensor:
-    until = thread_time() + 0.002
-    while thread_time() < until:
-        pass
+    Event().wait(0.005)  # so long that the others are quick beside it, however busy the processors are
     return torch.tensor([float(number)])
 
 
@@ -127,7 +125,7 @@ def test_stages_are_left_out_where_it_would_take_too_long_or_is_not_a_chain() ->
 def test_stages_of_a_collection_count_for_who_reads_it() -> None:
     found = stage_times(SequenceWrapper(range(20)).map(busy).to_iter_datapipe().batch(2), budget=30)
     assert len(found) == 2
-    assert found[0].seconds >= 20 * 0.002, "the map is in front of the first stage that can be iterated"
+    assert found[0].seconds >= 20 * 0.004, "the map is in front of the first stage that can be iterated"
     assert all(each.seconds >= 0 for each in found)
 
 
@@ -189,7 +187,7 @@ def test_a_rate_leaves_out_what_was_ready_and_the_start() -> None:
     rate = measured(steps(), 0.1)
     assert 0 < rate.steps < len(given) < 200
     assert rate.items == 3 * rate.steps
-    assert rate.load >= 0.002
+    assert rate.load >= 0.004
     assert rate.longest >= rate.load
 
 
