@@ -154,6 +154,19 @@ class Named:
         hook = type(self).str_hook
         return repr(self) if hook is None else str(hook(self))
 
+    def draw(self) -> str:
+        """A picture of the graph that ends here, in SVG; a notebook shows it by itself.
+
+        >>> from datapipes.iter import IterableWrapper
+        >>> IterableWrapper([1]).batch(2).draw()[:4]
+        '<svg'
+        """
+        from datapipes.graph.drawing import to_svg
+
+        return to_svg(self)
+
+    _repr_svg_ = draw
+
     def __getstate__(self) -> Any:
         state = object.__getstate__(self) or {}
         hook = type(self).getstate_hook

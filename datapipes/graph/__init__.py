@@ -12,7 +12,7 @@ user's graph: loaders work on copies. ``rewrite`` is the pure way: a new graph, 
 """
 
 from datapipes.description.structure import DataPipe, Pipe, parents, rewrite, walk
-from datapipes.graph.drawing import to_graph, to_mermaid, to_text
+from datapipes.graph.drawing import to_graph, to_mermaid, to_svg, to_text
 from datapipes.graph.editing import DataPipeGraph, find_dps, list_dps, remove_dp, replace_dp, traverse, traverse_dps
 from datapipes.graph.settings import (
     apply_random_seed,
@@ -45,6 +45,7 @@ __all__ = [
     "set_graph_random_seed",
     "to_graph",
     "to_mermaid",
+    "to_svg",
     "to_text",
     "traverse",
     "traverse_dps",

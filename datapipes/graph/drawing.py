@@ -1,4 +1,4 @@
-"""Draw a graph: as text, as Mermaid for a page that shows it, or with the graphviz package.
+"""Draw a graph: as text, as SVG, as Mermaid for a page that shows it, or with the graphviz package.
 
 Each stage is drawn once, whatever the number of paths that lead to it: a stage that is read twice has a number, and is
 referred to by it. So is one that stands too deep, which keeps a text as long as its graph is large.
@@ -7,6 +7,7 @@ referred to by it. So is one that stands too deep, which keeps a text as long as
 from __future__ import annotations
 
 from collections import Counter, deque
+from html import escape
 from typing import Any
 
 from datapipes.description import structure
@@ -84,6 +85,61 @@ def to_mermaid(datapipe: Pipe) -> str:
 
 # In this order: the codes contain a # themselves.
 _MERMAID_CODES = {"#": "#35;", "&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;"}
+
+
+def to_svg(datapipe: Pipe) -> str:
+    """A graph as a picture in SVG, sources at the top; a stage stands below all that it reads.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> picture = to_svg(IterableWrapper([1]).batch(2))
+    >>> picture[:4], picture.count("<rect"), picture.count("<path"), ".batch(2)</text>" in picture
+    ('<svg', 2, 1, True)
+    """
+    stages = structure.walk(datapipe)
+    rows: list[list[Pipe]] = []
+    row_of: dict[int, int] = {}
+    for pipe in stages:
+        row = row_of[id(pipe)] = 1 + max((row_of[id(parent)] for parent in structure.parents(pipe)), default=-1)
+        rows.extend([] for _ in range(row + 1 - len(rows)))
+        rows[row].append(pipe)
+    labels = {id(pipe): _shortened(stage(pipe)) for pipe in stages}
+    widths = {place: _CHARACTER * len(label) + 2 * _MARGIN for place, label in labels.items()}
+    wide = max(sum(widths[id(pipe)] + _GAP for pipe in row) for row in rows)
+    middle: dict[int, float] = {}
+    boxes: list[str] = []
+    lines: list[str] = []
+    for row, pipes in enumerate(rows):
+        left = (wide - sum(widths[id(pipe)] + _GAP for pipe in pipes)) / 2 + _GAP / 2
+        top = row * _ROW + _MARGIN
+        for pipe in pipes:
+            width, x = widths[id(pipe)], left + widths[id(pipe)] / 2
+            fill = "#cfe4f7" if not structure.parents(pipe) else "#d5ecc8" if pipe is datapipe else "#f4f4f4"
+            boxes += [
+                f"<g><title>{escape(stage(pipe))}</title>",
+                f'<rect x="{left:g}" y="{top}" width="{width:g}" height="{_BOX}" rx="5" fill="{fill}" stroke="#888"/>',
+                f'<text x="{x:g}" y="{top + 19}" fill="#222" text-anchor="middle">',
+                f"{escape(labels[id(pipe)])}</text></g>",
+            ]
+            for parent in structure.parents(pipe):
+                above, start = middle[id(parent)], row_of[id(parent)] * _ROW + _MARGIN + _BOX
+                bend = (start + top) / 2
+                lines.append(f'<path d="M{above:g} {start}C{above:g} {bend:g} {x:g} {bend:g} {x:g} {top}"/>')
+            middle[id(pipe)] = x
+            left += width + _GAP
+    high = len(rows) * _ROW - (_ROW - _BOX) + 2 * _MARGIN
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:g} {high}" width="{wide:g}" height="{high}" '
+        f'font-family="monospace" font-size="13"><g fill="none" stroke="#888" stroke-width="1.5">{"".join(lines)}</g>'
+        f"{''.join(boxes)}</svg>"
+    )
+
+
+_CHARACTER, _LONGEST = 7.9, 64  # the width of a letter, and how many a box may have
+_MARGIN, _GAP, _BOX, _ROW = 10, 16, 28, 52
+
+
+def _shortened(label: str) -> str:
+    return label if len(label) <= _LONGEST else f"{label[: _LONGEST - 4]} ..."
 
 
 def to_graph(dp: Pipe, *, debug: bool = False) -> Any:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import sys
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
-from datapipes.graph import to_graph, to_mermaid, to_text, traverse_dps
+from datapipes.graph import to_graph, to_mermaid, to_svg, to_text, traverse_dps
 from datapipes.iter import IterableWrapper, IterDataPipe
 from datapipes.map import SequenceWrapper
 from tests.specimens.catalogue import SPECIMENS
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def numbers(length: int = 4) -> IterDataPipe[int]:
@@ -103,10 +106,11 @@ def test_every_stage_is_drawn() -> None:
         name: (
             sum("(see above)" not in line for line in to_text(pipe).splitlines()),
             len(re.findall(r"^    s\d+\[", to_mermaid(pipe), flags=re.MULTILINE)),
+            len(list(ElementTree.fromstring(to_svg(pipe)).iter(f"{SVG}rect"))),
         )
         for name, pipe in pipes.items()
     }
-    assert drawn == {name: (count_of(pipe), count_of(pipe)) for name, pipe in pipes.items()}
+    assert drawn == {name: (count_of(pipe),) * 3 for name, pipe in pipes.items()}
 
 
 def count_of(pipe: Any) -> int:
@@ -149,6 +153,36 @@ def test_labels_are_escaped() -> None:
     label = to_mermaid(IterableWrapper(['"#1" <b> & co']).map(lambda x: x)).splitlines()
     assert label[1] == "    s0[\"IterableWrapper(['#quot;#35;1#quot; #lt;b#gt; #amp; co'])\"]"
     assert label[2].startswith('    s1[".map(#lt;lambda at test_drawing.py:')
+
+
+# -- SVG ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_picture_has_a_box_below_all_that_it_reads_and_a_line_to_each() -> None:
+    picture = ElementTree.fromstring(forked().draw())
+    titles = [title.text for title in picture.iter(f"{SVG}title")]
+    tops = [float(box.attrib["y"]) for box in picture.iter(f"{SVG}rect")]
+    assert len({*zip(titles, tops, strict=True)}) == len(titles) == 8
+    rows = [{title for title, top in zip(titles, tops, strict=True) if top == row} for row in sorted({*tops})]
+    assert rows[:4] == [{"IterableWrapper(range(0, 4))"}, {".shuffle()"}, {".fork(2)"}, {"[0]", "[1]"}]
+    assert rows[4:] == [{".map(str)"}, {".zip(...)"}, {".batch(2)"}]
+    assert len(list(picture.iter(f"{SVG}path"))) == 8
+
+
+def test_a_picture_tells_a_long_stage_in_short_and_whole_where_one_points() -> None:
+    long = IterableWrapper(["<&>" * 100])
+    picture = ElementTree.fromstring(long.draw())
+    (title,), (text,) = picture.iter(f"{SVG}title"), picture.iter(f"{SVG}text")
+    assert title.text is not None
+    assert text.text is not None
+    assert text.text.endswith(" ...")
+    assert len(text.text) == 64
+    assert title.text.startswith(text.text[:-4])
+
+
+def test_a_notebook_shows_the_picture() -> None:
+    pipe: Any = numbers().batch(2)
+    assert pipe._repr_svg_() == pipe.draw() == to_svg(pipe)
 
 
 # -- graphviz ----------------------------------------------------------------------------------------------------------
@@ -196,7 +230,7 @@ def test_without_graphviz_the_error_says_what_to_install(monkeypatch: pytest.Mon
         to_graph(numbers())
 
 
-@pytest.mark.parametrize("draw", [to_text, to_mermaid, to_graph])
+@pytest.mark.parametrize("draw", [to_text, to_mermaid, to_svg, to_graph])
 def test_only_pipes_are_drawn(draw: Any) -> None:
     with pytest.raises(RuntimeError, match="Expected `IterDataPipe` or `MapDataPipe`, got list"):
         draw([numbers()])

@@ -40,11 +40,11 @@ class Drawing(Generator):
 
     def __init__(self, source_datapipe: Pipe, generator: Any, draw: Callable[[Any], int]) -> None:
         super().__init__(source_datapipe)
-        self.generator, self.draw = generator, draw
+        self.generator, self.drawing = generator, draw
 
     def __iter__(self) -> Iterator[Any]:
         for element in self.source_datapipe:
-            yield element, self.draw(self.generator)
+            yield element, self.drawing(self.generator)
 
 
 class Counting(Generator):
