@@ -62,23 +62,38 @@ class Loader2Error(Exception):
 
 
 class GraphError(Loader2Error, RuntimeError):
-    """A graph that cannot be built, rewritten or opened."""
+    """A graph that cannot be built, rewritten or opened.
+
+    The message names the stages; a graph that can never be opened is refused when its loader is made.
+    """
 
 
 class NameTaken(GraphError):
-    """Two owners ask for one fluent name; the message names both."""
+    """Two owners ask for one fluent name; the message names both.
+
+    Choose another name in ``functional_datapipe``, or ``register_function``, which replaces the older owner.
+    """
 
 
 class BadArgument(Loader2Error, ValueError, AssertionError):
-    """An argument out of range; the message shows the call."""
+    """An argument out of range; the message shows the call.
+
+    The call is refused when the pipe is built, so the traceback leads to your line.
+    """
 
 
 class BadArgumentType(Loader2Error, TypeError):
-    """An argument of the wrong kind; the message shows the call."""
+    """An argument of the wrong kind; the message shows the call.
+
+    As ``BadArgument``; often a pipe was forgotten, or a call in place of a function.
+    """
 
 
 class LengthUnknown(Loader2Error, TypeError):
-    """A graph whose length is not known beforehand; ``stage`` is the one that cannot tell, as it prints."""
+    """A graph whose length is not known beforehand; ``stage`` is the one that cannot tell, as it prints.
+
+    Put ``.set_length(n)`` behind that stage if you know it, or do not ask.
+    """
 
     def __init__(self, message: str, stage: str = "") -> None:
         super().__init__(message)
@@ -86,55 +101,98 @@ class LengthUnknown(Loader2Error, TypeError):
 
 
 class TooManyErrors(Loader2Error, RuntimeError):
-    """A stage met more errors than its ``max_errors`` lets pass."""
+    """A stage met more errors than its ``max_errors`` lets pass.
+
+    Its cause is the last of them; ``iterator.errors`` has the counts. Look at the data before you raise the limit.
+    """
 
 
 class WrongElement(Loader2Error, RuntimeError):
-    """An element that is not of the type its class declares; ``runtime_validation`` looks for these."""
+    """An element that is not of the type its class declares; ``runtime_validation`` looks for these.
+
+    Correct the annotation of the class's ``__iter__``, or what it yields.
+    """
 
 
 class TransferError(Loader2Error, OSError):
-    """A remote file that could not be read, or not to its end; the message names it, without its secrets."""
+    """A remote file that could not be read, or not to its end; the message names it, without its secrets.
+
+    Its cause has what the server said. ``transfer=Transfer(...)`` sets timeouts and retries.
+    """
 
 
 class CutShort(TransferError):
-    """A remote file that ended before it should; it is never handed on as a short file."""
+    """A remote file that ended before it should; it is never handed on as a short file.
+
+    It was tried again as often as ``retries`` allows. If the server means it, ``on_error="skip"`` leaves the file
+    out.
+    """
 
 
 class TransferTimeout(TransferError, TimeoutError):
-    """A remote file that was not there within the time allowed."""
+    """A remote file that was not there within the time allowed.
+
+    Give a ``Transfer`` with a longer ``timeout`` or ``deadline``.
+    """
 
 
 class StateError(Loader2Error, ValueError):
-    """A saved state that does not fit the graph, or is not plain data; the message names the field."""
+    """A saved state that does not fit the graph, or is not plain data; the message names the field.
+
+    Load it with the graph, the service and the source that it was saved with. ``load_state_dict(state,
+    strict=False)`` goes on over a source that has changed.
+    """
 
 
 class UnsafeState(StateError):
-    """Bytes in a state that are damaged, or that would have to run code to be loaded."""
+    """Bytes in a state that are damaged, or that would have to run code to be loaded.
+
+    Such a state is none of this library's, or was changed; classes of your own have to be named by
+    ``datapipes.allow``.
+    """
 
 
 class UnsavableElement(Loader2Error, TypeError):
-    """A buffered element that cannot be put into a state as plain data."""
+    """A buffered element that cannot be put into a state as plain data.
+
+    Allow its class by ``datapipes.allow``, give the class plain data as its state, or move the stage that makes it
+    behind the buffer.
+    """
 
 
 class ForkedIteration(Loader2Error, RuntimeError):
-    """An iteration that another process began, and that a fork of that process cannot go on with."""
+    """An iteration that another process began, and that a fork of that process cannot go on with.
+
+    Begin an iteration of its own in the fork.
+    """
 
 
 class HashMismatch(Loader2Error, RuntimeError):
-    """Data whose hash is not the one that it should have, or for which none is given; the message names it."""
+    """Data whose hash is not the one that it should have, or for which none is given; the message names it.
+
+    Load the data again, or correct the hash in ``hash_dict``.
+    """
 
 
 class LockTimeout(Loader2Error, TimeoutError):
-    """A file that another process or thread keeps locked for too long; the message names it."""
+    """A file that another process or thread keeps locked for too long; the message names it.
+
+    Another process makes this file. Wait longer (``timeout``), or end that process.
+    """
 
 
 class RanksError(Loader2Error, RuntimeError):
-    """The ranks of a process group cannot go on together; the message names those that are the reason."""
+    """The ranks of a process group cannot go on together; the message names those that are the reason.
+
+    All ranks raise it. End the process group, in a ``finally``, before the processes end.
+    """
 
 
 class PrefetchTimeoutError(RanksError, TimeoutError):
-    """Nothing was heard of a rank for longer than ``timeout`` seconds."""
+    """Nothing was heard of a rank for longer than ``timeout`` seconds.
+
+    Look what that rank does (``py-spy dump``); a longer ``timeout`` if it is only slow.
+    """
 
     def __init__(self, timeout: float, who: str = "") -> None:
         super().__init__(f"Fail to fetch data within {timeout:g} seconds" + (f", waiting for {who}" if who else ""))
@@ -142,11 +200,17 @@ class PrefetchTimeoutError(RanksError, TimeoutError):
 
 
 class RankDied(RanksError):
-    """A rank ended without a word, or its host cannot be reached any more."""
+    """A rank ended without a word, or its host cannot be reached any more.
+
+    Restart all ranks and resume from a checkpoint; torchrun does so.
+    """
 
 
 class RankFailed(RanksError):
-    """Loading raised on another rank: ``rank``, and its ``error`` and ``traceback`` as text."""
+    """Loading raised on another rank: ``rank``, and its ``error`` and ``traceback`` as text.
+
+    The error is in the data or the functions of that rank. The next ``next()`` goes on behind the element.
+    """
 
     def __init__(self, rank: int, error: str, traceback: str = "") -> None:
         super().__init__(f"rank {rank} failed: {error}")
@@ -156,19 +220,31 @@ class RankFailed(RanksError):
 
 
 class RankLeft(RanksError):
-    """A rank left its epoch, or shut down its loader, before the others."""
+    """A rank left its epoch, or shut down its loader, before the others.
+
+    Have all ranks leave their epoch after the same element, or use ``limit``.
+    """
 
 
 class RanksDiffer(RanksError):
-    """Ranks do not do the same: the message says which of them differ in what."""
+    """Ranks do not do the same: the message says which of them differ in what.
+
+    Build the same graph with the same services on all ranks, and resume on all or none.
+    """
 
 
 class UnevenRanks(RanksError):
-    """Ranks have different numbers of elements, and ``uneven="error"``."""
+    """Ranks have different numbers of elements, and ``uneven="error"``.
+
+    Choose ``uneven="drop"``, ``"pad"`` or ``"repeat"``, or even out the shards.
+    """
 
 
 class CorruptData(Loader2Error, ValueError):
-    """Input that is cut short or damaged; the message names the file, the member and the position."""
+    """Input that is cut short or damaged; the message names the file, the member and the position.
+
+    Load the file again (``check_hash`` tells beforehand), or leave it out with ``on_error="skip"``.
+    """
 
 
 class CorruptStream(CorruptData, OSError, EOFError):
@@ -184,15 +260,25 @@ class CorruptZip(CorruptData, zipfile.BadZipFile):
 
 
 class UnsafeMember(Loader2Error, ValueError):
-    """A member of an archive whose name leads outside it, or that is a link or a device."""
+    """A member of an archive whose name leads outside it, or that is a link or a device.
+
+    The next element is the member after it; ``on_error="skip"`` leaves such members out. Do not unpack this archive
+    by other means.
+    """
 
 
 class TooLarge(Loader2Error, ValueError):
-    """Data that grows past its limit when it is decompressed; the message names the parameter that sets it."""
+    """Data that grows past its limit when it is decompressed; the message names the parameter that sets it.
+
+    If you trust the file, raise ``max_ratio`` or ``max_bytes`` of the stage that the message names.
+    """
 
 
 class ReadTooLate(Loader2Error, tarfile.StreamError):
-    """A member of a stream that cannot be sought, when a later one was already asked for."""
+    """A member of a stream that cannot be sought, when a later one was already asked for.
+
+    Read each member when it is handed on, or open the archive as a file that can be sought.
+    """
 
 
 class CorruptRecord(CorruptData, RuntimeError):
@@ -200,31 +286,53 @@ class CorruptRecord(CorruptData, RuntimeError):
 
 
 class WorkerError(Loader2Error, RuntimeError):
-    """An exception in a worker that could not be sent home as it was."""
+    """An exception in a worker that could not be sent home as it was.
+
+    Its text has the original type, message and traceback. Give the exception's class arguments that pickle.
+    """
 
 
 class WorkerDied(Loader2Error, RuntimeError):
-    """A worker ended without a word: it was killed, it crashed, or something in it called ``os._exit``."""
+    """A worker ended without a word: it was killed, it crashed, or something in it called ``os._exit``.
+
+    The message has the signal or the exit code. The next ``next()`` starts another worker, which goes on without a
+    loss. Signal 9 often is the system's memory killer: fewer workers, smaller buffers.
+    """
 
 
 class WorkerTimeout(Loader2Error, TimeoutError):
-    """A worker has sent nothing for longer than it may take; the message shows where it stands."""
+    """A worker has sent nothing for longer than it may take; the message shows where it stands.
+
+    Mend what hangs there, or give the service a longer ``timeout``.
+    """
 
 
 class WorkersLeft(Loader2Error, RuntimeError):
-    """The iteration was left, or its workers were ended, while another thread waited for an element of it."""
+    """The iteration was left, or its workers were ended, while another thread waited for an element of it.
+
+    Shut a loader down when no other thread iterates it.
+    """
 
 
 class ProtocolError(Loader2Error, RuntimeError):
-    """A frame that nobody may send at that moment: a mistake in this library."""
+    """A frame that nobody may send at that moment: a mistake in this library.
+
+    Please report it with the message.
+    """
 
 
 class NotCheckpointable(StateError, TypeError):
-    """A state has something for a reading service, and the loader has none that takes it; torchdata's TypeError."""
+    """A state has something for a reading service, and the loader has none that takes it; torchdata's TypeError.
+
+    Pass the reading service that the state was saved with.
+    """
 
 
 class FetchFailed(Loader2Error, AssertionError):
-    """The process that loads has failed or gone; the message has its traceback, and what it raised is the cause."""
+    """The process that loads has failed or gone; the message has its traceback, and what it raised is the cause.
+
+    Mend what it raised. A loader begins anew with the next ``iter``.
+    """
 
 
 def without_frames(error: E) -> E:
