@@ -20,7 +20,7 @@ PEERS_RUN := from torchdata.datapipes.iter import IterableWrapper; \
 	assert list(loader) == [0, 1, 2]
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test laws fuzz bench bench-peers format clean
+.PHONY: help demo test laws fuzz docs bench bench-peers format clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ laws: $(VENV)/.complete ## every operator against every law, at every position, 
 fuzz: $(VENV)/.complete ## 10,000 bits flipped and as many pieces moved about in files of each format; some minutes
 	@$(BIN) -m tests.fuzzing
 
+docs: $(VENV)/.complete ## the site, in site/: its first page is site/index.html; a warning is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN) -m mkdocs build --strict --quiet
+
 bench: $(VENV)/.complete ## the same work here, in peers and at the limit, as a table of ratios
 	@$(BIN) -m benchmarks
 
@@ -60,7 +63,7 @@ format: $(VENV)/.complete ## rewrite the sources as `make test` wants them, as f
 	@$(BIN) -m ruff format .
 
 clean: ## remove caches and build outputs (environments stay: remove .venv* by hand)
-	@rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf build dist site *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name '.venv*' -prune -o -name .git -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # $(call environment,folder): keep an environment that is sound; make anew one that is missing, half made, older than

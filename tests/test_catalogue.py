@@ -88,7 +88,8 @@ def test_exports_are_sorted_and_complete(module: Any, base: type, fluent: type) 
 def test_documents_name_the_one_home_of_what_is_no_operator(name: str, home: ModuleType) -> None:
     assert name in home.__all__
     assert hasattr(home, name)
-    texts = [path.read_text() for path in (ROOT / "README.md", *(ROOT / "tutorials").glob("*.py"))]
+    pages = (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "tutorials").glob("*.py"))
+    texts = [path.read_text() for path in pages]
     imported = rf"^ *from ([\w.]+) import (?:[\w, ]*\W)?{name}\b"
     dotted = rf"\b((?:datapipes|loader2|reading_services)(?:\.\w+)*)\.{name}\b"
     found = {

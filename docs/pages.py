@@ -1,0 +1,297 @@
+"""Pages of the site that are made from the code: operators, classes, exceptions, tutorials; and the first, the README.
+
+mkdocs calls ``on_config``, ``on_files`` and ``on_post_page`` when it builds the site (``hooks`` in mkdocs.yml). A page
+says nothing that the code does not say: signatures and parameters are read from the functions, texts from their
+docstrings, and what an operator does to length, order, position and sharding from what it declares to sessions.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from textwrap import dedent, indent
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+from mkdocs.utils import get_relative_url
+
+import datapipes.errors
+import datapipes.iter
+import datapipes.map
+import loader2
+import reading_services
+from datapipes.description.parameters import described
+from datapipes.description.pipe import Composed
+from datapipes.fluent import IterMethods, MapMethods, operators_of
+from datapipes.graph import find_dps, traverse_dps
+from datapipes.operators.checks import given_length, same_length
+from datapipes.position.cells import Cell
+from tests.specimens.catalogue import specimens_of
+
+ROOT = Path(__file__).resolve().parent.parent
+METHODS: dict[str, tuple[str, type]] = {"iter": ("streams", IterMethods), "map": ("collections", MapMethods)}
+CLASSES: dict[str, list[Any]] = {
+    "Pipes and sources": [
+        datapipes.iter.IterDataPipe,
+        datapipes.map.MapDataPipe,
+        datapipes.iter.IterableWrapper,
+        datapipes.map.SequenceWrapper,
+        datapipes.iter.Sampler,
+        datapipes.iter.SampleMultiplexer,
+        datapipes.iter.HuggingFaceHubReader,
+        datapipes.functional_datapipe,
+        datapipes.Transfer,
+        datapipes.allow,
+    ],
+    "Loaders": [
+        loader2.DataLoader2,
+        loader2.DataLoader2Iterator,
+        loader2.gather,
+        loader2.scatter,
+        loader2.random.SeedGenerator,
+    ],
+    "Reading services": [
+        reading_services.InProcessReadingService,
+        reading_services.MultiProcessingReadingService,
+        reading_services.ThreadingReadingService,
+        reading_services.DistributedReadingService,
+        reading_services.SequentialReadingService,
+        reading_services.ReadingServiceInterface,
+        reading_services.CheckpointableReadingServiceInterface,
+        reading_services.WorkerInfo,
+        reading_services.get_worker_info,
+    ],
+}
+_SHIM = "https://unpkg.com/iframe-worker/shim"  # what the theme asks for
+_CODE = re.compile(r"``(.+?)``", re.DOTALL)
+_ARGS = re.compile(r"^ *Args:\n(?: +.*\n)+", re.MULTILINE)
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put a page for each operator, and for each tutorial, into the site's contents."""
+    operators: list[Any] = ["operators/index.md"]
+    for topic, entries in _topics().items():
+        operators.append({topic: [{name: f"operators/{kind}.{name}.md"} for kind, name, _ in entries]})
+    tutorials = [{path.stem: f"tutorials/{path.stem}.md"} for path in _tutorials()]
+    for part in config.nav or []:
+        part.update({"Operators": operators} if "Operators" in part else {})
+        part.update({"Tutorials": tutorials} if "Tutorials" in part else {})
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are made here."""
+    made = {"index.md": _first_page(), "operators/index.md": _catalogue(), "reference.md": _reference()}
+    made["errors.md"] = files.src_uris["errors.md"].content_string.replace("<!-- classes -->", _errors())
+    for entries in _topics().values():
+        for kind, name, operator in entries:
+            made[f"operators/{kind}.{name}.md"] = operator_page(kind, name, operator)
+    for path in _tutorials():
+        made[f"tutorials/{path.stem}.md"] = _tutorial(path)
+    for uri, text in made.items():
+        if uri in files.src_uris:
+            files.remove(files.src_uris[uri])
+        files.append(File.generated(config, uri, content=text))
+    return files
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Have the script by which search works in files come from the site itself."""
+    return output.replace(_SHIM, get_relative_url("assets/file-worker.js", page.url))
+
+
+def on_post_template(output: str, template_name: str, config: MkDocsConfig) -> str:
+    """The same for a page that no text is behind, such as that of a dead link."""
+    return output.replace(_SHIM, "/assets/file-worker.js")
+
+
+def operator_page(kind: str, name: str, operator: Any) -> str:
+    """The reference page of a chain method."""
+    method = getattr(METHODS[kind][1], name)
+    facts = "\n".join(f"| {title} | {text} |" for title, text in facts_of(kind, name, operator).items())
+    of = "an `IterDataPipe`" if kind == "iter" else "a `MapDataPipe`"
+    return (
+        f"# {name}\n\nA method of {of}; `datapipes.{kind}.{operator.__name__}` is its class.\n\n"
+        f"{_described(name, method)}\n\n## In a graph\n\n| | what it does |\n|---|---|\n{facts}\n"
+    )
+
+
+def facts_of(kind: str, name: str, operator: Any) -> dict[str, str]:
+    """What an operator does to length, order, position and sharding, as it declares them."""
+    stage = _stage_of(f"{kind}.{name}", operator)
+    if issubclass(stage, datapipes.map.MapDataPipe):
+        return {"Length": _length(stage), "Sharding": "A shard looks up its own keys only."}
+    step = stage._step is not datapipes.iter.IterDataPipe._step
+    one_to_one = stage._commutes or (step and getattr(stage, "__len__", None) is same_length)
+    if stage._shuffles or hasattr(stage, "set_seed"):
+        order = "Drawn from the seed of the epoch: the same seed gives the same order, the next epoch another one."
+    else:
+        order = "Follows from the order of what it reads; nothing is drawn."
+    return {
+        "Length": _length(stage),
+        "Order": order,
+        "Position": _position(stage, step),
+        "Sharding": (
+            "One to one: above a `sharding_filter` it is run for the elements of the own shard only."
+            if one_to_one
+            else "Shards share its order: it stands above the `sharding_filter`."
+            if stage._shuffles
+            else "Above a `sharding_filter`, every shard runs it for all elements; below, for its own."
+        ),
+    }
+
+
+def _stage_of(label: str, operator: Any) -> Any:
+    if not isinstance(operator, Composed):
+        return operator
+    return type(find_dps(traverse_dps(specimens_of(label)[0].pipe()), operator)[0])
+
+
+def _length(stage: Any) -> str:
+    length = getattr(stage, "__len__", None)
+    if length is same_length:
+        return "That of the source."
+    if length is given_length:
+        return "`length`, where it is given."
+    if length is None or length is datapipes.iter.IterDataPipe.__dict__.get("__len__"):
+        return "Not known beforehand; `set_length` says it where you know."
+    return "Computed, where that of what it reads is known."
+
+
+def _position(stage: Any, step: bool) -> str:
+    if step:
+        return "None of its own: a state holds where the source is."
+    cells = [
+        found
+        for found in vars(inspect.getmodule(stage)).values()
+        if inspect.isclass(found) and issubclass(found, Cell) and found.__module__ == stage.__module__ and found.__doc__
+    ]
+    kept = " ".join(_first(found) for found in cells)
+    return f"In a state: {kept[:1].lower()}{kept[1:]}" if kept else "In a state, exact at every element."
+
+
+def _described(title: str, function: Any) -> str:
+    """Signature, text, parameters and example of a function or class."""
+    docstring = inspect.getdoc(function) or ""
+    text, _, example = docstring.partition(">>>")
+    parameters = described(docstring)
+    parts = [f"```python\n{title}{_signature(function)}\n```", _prose(_ARGS.sub("", text).strip())]
+    if parameters:
+        rows = (f"| `{name}` | {_prose(meaning)} |" for name, meaning in parameters.items())
+        parts.append("\n".join(["| parameter | meaning |", "|---|---|", *rows]))
+    if example:
+        parts.append(f"```pycon\n>>>{example.rstrip()}\n```")
+    return "\n\n".join(parts)
+
+
+def _signature(function: Any) -> str:
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # an iterator's, which nobody calls
+        return ""
+    parameters = [p for p in signature.parameters.values() if p.name not in ("self", "cls")]
+    written = list(_parameters(parameters))
+    one_line = ", ".join(written)
+    return f"({one_line})" if len(one_line) <= 90 else "(\n" + indent(",\n".join(written), "    ") + ",\n)"
+
+
+def _parameters(parameters: list[inspect.Parameter]) -> Iterator[str]:
+    needs_star = not any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    for p in parameters:
+        if p.kind is p.KEYWORD_ONLY and needs_star:
+            yield "*"
+            needs_star = False
+        stars = "*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else ""
+        annotation = "" if p.annotation is p.empty else f": {_type(p.annotation)}"
+        yield f"{stars}{p.name}{annotation}" + ("" if p.default is p.empty else f" = {_value(p.default)}")
+
+
+def _type(annotation: Any) -> str:
+    return annotation if isinstance(annotation, str) else _value(annotation)
+
+
+def _value(value: Any) -> str:
+    return str(getattr(value, "__name__", None) or repr(value))
+
+
+def _prose(text: str) -> str:
+    return (
+        _CODE.sub(r"`\1`", dedent(text)).replace("|", "\\|") if "\n\n" not in text else _CODE.sub(r"`\1`", dedent(text))
+    )
+
+
+def _first(documented: Any) -> str:
+    return _prose((inspect.getdoc(documented) or "").partition("\n\n")[0].replace("\n", " "))
+
+
+def _topics() -> dict[str, list[tuple[str, str, Any]]]:
+    """Operators by the folder that they live in: (kind, name of the method, operator)."""
+    found: dict[str, list[tuple[str, str, Any]]] = {}
+    for kind, (_, methods) in METHODS.items():
+        for name, operator in operators_of(methods).items():
+            room = operator.__module__.split(".")[2] if kind == "iter" else "collections"
+            room = "converting" if room == "from_iter" else room
+            found.setdefault(room.capitalize(), []).append((kind, name, operator))
+    return found
+
+
+def _catalogue() -> str:
+    parts = ["# Operators\n\nEach is a method of a pipe, and a class of `datapipes.iter` or `datapipes.map`."]
+    for topic, entries in _topics().items():
+        rows = (f"| [{name}]({kind}.{name}.md) | {_first(operator)} |" for kind, name, operator in entries)
+        parts.append("\n".join([f"## {topic}\n", "| method | what it gives |", "|---|---|", *rows]))
+    return "\n\n".join(parts)
+
+
+def _reference() -> str:
+    parts = ["# Classes and functions"]
+    for title, members in CLASSES.items():
+        parts.append(f"## {title}")
+        for member in members:
+            parts.append(f"### {member.__name__}\n\nFrom `{_home(member)}`.\n\n{_described(member.__name__, member)}")
+            for name, method in _own_methods(member):
+                parts.append(f"#### {member.__name__}.{name}\n\n{_described(name, method)}")
+    return "\n\n".join(parts)
+
+
+def _home(member: Any) -> str:
+    homes = (datapipes, datapipes.iter, datapipes.map, loader2, reading_services, loader2.random)
+    return next(home.__name__ for home in homes if getattr(home, member.__name__, None) is member)
+
+
+def _own_methods(member: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
+    for name, method in vars(member).items() if inspect.isclass(member) else ():
+        function = getattr(method, "__func__", method)
+        if not name.startswith("_") and inspect.isfunction(function) and function.__doc__:
+            yield name, getattr(member, name)
+
+
+def _errors() -> str:
+    rows = []
+    for name, cls in sorted(vars(datapipes.errors).items()):
+        if inspect.isclass(cls) and issubclass(cls, datapipes.errors.Loader2Error):
+            bases = ", ".join(f"`{base.__name__}`" for base in cls.__bases__ if base.__name__ != "object")
+            rows.append(f"### {name}\n\n{_prose(inspect.getdoc(cls) or '')}\n\nIt is a {bases}.")
+    return "\n\n".join(rows)
+
+
+def _tutorials() -> list[Path]:
+    return sorted(path for path in (ROOT / "tutorials").glob("*.py") if path.name != "__init__.py")
+
+
+def _tutorial(path: Path) -> str:
+    source = path.read_text("utf-8")
+    docstring, code = source.split('"""', 2)[1:]
+    title, _, text = docstring.strip().partition("\n")
+    behind = "---\nsearch:\n  boost: 0.2\n---\n\n"  # the pages of the guide, where a search finds both
+    return f"{behind}# Tutorial: {path.stem}\n\n{_prose(title)}\n{_prose(text)}\n\n```python\n{code.strip()}\n```\n"
+
+
+def _first_page() -> str:
+    text = (ROOT / "README.md").read_text("utf-8")
+    text = re.sub(r"\]\(docs/([\w/.-]+)", r"](\1", text)
+    return re.sub(r"\]\(tutorials/(\w+)\.py\)", r"](tutorials/\1.md)", text)

@@ -1,0 +1,68 @@
+"""The site builds without a warning, has a page for each operator and each error, and loads nothing from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from datapipes.errors import Loader2Error
+from datapipes.fluent import IterMethods, MapMethods, operators_of
+from datapipes.graph import to_svg
+from tests.test_house import ROOT
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(target)]
+    built = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=100, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    return target
+
+
+def test_each_operator_has_a_page_with_all_of_its_parameters(site: Path) -> None:
+    for kind, methods in {"iter": IterMethods, "map": MapMethods}.items():
+        for name in operators_of(methods):
+            page = (site / "operators" / f"{kind}.{name}.html").read_text()
+            assert f">{name}<a" in page or f">{name}</h1>" in page, name
+            assert "<th>what it does</th>" in page, name
+
+
+def test_each_exception_is_told_of(site: Path) -> None:
+    page = (site / "errors.html").read_text()
+    told = set(re.findall(r'<h3 id="[^"]+">(\w+)', page))
+    assert told >= {cls.__name__ for cls in subclasses(Loader2Error) if cls.__module__ == "datapipes.errors"}
+
+
+def subclasses(cls: type[BaseException]) -> Iterator[type]:
+    yield cls
+    for derived in cls.__subclasses__():
+        yield from subclasses(derived)
+
+
+def test_what_the_site_loads_is_its_own(site: Path) -> None:
+    elsewhere = re.compile(
+        r'<(?:script|img|iframe)[^>]* src="(https?:[^"]+)|<link rel="stylesheet" href="(https?:[^"]+)'
+    )
+    loaded = [found for page in site.rglob("*.html") for found in elsewhere.findall(page.read_text())]
+    assert not loaded
+
+
+def test_the_picture_of_the_readme_is_what_the_library_draws() -> None:
+    code = re.search(r"```python\n(.*?)\ndef load", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert code is not None
+    said: dict[str, object] = {}
+    program = code[1].replace("Path(name).write_text", "str")
+    exec(compile(program, "example.py", "exec"), said)
+    drawn = to_svg(said["graph"])
+    ET.fromstring(drawn)
+    assert (ROOT / "docs" / "graph.svg").read_text().strip() == drawn
