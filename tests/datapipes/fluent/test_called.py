@@ -92,7 +92,7 @@ def test_methods_look_as_their_operators_are_written() -> None:
     help_text = pydoc.plain(pydoc.render_doc(IterDataPipe))
     said = " ".join(help_text.replace("|", " ").replace("'", "").split()).replace("( ", "(")  # however it is broken
     assert "shuffle(self, /, *, buffer_size: int = 10000" in said
-    assert "A buffer as large as the stream shuffles all of it." in help_text
+    assert "One as large as the stream shuffles all of it" in help_text
     assert {"shuffle", "zip_longest", "unzip"} <= {*dir(numbers)}
 
 
@@ -115,7 +115,7 @@ assert "datapipes.iter" in sys.modules
 """
     command = [sys.executable, "-W", "error", "-c", program, *datapipes.__path__]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
-    assert ran.stdout.startswith("The first ``limit`` elements"), ran.stderr
+    assert ran.stdout.startswith("The first elements; no more"), ran.stderr
 
 
 @pytest.mark.parametrize(
