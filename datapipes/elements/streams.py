@@ -10,7 +10,7 @@ A wrapper whose construction failed owns nothing: the class attributes below say
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import ExitStack
 from io import BytesIO, IOBase, StringIO
 from itertools import chain, repeat
@@ -52,8 +52,7 @@ class StreamWrapper:
     parent_stream: StreamWrapper | None = None
     closed: bool = True
     close_on_last_child: bool = False
-    origin: Origin | None = None
-    """Origin of a stream in a stage of a graph, so that a saved position can name it; see ``position.reopening``."""
+    _origin: Origin | Callable[[], Origin | None] | None = None
 
     def __init__(self, file_obj: Any, parent_stream: StreamWrapper | None = None, name: str | None = None) -> None:
         if parent_stream is not None and not isinstance(parent_stream, StreamWrapper):
@@ -75,6 +74,20 @@ class StreamWrapper:
         # is safe to change from several threads, and from a destructor that runs in the middle of a change.
         self._open_children: set[int] = set()
         self.closed = False
+
+    @property
+    def origin(self) -> Origin | None:
+        """Origin of a stream in a stage of a graph, so that a saved position can name it; see ``position.reopening``.
+
+        It may be set to a function that finds it out, for it is asked for rarely.
+        """
+        if callable(self._origin):
+            self._origin = self._origin()
+        return self._origin
+
+    @origin.setter
+    def origin(self, origin: Origin | Callable[[], Origin | None] | None) -> None:
+        self._origin = origin
 
     @property
     def child_counter(self) -> int:

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
-from itertools import compress, islice
+from itertools import compress, islice, repeat
 from operator import length_hint
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
@@ -195,12 +195,12 @@ class Counted(Generic[T]):
     __slots__ = ("_marks", "elements")
 
     def __init__(self, source: Iterable[T], start: int = 0) -> None:
-        self._marks = iter(range(1 + start, sys.maxsize))
+        self._marks = repeat(True, sys.maxsize - start)  # one object, where numbers would have to be made
         self.elements: Iterator[T] = compress(source, self._marks)
 
     @property
     def taken(self) -> int:
-        return sys.maxsize - 1 - length_hint(self._marks)
+        return sys.maxsize - length_hint(self._marks)
 
 
 def skip(iterator: Iterator[object], count: int) -> int:

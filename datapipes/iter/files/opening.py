@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from functools import partial
+from typing import IO, Any, ClassVar
 
 from datapipes.description.pipe import IterDataPipe, operator
-from datapipes.elements.streams import StreamWrapper
+from datapipes.elements.streams import Origin, StreamWrapper
 from datapipes.errors import BadArgumentType, StateError
 from datapipes.iter.files.contents import stream_of
 from datapipes.operators.checks import given_length, needs
@@ -57,9 +58,7 @@ class FileOpener(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
             file = open(path, mode, encoding=encoding)  # noqa: SIM115 - the wrapper closes it
             stream = StreamWrapper(file, name=path)
             if here is not None:
-                found = os.fstat(file.fileno())
-                if stat.S_ISREG(found.st_mode):
-                    stream.origin = here, (path, found.st_size), None
+                stream.origin = partial(_origin, here, path, file)
             return path, stream
 
         return Step("map", opened)
@@ -77,6 +76,14 @@ class FileOpener(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
         return opened
 
     __len__ = given_length
+
+
+def _origin(stage: str, path: str, file: IO[Any]) -> Origin | None:
+    """Where an open file comes from; None for what is no plain file, such as a pipe, and for what was closed."""
+    if file.closed:
+        return None
+    found = os.fstat(file.fileno())
+    return (stage, (path, found.st_size), None) if stat.S_ISREG(found.st_mode) else None
 
 
 @operator
