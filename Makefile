@@ -26,7 +26,7 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.complete ## a tour of the library, in a minute
-	@$(BIN) -m tutorials.demo
+	@$(BIN) -m loader2 demo
 
 # One check after the other, cheapest first; the first that fails ends the run and is named.
 define step

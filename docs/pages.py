@@ -280,7 +280,8 @@ def _errors() -> str:
 
 
 def _tutorials() -> list[Path]:
-    return sorted(path for path in (ROOT / "tutorials").glob("*.py") if path.name != "__init__.py")
+    scripts = sorted(path for path in (ROOT / "tutorials").glob("*.py") if path.name != "__init__.py")
+    return [ROOT / "loader2" / "demo.py", *scripts]
 
 
 def _tutorial(path: Path) -> str:

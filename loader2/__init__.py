@@ -1,6 +1,8 @@
 """DataLoader2: iterate a graph epoch by epoch, with seeds, saving and resuming.
 
+- ``__main__``: the command ``python -m loader2``
 - ``adapters``: changes that a loader makes to its copy of a graph
+- ``demo``: the tour that ``python -m loader2 demo`` gives
 - ``epochs``: number and seed of the epoch that comes next
 - ``graph``: ``datapipes.graph`` under torchdata's name
 - ``iteration``: the iterator of a loader, with ``limit`` and ``resume``
@@ -15,7 +17,7 @@ from loader2.iteration import DataLoader2Iterator
 from loader2.loader import DataLoader2
 from loader2.rank_states import gather, scatter
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 """The one place where the number stands; the build reads it here."""
 
 __all__ = [

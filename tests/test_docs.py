@@ -53,7 +53,8 @@ def pages() -> list[Path]:
 
 
 def scripts() -> list[Path]:
-    return sorted(path for path in (ROOT / "tutorials").glob("*.py") if path.name != "__init__.py")
+    tutorials = sorted(path for path in (ROOT / "tutorials").glob("*.py") if path.name != "__init__.py")
+    return [ROOT / "loader2" / "demo.py", *tutorials]
 
 
 BLOCKS = [block for page in pages() for block in blocks(page.relative_to(ROOT).as_posix(), page.read_text("utf-8"))]

@@ -1,4 +1,4 @@
-"""The tour behind `make demo`: load two CSV files in two workers, train on them, stop in mid-epoch and go on.
+"""The tour behind ``python -m loader2 demo``: load CSV files in two workers, train, stop in mid-epoch and go on.
 
 One learns what a pipeline looks like, that a seed decides the order of an epoch, workers or not, and that training
 which was interrupted ends with the same weights, to the last bit, as training which was not. At last the same graph
