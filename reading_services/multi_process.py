@@ -9,7 +9,6 @@ from typing import Any
 
 from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgument
-from datapipes.operators.checks import whole_number
 from reading_services.in_process import InProcessReadingService
 from reading_services.interface.service import EpochFn, InitFn, ResetFn
 from reading_services.workers.cut import replicable_end
@@ -83,17 +82,15 @@ class MultiProcessingReadingService(OnWorkers):
         self._check()
 
     def _check(self) -> None:
-        for name in ("num_workers", "worker_prefetch_cnt", "main_prefetch_cnt"):
-            if whole_number(name, getattr(self, name), "MultiProcessingReadingService()") < 0:
-                raise BadArgument(f"MultiProcessingReadingService({name}={getattr(self, name)}): not a negative number")
+        self._check_arguments(num_workers=0, worker_prefetch_cnt=0, main_prefetch_cnt=0)
+        if self.arena_bytes is not None:
+            self._check_arguments(arena_bytes=1)
         methods = multiprocessing.get_all_start_methods()
         if self.multiprocessing_context not in (None, *methods):
             raise BadArgument(
                 f"Please choose one available multiprocessing context from {methods}, "
                 f"got {self.multiprocessing_context!r}"
             )
-        if self.timeout is not None and self.timeout <= 0:
-            raise BadArgument(f"MultiProcessingReadingService(timeout={self.timeout}): seconds, more than 0, or None")
         if self.num_workers == 0:
             warnings.warn(
                 "MultiProcessingReadingService(num_workers=0) runs the graph in this process; "
@@ -121,7 +118,9 @@ class MultiProcessingReadingService(OnWorkers):
         return Window(items=max(1, self.worker_prefetch_cnt + -(-self.main_prefetch_cnt // self.num_workers)))
 
     def _pool_of(self, plan: PoolPlan) -> WorkerPool:
-        return WorkerPool(plan, self._context, self.arena_bytes or _room(self.num_workers))
+        return WorkerPool(
+            plan, self._context, _room(self.num_workers) if self.arena_bytes is None else self.arena_bytes
+        )
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         if self.num_workers == 0:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datapipes.errors import BadArgument
-from datapipes.operators.checks import whole_number
 from reading_services.interface.service import EpochFn, InitFn
 from reading_services.workers.service import OnWorkers
 from reading_services.workers.thread_pool import ThreadPool
@@ -50,18 +48,13 @@ class ThreadingReadingService(OnWorkers):
         in_order: bool = True,
         timeout: float | None = None,
     ) -> None:
-        ahead = whole_number("prefetch_cnt", prefetch_cnt, "ThreadingReadingService()")
-        if whole_number("num_workers", num_workers, "ThreadingReadingService()") < 1 or ahead < 0:
-            raise BadArgument(
-                f"ThreadingReadingService(num_workers={num_workers}, prefetch_cnt={prefetch_cnt}): at least one "
-                "worker, and no negative number of elements ahead"
-            )
         self.num_workers = num_workers
         self.prefetch_cnt = prefetch_cnt
         self.worker_init_fn = worker_init_fn
         self.worker_reset_fn = worker_reset_fn
         self.in_order = in_order
         self.timeout = timeout
+        self._check_arguments(num_workers=1, prefetch_cnt=0)
 
     def _window(self) -> Window:
         return Window(items=max(1, self.prefetch_cnt), small=0)

@@ -13,6 +13,8 @@ from functools import partial
 from typing import Any, ClassVar, Protocol
 
 from datapipes.description.structure import Pipe
+from datapipes.errors import BadArgument, BadArgumentType
+from datapipes.operators.checks import whole_number
 from reading_services.interface.service import EpochFn, InitFn, Level, ReadingServiceInterface, ResetFn
 from reading_services.workers.cut import replicable_end, with_end_replaced
 from reading_services.workers.dispatched import length_of_parts, without_dispatched
@@ -48,6 +50,19 @@ class OnWorkers(ReadingServiceInterface):
 
     def sees_to_ranks(self) -> bool:
         return False
+
+    def _check_arguments(self, **least: int) -> None:
+        """Refuse what no worker could do anything with; ``least`` has the smallest value of each number."""
+        call = type(self).__name__
+        for name, number in least.items():
+            if whole_number(name, getattr(self, name), f"{call}()") < number:
+                raise BadArgument(f"{call}({name}={getattr(self, name)}): it must be at least {number}")
+        if self.timeout is not None and not self.timeout > 0:
+            raise BadArgument(f"{call}(timeout={self.timeout}): seconds, more than 0, or None")
+        for name in ("worker_init_fn", "worker_reset_fn"):
+            function = getattr(self, name)
+            if function is not None and not callable(function):
+                raise BadArgumentType(f"{call}({name}={function!r:.80}): a function, or None")
 
     def check(self, datapipe: Pipe) -> None:
         end = replicable_end(datapipe)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import threading
 from collections.abc import Callable
 from itertools import islice
@@ -16,7 +17,7 @@ from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
 from loader2.random import PhiloxEngine, SeedGenerator
-from reading_services import MultiProcessingReadingService, WorkerInfo
+from reading_services import MultiProcessingReadingService, ThreadingReadingService, WorkerInfo
 from tests.reading_services.workers.in_turn import Service, numbers, processes, texts, threads
 
 both = pytest.mark.parametrize("service", [processes, threads])
@@ -89,14 +90,27 @@ def test_without_workers_both_functions_are_honoured() -> None:
         assert given == [((x, "init", 0), "reset", 0) for x in range(2)]
 
 
-def test_arguments_are_checked() -> None:
-    for options in (
-        {"num_workers": -1},
-        {"num_workers": 1, "worker_prefetch_cnt": -1},
-        {"num_workers": 1, "timeout": 0},
-    ):
-        with pytest.raises(BadArgument):
-            MultiProcessingReadingService(**options)  # type: ignore[arg-type]  # they are all numbers
+@pytest.mark.parametrize(
+    ("service", "options"),
+    [
+        (MultiProcessingReadingService, {"num_workers": -1}),
+        (MultiProcessingReadingService, {"worker_prefetch_cnt": -1}),
+        (MultiProcessingReadingService, {"timeout": 0}),
+        (MultiProcessingReadingService, {"arena_bytes": 0}),
+        (MultiProcessingReadingService, {"worker_init_fn": 1}),
+        (ThreadingReadingService, {"num_workers": 0}),
+        (ThreadingReadingService, {"prefetch_cnt": -1}),
+        (ThreadingReadingService, {"timeout": float("nan")}),
+        (ThreadingReadingService, {"worker_reset_fn": "f"}),
+    ],
+)
+def test_arguments_are_checked(service: Any, options: dict[str, Any]) -> None:
+    ((name, value),) = options.items()
+    with pytest.raises((BadArgument, BadArgumentType), match=re.escape(f"{service.__name__}({name}={value!r}): ")):
+        service(**{"num_workers": 1, **options})
+
+
+def test_a_context_is_one_that_there_is() -> None:
     with pytest.raises(AssertionError, match="choose one available multiprocessing context"):
         MultiProcessingReadingService(1, "threads")
 
