@@ -184,7 +184,3 @@ def train_on_a_device(graph: IterDataPipe[Batch]) -> None:
 
 def same(one: Batch, other: Batch) -> bool:
     return all(map(torch.equal, one, other))
-
-
-if __name__ == "__main__":
-    main()

@@ -11,6 +11,7 @@ from typing import Any
 from datapipes.description.pipe import IterDataPipe
 from datapipes.description.printing import stage
 from datapipes.description.structure import is_hub, occurrences, walk
+from datapipes.errors import BadArgument, GraphError
 
 ROUNDS = 3  # the best of which counts, as far as there is time
 
@@ -24,9 +25,14 @@ class StageTime:
 
 
 def stage_times(graph: IterDataPipe[Any], budget: float = 2.0) -> list[StageTime]:
-    """The seconds of each stage, the source first; none where the graph branches or this would take too long.
+    """The seconds of each stage in an epoch, the source first; of a graph that is a chain, and not of its loader.
 
-    ``budget`` is how many seconds all runs together may take.
+    The graph is run several times up to each stage. Of a long epoch, measure a part: put ``.header(300)`` behind the
+    source.
+
+    Args:
+        graph: The last stage. One that reads several others is refused, because their times cannot be told apart.
+        budget: How many seconds all runs together may take; more is a ``BadArgument``.
 
     >>> from datapipes.iter import IterableWrapper
     >>> [each.stage for each in stage_times(IterableWrapper(range(10)).map(str).batch(2), budget=30)]
@@ -34,21 +40,29 @@ def stage_times(graph: IterDataPipe[Any], budget: float = 2.0) -> list[StageTime
     """
     every = walk(graph)
     if any(is_hub(each) or len(list(occurrences(each))) > 1 for each in every):
-        return []
+        raise GraphError(f"stage_times() can tell the stages of a chain apart, and this branches: {graph!r:.300}")
     stages = [each for each in every if isinstance(each, IterDataPipe)]  # what is by index counts for who reads it
     until = perf_counter() + budget
     whole = _seconds(graph, until)
     if whole is None or whole * (len(stages) - 1) > until - perf_counter():
-        return []
+        raise _too_little(budget, whole, len(stages))
     best = [math.inf] * len(stages)
     for _ in range(ROUNDS):
         for number, each in enumerate(stages):
             seconds = _seconds(each, until)
             best[number] = min(best[number], math.inf if seconds is None else seconds)
     if math.inf in best:
-        return []
+        raise _too_little(budget, whole, len(stages))
     best = list(accumulate(best, max))  # what reads a stage takes no less time than the stage
     return [StageTime(stage(each), upto - above) for each, upto, above in zip(stages, best, [0.0, *best], strict=False)]
+
+
+def _too_little(budget: float, epoch: float | None, stages: int) -> BadArgument:
+    takes = "did not end in that time" if epoch is None else f"takes {epoch:.1f} s"
+    return BadArgument(
+        f"stage_times(budget={budget:g}): an epoch {takes}, and it is run up to each of {stages} stages; give a larger "
+        "budget, or measure a part of it, with .header(n) behind the source"
+    )
 
 
 def _seconds(pipe: IterDataPipe[Any], until: float) -> float | None:

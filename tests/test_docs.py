@@ -53,8 +53,7 @@ def pages() -> list[Path]:
 
 
 def scripts() -> list[Path]:
-    tutorials = sorted(path for path in (ROOT / "tutorials").glob("*.py") if path.name != "__init__.py")
-    return [ROOT / "loader2" / "demo.py", *tutorials]
+    return sorted(path for path in (ROOT / "tutorials").glob("*.py") if path.name != "__init__.py")
 
 
 BLOCKS = [block for page in pages() for block in blocks(page.relative_to(ROOT).as_posix(), page.read_text("utf-8"))]
@@ -90,6 +89,17 @@ def test_a_block_runs(block: Block, tmp_path: Path, preloaded: Preloaded) -> Non
 @pytest.mark.parametrize("script", scripts(), ids=lambda script: script.name)
 def test_a_tutorial_runs(script: Path, tmp_path: Path, preloaded: Preloaded) -> None:
     run_to_the_end(preloaded, script, tmp_path)
+
+
+def test_the_tour_runs(tmp_path: Path, preloaded: Preloaded) -> None:
+    tour = tmp_path / "tour.py"
+    tour.write_text("""
+import runpy, sys
+if __name__ == "__main__":
+    sys.argv[1:] = ["demo"]
+    runpy.run_module("loader2", run_name="__main__")
+""")
+    run_to_the_end(preloaded, tour, tmp_path)
 
 
 PAGE = """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
-from inspect import CO_VARARGS
+from inspect import CO_VARARGS, cleandoc
 from textwrap import fill
 from typing import Any
 
@@ -65,23 +65,24 @@ def described(docstring: str) -> dict[str, str]:
 
 
 def with_shared(docstring: str, constructor: Callable[..., Any]) -> str:
-    """A docstring that describes also those parameters of a function which are described here.
+    """A docstring, without its margin, that describes also those parameters of a function which are described here.
 
     >>> print(with_shared("Read.", lambda path, max_bytes: path))
     Read.
     <BLANKLINE>
-        Args:
-            max_bytes: How many bytes may come out of one file. ``None``: no limit.
+    Args:
+        max_bytes: How many bytes may come out of one file. ``None``: no limit.
     <BLANKLINE>
     """
     names = _names(constructor)
     shared = [name for name in names if name in SHARED]
-    own = _entries(docstring) if shared else {}
-    if not {*shared} - {*own}:
+    if not shared:
         return docstring
+    docstring = cleandoc(docstring) + "\n"  # from Python 3.13 on, docstrings have no margin to begin with
+    own = _entries(docstring)
     entries = {name: _entry(name) for name in shared} | own
     ordered = sorted(entries, key=names.index)
-    section = "    Args:\n" + "".join(entries[name] for name in ordered)
+    section = "Args:\n" + "".join(entries[name] for name in ordered)
     if own:
         return _SECTION.sub(lambda _: section, docstring, count=1)
     example = _EXAMPLE.search(docstring)
@@ -105,4 +106,4 @@ def _entries(docstring: str) -> dict[str, str]:
 
 @cache
 def _entry(name: str) -> str:
-    return fill(f"{name}: {SHARED[name]}", 120, initial_indent=8 * " ", subsequent_indent=12 * " ") + "\n"
+    return fill(f"{name}: {SHARED[name]}", 120, initial_indent=4 * " ", subsequent_indent=8 * " ") + "\n"

@@ -131,7 +131,8 @@ def difference(here: Sequence[str], saved: Sequence[str]) -> str:
     added = [f"+{name}" for name in here if name not in saved]
     return (
         "stages: the state was saved from another graph (place and kind of each; - only in the state, + only here): "
-        f"{', '.join([*missing, *added][:12]) or 'the same stages in another order'}"
+        f"{', '.join([*missing, *added][:12]) or 'the same stages in another order'}; load it into a loader of that "
+        "graph, or begin an epoch of this one, without the state"
     )
 
 

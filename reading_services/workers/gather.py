@@ -313,7 +313,7 @@ def refuse_other_workers(error: BaseException, graph: Pipe, saved: Table) -> Non
         raise StateError(
             f"workers: the state was saved {_with(by)}, and this loader runs {_with(here)}; use as many as before, or "
             "start the epoch anew, with dl.seed(...)"
-        ) from error
+        ) from None
 
 
 def kept_in(graph: Pipe) -> Table:

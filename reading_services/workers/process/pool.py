@@ -265,7 +265,10 @@ class WorkerPool:
             return WorkerDied(UNGUARDED)
         if isinstance(member, Worker) and not member.has_spoken:
             return WorkerDied(f"{member} {how}, before its first element; what it had to say is on stderr")
-        return WorkerDied(f"{member} {how}, in the middle of its work; iterating again starts another one")
+        return WorkerDied(
+            f"{member} {how}, in the middle of its work; next() on the same iterator starts another one, which "
+            "goes on without a loss, and a new loop over the loader begins the next epoch"
+        )
 
     def _too_slow(self, worker: Worker) -> WorkerTimeout:
         return WorkerTimeout(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from time import perf_counter
 from typing import Any
@@ -18,7 +19,7 @@ from torch import nn
 
 from datapipes.description.pipe import IterDataPipe
 from datapipes.description.structure import walk
-from datapipes.errors import BadArgument, BadArgumentType
+from datapipes.errors import BadArgument, BadArgumentType, GraphError
 from reading_services.ipu.host.accessor import AsynchronousDataAccessor
 from reading_services.ipu.host.arithmetic import Batching
 from reading_services.ipu.names.custom_types import rebuilt, tensors_of
@@ -26,7 +27,7 @@ from reading_services.ipu.options import Options
 from reading_services.ipu.simulator.cost import CostModel, Mode, Work, flops_of
 from reading_services.ipu.simulator.rows import wire_bytes
 from reading_services.ipu.simulator.verdict.bottleneck import Rate, Verdict, in_ms
-from reading_services.stage_times import stage_times
+from reading_services.stage_times import StageTime, stage_times
 
 WARMING_UP = 0.25
 
@@ -143,7 +144,10 @@ def verdict(
     cost = cost or getattr(model, "cost_model", None) or CostModel()
     options = options or options_of(loader) or Options()
     graph = None if stages is False else graph_of(loader)
-    timed = [] if graph is None else stage_times(graph, seconds if stages is None else 3600.0)
+    timed: list[StageTime] = []
+    if graph is not None:
+        with suppress(BadArgument, GraphError):  # it would take too long, or branches
+            timed = stage_times(graph, seconds if stages is None else 3600.0)
     first = first_step(loader)
     batching = Batching.of(options, None)
     micro_batch = max(1, rows_in(first) // batching.micro_batches)
