@@ -19,6 +19,7 @@ import datapipes.map
 import loader2
 import reading_services
 from datapipes.description.parameters import described
+from datapipes.description.pipe import Composed
 from datapipes.errors import LengthUnknown
 from datapipes.fluent import IterMethods, MapMethods, operators_of
 from datapipes.graph import find_dps, traverse_dps
@@ -120,6 +121,11 @@ def test_overloads_take_what_their_operator_takes() -> None:
                 assert all(p.default in (Parameter.empty, ..., defaults[p.name]) for p in named), overload
                 overloaded.add(name)
     assert overloaded == {"batch", "collate", "concat", "mux", "mux_longest", "shuffle", "zip"}
+
+
+@pytest.mark.parametrize(("base", "name", "operator"), OPERATORS)
+def test_an_operator_prints_as_its_method(base: type, name: str, operator: Any) -> None:
+    assert isinstance(operator, Composed) or operator._fluent == name, f"_fluent of {operator} is the method's name"
 
 
 @pytest.mark.parametrize(("base", "name", "operator"), OPERATORS)

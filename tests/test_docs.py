@@ -1,10 +1,10 @@
 """Code blocks of the documents, and tutorials, run.
 
-Every block of Python in README.md, in docs and in the tutorials' pages, and every tutorial that is a script, is a
-program of its own, for a reader copies one and not all those above it: it runs to its end in an interpreter that has
-imported nothing but torch, in an empty directory, with warnings as errors, within a time limit. A block that cannot run
-(it needs a network, say) tells why in a comment right above it, which the reader of the page does not see:
-<!-- not run: the reason -->.
+Every block of Python in README.md, CONTRIBUTING.md, docs and the tutorials' pages, and every tutorial that is a
+script, is a program of its own, for a reader copies one and not all those above it: it runs to its end in an
+interpreter that has imported nothing but torch, in an empty directory, with warnings as errors, within a time limit. A
+block that cannot run (it needs a network, say) tells why in a comment right above it, which the reader of the page does
+not see: <!-- not run: the reason -->.
 """
 
 import os
@@ -49,7 +49,12 @@ def blocks(page: str, text: str) -> Iterator[Block]:
 
 
 def pages() -> list[Path]:
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")), *sorted((ROOT / "tutorials").glob("*.md"))]
+    return [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *sorted((ROOT / "docs").glob("**/*.md")),
+        *sorted((ROOT / "tutorials").glob("*.md")),
+    ]
 
 
 def scripts() -> list[Path]:

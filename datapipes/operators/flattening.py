@@ -34,7 +34,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Parts(Iterable[T_co]):
-    """An iterable that one element becomes, which can skip elements and locate errors."""
+    """An iterable that one element becomes, which can skip elements, locate errors and tell if it is another one."""
 
     def skip(self, given: int) -> int:
         """Before the first was made: pass over this many without making them, or over fewer; how many those were."""
@@ -42,6 +42,14 @@ class Parts(Iterable[T_co]):
 
     def locate(self, error: Exception) -> None:
         """Write into an error that iterating raised which part of which file it is about."""
+
+    def mark(self) -> str | None:
+        """What those given so far are known by, so that others in their place are noticed; None: their number."""
+        return None
+
+    def changed(self) -> str:
+        """What has changed if the mark is not that of a saved state, and what to do."""
+        raise NotImplementedError(f"{type(self).__name__} has a mark, and does not say what has changed")
 
 
 class Inner(Cell):
@@ -59,6 +67,7 @@ class Inner(Cell):
         self._counted: Counted[Any] | None = None
         self.lost = 0  # how many elements of the one at hand could not be made
         self._behind = 0
+        self._mark: str | None = None  # that of the elements before a loaded position
         self._pending = False  # whether a loaded element waits to be made anew
         self._loaded: Any = None  # a loaded position, until something is taken
         self._positions: Above | None = None
@@ -117,6 +126,9 @@ class Inner(Cell):
         self.lost = self._replay(self.rest, self._behind - skipped)
         self._element, self._becomes, self._behind, self._loaded = element, becomes, 0, None
         self._tallied = self._taken()
+        mark, self._mark = self._mark, None
+        if mark is not None and isinstance(becomes, Parts) and becomes.mark() != mark:
+            raise StateError(f"{self.label}: {becomes.changed()}")
 
     def start_over(self, given: int) -> None:
         """Have the element at hand made once more, and what was given of it passed over."""
@@ -184,9 +196,13 @@ class Inner(Cell):
             left = length_hint(self.rest)
             return {"rest": self.encode(list(self._becomes[len(self._becomes) - left :]))}
         given = self._behind if self.rest is None else self.given()
-        if self._above is not None and self._watch:
-            return {"given": given}
-        return {"given": given, "element": self.encode([self._element]) if self._as_taken is None else self._as_taken}
+        position: dict[str, Any] = {"given": given}
+        mark = self._becomes.mark() if isinstance(self._becomes, Parts) else None
+        if given and mark is not None:
+            position["mark"] = mark
+        if self._above is None or not self._watch:
+            position["element"] = self.encode([self._element]) if self._as_taken is None else self._as_taken
+        return position
 
     def carried(self) -> Table | None:
         is_made_anew = self._pending or (self.rest is not None and self._counted is not None)
@@ -204,6 +220,9 @@ class Inner(Cell):
         if saved is None:
             return
         self._loaded = saved
+        if isinstance(saved, dict) and "mark" in saved:
+            saved = dict(saved)
+            self._mark = saved.pop("mark")
         if isinstance(saved, dict) and "rest" in saved:
             (rest,) = fields(saved, "rest")
             self._becomes = self.decode_list(rest)

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatch
+from hashlib import blake2b
 from math import prod
 from typing import Any, ClassVar
 
@@ -15,7 +16,7 @@ from datapipes.errors import BadArgumentType
 from datapipes.iter.sources.wrapper import IterableWrapper
 from datapipes.messages.warnings import warn
 from datapipes.operators.checks import given_length
-from datapipes.operators.flattening import Flattening
+from datapipes.operators.flattening import Flattening, Parts
 from datapipes.position.on_error import OnError, check_policy
 
 _RANGE = re.compile(r"\{([0-9]+)\.\.([0-9]+)\}")
@@ -66,7 +67,10 @@ class FileLister(Flattening[str]):
         self.max_errors = max_errors
         check_policy(self)
 
-    def _inner(self, root: str) -> Iterator[str]:
+    def _inner(self, root: str) -> _Listing:
+        return _Listing(self, root)
+
+    def _listed(self, root: str) -> Iterator[str]:
         root = os.path.abspath(root) if self.abspath else os.fspath(root)
         if os.path.isfile(root):
             if matches(os.path.basename(root), self.masks):
@@ -90,6 +94,29 @@ class FileLister(Flattening[str]):
             warn_of_no_match(self, root)
 
     __len__ = given_length
+
+
+class _Listing(Parts[str]):
+    """The files of one root, known by their names as far as they were given."""
+
+    def __init__(self, pipe: FileLister, root: str) -> None:
+        self._pipe, self._root = pipe, root
+        self._names = blake2b(digest_size=8)
+
+    def __iter__(self) -> Iterator[str]:
+        for path in self._pipe._listed(self._root):
+            self._names.update(b"%b\0" % os.fsencode(path))
+            yield path
+
+    def mark(self) -> str | None:
+        return None if self._pipe.non_deterministic else self._names.hexdigest()
+
+    def changed(self) -> str:
+        return (
+            f"{self._root!r} has other files now in place of those that were given before the state was saved, so that "
+            "some would be missed and others come twice: restore what was there, start the epoch anew without the "
+            "state, or list the files once and give the list to IterableWrapper"
+        )
 
 
 def stream_of_roots(root: Any, pipe: Any, kinds: tuple[type, ...], what: str) -> IterDataPipe[str]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from datapipes.errors import BadArgumentType
+from datapipes import iterate
+from datapipes.errors import BadArgumentType, StateError
 from datapipes.iter import FileLister, FSSpecFileLister, IoPathFileLister, IterableWrapper
 from tests.datapipes.iter.mishaps import outcomes
 
@@ -141,3 +143,36 @@ def test_masks_that_something_matches_in_a_folder_below_are_not(root: Path) -> N
     assert list(IterableWrapper([str(root / "empty")]).map(str).list_files("x.txt")) == []  # one of many
     with pytest.warns(UserWarning, match=r"no file in .* matches 'x\.txt'"):
         assert list(FileLister(str(root / "empty"), "x.txt")) == []
+
+
+@pytest.mark.parametrize("given", [1, 3])
+def test_a_folder_that_has_changed_is_no_place_to_go_on(tmp_path: Path, given: int) -> None:
+    for name in "bcde":
+        (tmp_path / name).write_text(name)
+    names = iterate(FileLister(str(tmp_path)))
+    for _ in range(given):
+        next(names)
+    state = names.state_dict()
+    (tmp_path / "z").write_text("behind all that was given")
+    assert len(list(resumed(state, tmp_path))) == 5 - given
+    (tmp_path / "a").write_text("in front of it")
+    with pytest.raises(StateError, match="has other files now in place of those that were given"):
+        next(resumed(state, tmp_path))
+
+
+def resumed(state: dict[str, Any], folder: Path) -> Iterator[str]:
+    names = iterate(FileLister(str(folder)))
+    names.load_state_dict(state)
+    return names
+
+
+def test_an_older_state_of_a_lister_has_a_number_only(tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / name).write_text(name)
+    names = iterate(FileLister(str(tmp_path)))
+    next(names)
+    state = names.state_dict()
+    for cell in state["cells"].values():
+        if isinstance(cell, dict):
+            assert cell.pop("mark")
+    assert [Path(path).name for path in resumed(state, tmp_path)] == ["b", "c"]
