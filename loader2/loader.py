@@ -264,7 +264,7 @@ class DataLoader2(Generic[T_co]):
         else:
             cells = session.table() if session.asked or self._loaded is None else self._loaded
         if isinstance(service, CheckpointableReadingServiceInterface) and for_service is None:
-            for_service = service.checkpoint()
+            for_service = service.checkpoint() or None  # a chain of services of which none has anything gives b""
         sources = {} if cells is None else self._sources.now()
         between = kept_in(self.datapipe) if cells is None and structure.is_pipe(self.datapipe) else {}
         return LoaderState(self._epochs, self._stages, cells, for_service, self.step, sources, between).to_dict()

@@ -138,14 +138,14 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
     # -- saving --------------------------------------------------------------------------------------------------------
 
     def checkpoint(self) -> bytes:
-        """Save the services' states as plain data; most have nothing, since positions are in the graph's stages."""
+        """Save the services' states as plain data; nothing if none has any, as positions are in the graph's stages."""
         services = self.reading_services
         saved = [s.checkpoint() if isinstance(s, CheckpointableReadingServiceInterface) else None for s in services]
-        return elements.encode(saved, what="service")
+        return elements.encode(saved, what="service") if any(saved) else b""
 
     def _states(self, serialized: bytes) -> list[bytes | None]:
-        states = elements.decode(serialized, what="service")
         services = self.reading_services
+        states = elements.decode(serialized, what="service") if serialized else [None] * len(services)
         if type(states) is not list or not all(state is None or type(state) is bytes for state in states):
             raise StateError("service: the state was not saved by a SequentialReadingService; use the service that did")
         if len(states) != len(services):

@@ -89,7 +89,7 @@ def test_without_services_the_graph_is_as_it_was() -> None:
     with loaded() as loader:
         assert len(loader) == 3
         assert list(loader) == [0, 1, 2]
-        assert loader.state_dict()["service"] is not None
+        assert loader.state_dict()["service"] is None
 
 
 def test_a_service_that_says_nothing_of_epochs_hands_on_what_it_was_given() -> None:
@@ -220,6 +220,19 @@ def test_each_is_given_what_it_saved(calls: list[str]) -> None:
         again.load_state_dict(state)
         assert list(again) == ["1xyz", "2xyz"]
     assert calls[:3] == ["x restore a", "y initialize", "z restore c"]
+
+
+def test_services_that_save_nothing_may_come_and_go(calls: list[str]) -> None:
+    with loaded(Told("a"), SequentialReadingService(Told("b"))) as loader:
+        next(iter(loader))
+        state = loader.state_dict()
+    for services in ([], [Told("x")], [Saving("y"), Told("z")]):
+        with loaded(*services) as again:
+            again.load_state_dict(state)
+            assert len(list(again)) == 2
+    with DataLoader2(numbers(3)) as alone:
+        alone.load_state_dict(state)
+        assert list(alone) == [1, 2]
 
 
 @pytest.mark.parametrize(
