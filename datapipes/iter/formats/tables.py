@@ -9,8 +9,7 @@ missing, or a disk that fails, stays the ``OSError`` that it is.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import torch
@@ -49,20 +48,29 @@ def has_columns(file: str, there: Sequence[str], asked: Sequence[str], parts: bo
     return list(asked)
 
 
-@contextmanager
-def damage_is_named(where: Callable[[], str]) -> Iterator[None]:
-    """Turn pyarrow's errors for a damaged file into ``CorruptData``."""
-    try:
-        yield
-    except Loader2Error:
-        raise
-    except OSError as error:
-        if error.errno is not None:
-            located(error, where())
-            raise
-        raise CorruptData(f"{where()}: {error}") from error
-    except (ArithmeticError, LookupError, MemoryError, NotImplementedError, TypeError, ValueError) as error:
-        raise CorruptData(f"{where()}: {error}") from error
+class damage_is_named:
+    """Turn pyarrow's errors for a damaged file into ``CorruptData``.
+
+    No generator: one that an exception is thrown into is kept by it on Python 3.13, together with all who called it,
+    and with them the file stays open.
+    """
+
+    def __init__(self, where: Callable[[], str]) -> None:
+        self._where = where
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, Loader2Error):
+            return
+        if isinstance(error, OSError) and error.errno is not None:
+            located(error, self._where())
+        elif isinstance(error, _DAMAGE):
+            raise CorruptData(f"{self._where()}: {error}") from error
+
+
+_DAMAGE = (OSError, ArithmeticError, LookupError, MemoryError, NotImplementedError, TypeError, ValueError)
 
 
 def as_one_batch(table: Any) -> Any:
