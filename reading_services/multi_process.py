@@ -82,9 +82,8 @@ class MultiProcessingReadingService(OnWorkers):
         self._check()
 
     def _check(self) -> None:
-        self._check_arguments(num_workers=0, worker_prefetch_cnt=0, main_prefetch_cnt=0)
-        if self.arena_bytes is not None:
-            self._check_arguments(arena_bytes=1)
+        room = {} if self.arena_bytes is None else {"arena_bytes": 1}
+        self._check_arguments(num_workers=0, worker_prefetch_cnt=0, main_prefetch_cnt=0, **room)
         methods = multiprocessing.get_all_start_methods()
         if self.multiprocessing_context not in (None, *methods):
             raise BadArgument(

@@ -81,7 +81,7 @@ class Inner(Cell):
         self._positions = above
         self._at_start = at_start
         if self._loaded is None and not self._pending:
-            self._behind = 0  # the element that this was meant for could not be taken again
+            self._behind, self._mark = 0, None  # the element that these were meant for could not be taken again
         return self
 
     def inputs(self, source: Iterator[Any]) -> Iterator[Any]:

@@ -10,8 +10,8 @@ that runs ahead of what was delivered, *carries* a table: the positions above it
 which take the place of the live ones.
 
 Most positions are a count. ``Counted`` counts what passes without a Python call for an element: ``compress`` pulls an
-element and then a number from a range, and the range knows how many it has given. An element is counted when it has
-been handed on, so an exception in the source counts nothing.
+element and then a mark from a ``repeat``, which knows how many are left. An element is counted when it has been handed
+on, so an exception in the source counts nothing.
 """
 
 from __future__ import annotations
