@@ -6,9 +6,22 @@ an exception is made of is known to the builtin class that it comes from: its ar
 
 from __future__ import annotations
 
+import traceback
 from typing import Any, TypeVar
 
 E = TypeVar("E", bound=BaseException)
+
+
+class RemoteTraceback(Exception):
+    """The traceback that an exception had where it was raised, as text: the cause of its copy elsewhere."""
+
+    def __str__(self) -> str:
+        return f"\n\n{self.args[0]}"
+
+
+def trace_of(error: BaseException) -> str:
+    """What Python would print of this exception, with its causes."""
+    return '"""\n' + "".join(traceback.format_exception(error)) + '"""'
 
 
 def parts_of(error: E) -> tuple[type[E], Any, tuple[Any, ...], Any]:
@@ -36,7 +49,7 @@ def put_together(kind: type[E], builtin: Any, arguments: tuple[Any, ...], state:
 
 
 def twin_of(error: E) -> E:
-    """Copy an exception for somebody else, who raises it in another thread or at another time.
+    """Copy an exception for somebody else, who raises it in another thread.
 
     It is another object, because on its way to the user an exception collects frames, and whoever has it keeps them
     alive. It has those that were there before.

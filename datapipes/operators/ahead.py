@@ -58,12 +58,10 @@ class Ahead(Cell):
         self._origin = OwnerProcess()
         tell_of_forks(self)
         self._above: Table | None = None  # the positions after the last element handed on
-        self._mark: Callable[[], Table] | None = None
 
     def elements(self, source: Iterator[Any], mark: Callable[[], Table] | None) -> Iterator[Any]:
         """The elements of ``source``; ``mark`` looks at the positions above, if nobody else reads there."""
         self._origin.must_be_here(_AHEAD)
-        self._mark = mark
         self._arrived, self._credit = SimpleQueue(), SimpleQueue()
         if self._buffer and self._buffer[-1].element is _END:
             self._buffer.pop()  # the source is asked again
@@ -71,7 +69,7 @@ class Ahead(Cell):
             self._arrived.put(None)
         for _ in range(self._size - len(self._buffer)):
             self._credit.put(True)
-        thread = threading.Thread(target=self._run, args=(source,), name="prefetch", daemon=True)
+        thread = threading.Thread(target=self._run, args=(source, mark), name="prefetch", daemon=True)
         self._thread = thread
         thread.start()
         try:
@@ -90,8 +88,8 @@ class Ahead(Cell):
         finally:
             self._stop()
 
-    def _run(self, source: Iterator[Any]) -> None:
-        credit, mark = self._credit, self._mark
+    def _run(self, source: Iterator[Any], mark: Callable[[], Table] | None) -> None:
+        credit = self._credit
         making = looking = 0.0
         while credit.get():
             started = perf_counter()

@@ -12,6 +12,7 @@ from typing import Any
 
 from datapipes.description import structure
 from datapipes.description.printing import stage as printed
+from datapipes.messages.exception_copies import RemoteTraceback, parts_of, put_together, trace_of
 from datapipes.messages.where import where
 from datapipes.position.steps import is_loop, step_at
 
@@ -57,12 +58,37 @@ def note_opening(error: Exception, stage: structure.Pipe) -> None:
 _FUNCTIONS = ("fn", "filter_fn", "classifier_fn", "collate_fn", "key_fn", "group_key_fn", "len_fn", "joiner")
 
 
+class _Told(RemoteTraceback):
+    """What the frames of an exception told, without the frames."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(trace_of(error))
+        self.stage = _innermost_stage(error)
+        self.is_stray_stop = _is_stray_stop(error)
+
+
+def told_of(error: Exception) -> Exception:
+    """Copy an exception for somebody else, who raises it later; its traceback comes along as text.
+
+    Its frames would lead to those who called them, and so to the iterator that keeps the copy: on Python 3.13 a
+    generator's frame goes on to name its caller after it raised.
+    """
+    copy = put_together(*parts_of(error))
+    copy.__cause__ = _Told(error)
+    return copy
+
+
 def _is_stray_stop(error: BaseException) -> bool:
     """Whether a function raised StopIteration: Python makes a RuntimeError of it where it leaves a generator."""
-    return isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration)
+    cause = error.__cause__
+    if isinstance(cause, _Told):
+        return cause.is_stray_stop
+    return isinstance(error, RuntimeError) and isinstance(cause, StopIteration)
 
 
 def _innermost_stage(error: BaseException) -> structure.Pipe | None:
+    if isinstance(error.__cause__, _Told):
+        return error.__cause__.stage
     found = None
     origin = error.__cause__ if _is_stray_stop(error) else error
     traceback = None if origin is None else origin.__traceback__

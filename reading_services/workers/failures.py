@@ -16,14 +16,7 @@ from typing import Any
 import cloudpickle
 
 from datapipes.errors import WorkerError
-from datapipes.messages.exception_copies import parts_of, put_together
-
-
-class RemoteTraceback(Exception):
-    """The traceback that an exception had where it was raised."""
-
-    def __str__(self) -> str:
-        return f"\n\n{self.args[0]}"
+from datapipes.messages.exception_copies import RemoteTraceback, parts_of, put_together, trace_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +31,14 @@ class Failure:
     def of(cls, error: BaseException, where: str) -> Failure:
         """Take an exception apart; ``where`` says in which process it was raised."""
         error.add_note(f"  in {where}")
-        trace = "".join(traceback.format_exception(error))
+        trace = trace_of(error)
         text = "".join(traceback.format_exception_only(error)).strip()
         try:
             pickled = _pickled(error)
         except Exception as problem:
             pickled = None
             text += f"\n(it could not be sent as it was: {problem!r:.200})"
-        return cls(pickled, text, f'"""\n{trace}"""')
+        return cls(pickled, text, trace)
 
     def error(self) -> BaseException:
         """The exception, to be raised here."""

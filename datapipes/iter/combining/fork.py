@@ -124,8 +124,8 @@ class _ForkChild(Child[T_co]):
                         return
                     if copied is not None:
                         element, *copies = [copied(element) for _ in range(1 + len(others))]
-                except BaseException as error:
-                    queues.lose(error, others)
+                except BaseException:
+                    queues.lose(others)
                     raise
                 if copied is None:
                     for queue in others:

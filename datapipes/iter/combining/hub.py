@@ -13,6 +13,7 @@ being refused. Where neither is asked for, the queues are plain deques, and noth
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -26,9 +27,9 @@ from datapipes.elements.sizes import size_of
 from datapipes.errors import GraphError, StateError
 from datapipes.iter.combining.hub_apart import Apart, Reading
 from datapipes.iter.combining.spill import Room, SpillQueue
-from datapipes.messages.exception_copies import twin_of
 from datapipes.messages.warnings import warn
 from datapipes.operators.checks import needs, needs_count
+from datapipes.position.blame import told_of
 from datapipes.position.cells import Cell, count, fields
 from datapipes.position.forks import give_back, tell_of_forks
 from datapipes.position.opening import Opening
@@ -194,8 +195,13 @@ class Queues(Cell):
             f"insufficient: read the children in step, raise {raised}, or give spill_dir= to keep the rest on disk"
         )
 
-    def lose(self, error: BaseException, others: list[Queue]) -> None:
-        """Leave the error of an element that could not be made for the other children."""
+    def lose(self, others: list[Queue]) -> None:
+        """Leave the error that is being handled, of an element that could not be made, for the other children.
+
+        Who calls has no name for it: a frame that names its own error would keep the iterator alive.
+        """
+        error = sys.exception()
+        assert error is not None
         for queue in others:
             _put(queue, Lost(_again(error)))
 
@@ -252,7 +258,7 @@ def _entry(entry: object, *kinds: type) -> Any:
 
 
 def _again(error: BaseException) -> Exception:
-    """The same error for another child, whose frames are its own."""
+    """The same error for another child, who may meet it long after."""
     if not isinstance(error, Exception):
         return GraphError(f"{type(error).__name__} interrupted the making of this element for another child")
-    return twin_of(error)
+    return told_of(error)

@@ -150,6 +150,8 @@ def test_an_error_of_a_child_is_its_own_object_with_the_same_story() -> None:
     assert (type(missing_again), str(missing_again)) == (FileNotFoundError, str(missing))
     assert missing_again.filename == "a.csv"
     assert all("raised in stage .map(<strange at test_fork.py:" in error.__notes__[0] for error in errors)
+    assert "in strange" in str(again.__cause__)  # as a text, because frames would keep the iterator
+    assert "in strange" in str(missing_again.__cause__)
 
 
 def test_a_copy_that_fails_comes_to_every_child() -> None:
