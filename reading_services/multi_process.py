@@ -14,6 +14,7 @@ from reading_services.interface.service import EpochFn, InitFn, ResetFn
 from reading_services.workers.cut import replicable_end
 from reading_services.workers.portable import needs_pickling, portable
 from reading_services.workers.process.pool import WorkerPool
+from reading_services.workers.restarts import OnDeath
 from reading_services.workers.service import OnWorkers
 from reading_services.workers.transport.protocol import Window
 from reading_services.workers.worker import PoolPlan
@@ -27,7 +28,8 @@ class MultiProcessingReadingService(OnWorkers):
 
     Each worker takes its part at the graph's ``sharding_filter``. ``random``, ``numpy.random`` and torch are seeded in
     each worker for each epoch, and saved with its position once they were used. ``max_errors`` of a stage is what each
-    worker lets pass. A worker that has gone is a ``WorkerDied``; going on, or the next epoch, replaces it.
+    worker lets pass. A worker that has gone is a ``WorkerDied``; going on, or the next epoch, replaces it,
+    and ``restart`` does so by itself.
 
     Args:
         num_workers: The number of processes. 0 runs the graph in this one, with a warning.
@@ -45,6 +47,10 @@ class MultiProcessingReadingService(OnWorkers):
             there first: nobody waits for a slow element, and the order varies.
         timeout: After how many seconds in which a worker that is waited for has sent nothing there is a
             ``WorkerTimeout``; to start it has a minute more. ``None``: never.
+        restart: How many workers that die in an epoch are replaced without an error: no element is lost, doubled or out
+            of order, and a warning says who died, and how. An element that has killed its worker twice in a row is a
+            ``WorkerDied`` that names it; going on then leaves it out.
+        on_death: ``"skip"`` leaves out such an element without an error, and counts it in ``dl.errors``.
         arena_bytes: How much memory is shared with each worker at most; it is taken as it is used. Elements that find
             no room in it are sent over a pipe, which is slower. ``None``: a share of the memory that is free, up to
             4 GiB.
@@ -68,6 +74,8 @@ class MultiProcessingReadingService(OnWorkers):
         *,
         in_order: bool = True,
         timeout: float | None = None,
+        restart: int = 0,
+        on_death: OnDeath = "raise",
         arena_bytes: int | None = None,
     ) -> None:
         self.num_workers = num_workers
@@ -78,12 +86,14 @@ class MultiProcessingReadingService(OnWorkers):
         self.worker_reset_fn = worker_reset_fn
         self.in_order = in_order
         self.timeout = timeout
+        self.restart = restart
+        self.on_death = on_death
         self.arena_bytes = arena_bytes
         self._check()
 
     def _check(self) -> None:
         room = {} if self.arena_bytes is None else {"arena_bytes": 1}
-        self._check_arguments(num_workers=0, worker_prefetch_cnt=0, main_prefetch_cnt=0, **room)
+        self._check_arguments(num_workers=0, worker_prefetch_cnt=0, main_prefetch_cnt=0, restart=0, **room)
         methods = multiprocessing.get_all_start_methods()
         if self.multiprocessing_context not in (None, *methods):
             raise BadArgument(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from reading_services.interface.service import EpochFn, InitFn
+from reading_services.workers.restarts import OnDeath
 from reading_services.workers.service import OnWorkers
 from reading_services.workers.thread_pool import ThreadPool
 from reading_services.workers.transport.protocol import Window
@@ -29,6 +30,8 @@ class ThreadingReadingService(OnWorkers):
             there first: nobody waits for a slow element, and the order varies.
         timeout: After how many seconds in which a thread that is waited for has given nothing there is a
             ``WorkerTimeout``. ``None``: never.
+        restart: How many threads that end in an epoch, by an error that is no element's, are replaced without an error.
+        on_death: As for ``MultiProcessingReadingService``; an element cannot kill a thread.
 
     >>> from datapipes.iter import IterableWrapper
     >>> from loader2 import DataLoader2
@@ -47,6 +50,8 @@ class ThreadingReadingService(OnWorkers):
         *,
         in_order: bool = True,
         timeout: float | None = None,
+        restart: int = 0,
+        on_death: OnDeath = "raise",
     ) -> None:
         self.num_workers = num_workers
         self.prefetch_cnt = prefetch_cnt
@@ -54,7 +59,9 @@ class ThreadingReadingService(OnWorkers):
         self.worker_reset_fn = worker_reset_fn
         self.in_order = in_order
         self.timeout = timeout
-        self._check_arguments(num_workers=1, prefetch_cnt=0)
+        self.restart = restart
+        self.on_death = on_death
+        self._check_arguments(num_workers=1, prefetch_cnt=0, restart=0)
 
     def _window(self) -> Window:
         return Window(items=max(1, self.prefetch_cnt), small=0)

@@ -296,8 +296,12 @@ class WorkerDied(Loader2Error, RuntimeError):
     """A worker ended without a word: it was killed, it crashed, or something in it called ``os._exit``.
 
     The message has the signal or the exit code. The next ``next()`` starts another worker, which goes on without a
-    loss. Signal 9 often is the system's memory killer: fewer workers, smaller buffers.
+    loss; a service with ``restart=`` does so by itself. Signal 9 often is the system's memory killer: fewer workers,
+    smaller buffers.
     """
+
+    ended: object = None
+    """Who it was and what it was at work on, for a service that replaces it; None where that would not help."""
 
 
 class WorkerTimeout(Loader2Error, TimeoutError):

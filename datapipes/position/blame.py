@@ -36,7 +36,7 @@ def add_note(
     hub = None if found is None else structure.hub_of(found)
     stage = hub if hub is not None else found if found is not None else end
     lines = [f"{FIRST_WORDS}{printed(stage)}{' or above it' if found is None else ''}"]
-    function = next((vars(stage)[name] for name in _FUNCTIONS if callable(vars(stage).get(name))), None)
+    function = next((vars(stage)[name] for name in FUNCTIONS if callable(vars(stage).get(name))), None)
     if function is not None and " at " in where(function) and where(function) not in lines[0]:
         lines.append(f"  function {where(function)}")
     if _is_stray_stop(error):
@@ -55,7 +55,7 @@ def note_opening(error: Exception, stage: structure.Pipe) -> None:
         error.add_note(f"{FIRST_WORDS}{printed(stage)}, when it was opened")
 
 
-_FUNCTIONS = ("fn", "filter_fn", "classifier_fn", "collate_fn", "key_fn", "group_key_fn", "len_fn", "joiner")
+FUNCTIONS = ("fn", "filter_fn", "classifier_fn", "collate_fn", "key_fn", "group_key_fn", "len_fn", "joiner")
 
 
 class _Told(RemoteTraceback):

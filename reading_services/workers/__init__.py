@@ -2,6 +2,7 @@
 
 - ``process/``: worker processes: started, watched and ended
 - ``transport/``: transport between a producer of elements and its consumer: protocol, messages, pipes, shared memory
+- ``at_work``: what a worker is at work on, written where it can be read once the worker is dead
 - ``cut``: a graph cut into the parts for workers, the dispatcher and home
 - ``dispatched``: the stage that, in a worker, fetches the elements that the dispatcher makes for all
 - ``dispatcher``: the dispatcher's loop, a part of the graph run once for all workers
@@ -11,6 +12,7 @@
 - ``interrupts``: Ctrl-C while processes are started or ended
 - ``kept_by_workers``: state that users' classes keep from epoch to epoch, told by workers and to them
 - ``portable``: a check that a graph can run in workers, when the loader is made
+- ``restarts``: workers that die, and are replaced: how often, and which element is to blame
 - ``service``: base of the services with workers
 - ``thread_pool``: the pool of worker threads
 - ``worker``: the worker loop, the same for processes and threads

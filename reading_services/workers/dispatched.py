@@ -70,6 +70,10 @@ class Mishap:
     failure: Any
 
 
+class DispatcherGone(WorkerDied):
+    """Nobody deals out elements to a worker any more."""
+
+
 class DispatchLink(Protocol):
     """The consumer's end of a worker's link with the dispatcher."""
 
@@ -166,7 +170,7 @@ class Asking:
         try:
             frame = self._connected().receive()
         except (EOFError, OSError):
-            raise _gone() from None
+            raise DispatcherGone("the process that deals out elements has gone") from None
         return self._consumer.receive(frame)
 
     def used_up(self, frame: Items) -> None:
@@ -184,7 +188,7 @@ class Asking:
         try:
             self._connected().send(frame)
         except OSError:
-            raise _gone() from None
+            raise DispatcherGone("the process that deals out elements has gone") from None
 
     def _connected(self) -> DispatchLink:
         if self.link is None:
@@ -223,10 +227,6 @@ def asking_of(graph: Pipe) -> Asking:
         if isinstance(stage, Dispatched):
             stage.asking = asking
     return asking
-
-
-def _gone() -> WorkerDied:
-    return WorkerDied("the process that deals out elements has gone")
 
 
 class Dealt(Cell):

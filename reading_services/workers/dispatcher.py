@@ -83,8 +83,12 @@ class Dispatcher(Loop):
         self._absent: set[int] = set()  # who will not ask for its share of it
         self._dealt = 0
 
+    @property
+    def gone(self) -> bool:
+        return all(worker.producer.gone for worker in self._workers)
+
     def _serve(self) -> None:
-        while not all(worker.producer.gone for worker in self._workers):
+        while not self.gone:
             room = self._room()
             received = self._links.receive(wait=not room)
             if received is not None:
@@ -145,7 +149,7 @@ class Dispatcher(Loop):
             return
         first = min(shares, key=lambda share: share.dealt)
         try:
-            self._open(first, first.run.alone())
+            self._open(self._open_graph(first), first.run.alone(), first.above)
         except BaseException as error:
             for number in self._taking_part():
                 self._refuse(number, error)

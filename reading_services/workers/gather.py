@@ -23,7 +23,7 @@ from datapipes.description import structure
 from datapipes.description.pipe import IterDataPipe, MadeElsewhere, operator
 from datapipes.description.structure import Pipe
 from datapipes.description.user_iter import KEPT
-from datapipes.errors import StateError
+from datapipes.errors import StateError, WorkerDied
 from datapipes.messages.warnings import warn
 from datapipes.parts.group import ranks
 from datapipes.position import kept
@@ -31,7 +31,8 @@ from datapipes.position.cells import Cell, Table, count, fields, table
 from datapipes.position.kept import VALUE, Kept
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import Run, derive
-from reading_services.workers.dispatched import DEALT
+from reading_services.workers.dispatched import DEALT, DispatcherGone
+from reading_services.workers.restarts import Allowed, Deaths
 from reading_services.workers.transport.protocol import Failed, Items, ToConsumer
 from reading_services.workers.worker import EpochStart, Order
 
@@ -45,14 +46,21 @@ class Producers(Protocol):
 
     count: int
 
+    @property
+    def alone(self) -> bool:
+        """Whether one of them can be replaced without the others: nobody deals out elements to all."""
+
     def open(self, orders: list[Order | None]) -> None:
-        """Begin an opening on those that are given an order."""
+        """Begin an opening on those that are given an order; who has died is replaced first, and the others go on."""
 
     def next_frame(self, numbers: Any) -> tuple[int, ToConsumer]:
         """The next message of one of these, whichever comes first."""
 
     def used_up(self, number: int, frame: Any) -> None:
         """Give one of them credit for a message."""
+
+    def dispatcher_died(self) -> WorkerDied:
+        """The error for who deals out elements to all of them, of whom one has said that it is gone."""
 
     def stop(self) -> None:
         """Stop the opening: nobody wants the rest."""
@@ -68,8 +76,10 @@ class Gathered(MadeElsewhere[T_co]):
         makers: Producers,
         in_order: bool = True,
         length: Callable[[Any], int] | None = None,
+        allowed: Allowed | None = None,
     ) -> None:
         self.graph = graph
+        self._allowed = allowed or Allowed()
         self._length_fn = length
         self.makers = makers
         self.in_order = in_order
@@ -88,21 +98,29 @@ class Gathered(MadeElsewhere[T_co]):
         self.start = EpochStart(self._epochs, deepcopy(seed_generator), reset)  # others may go on drawing from theirs
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        turns = at.cell(lambda: Turns(self.makers, at.run.errors, self.kept))
+        turns = at.cell(lambda: Turns(self.makers, at.run.errors, self.kept, Deaths(self._allowed, at.run.errors)))
         return self._elements(turns, at.run)
 
     def _elements(self, turns: Turns, run: Run) -> Iterator[T_co]:
         makers = self.makers
-        makers.open([turns.order(i, run, self.start) for i in range(makers.count)])
+        self._begin(turns, run, set(range(makers.count)))
         while turns.waiting:
             wanted = turns.lacking(self.in_order)
             if wanted:
-                number, frame = makers.next_frame(wanted)
+                try:
+                    number, frame = makers.next_frame(wanted)
+                except WorkerDied as death:
+                    self._begin(turns, run, turns.survive(death))
+                    continue
                 turns.count_errors(number, frame.errors)
                 turns.kept.add(number, frame.kept)
                 if isinstance(frame, Failed):
-                    turns.failed(number, frame)
                     error = frame.error.error()
+                    if isinstance(error, DispatcherGone):
+                        del error, frame
+                        self._begin(turns, run, turns.survive(makers.dispatcher_died()))
+                        continue
+                    turns.failed(number, frame)
                     try:
                         raise error
                     finally:
@@ -114,7 +132,20 @@ class Gathered(MadeElsewhere[T_co]):
                     continue
             yield from turns.block(self.in_order)
             for number, frame in turns.commit():
-                makers.used_up(number, frame)
+                try:
+                    makers.used_up(number, frame)
+                except WorkerDied as death:
+                    self._begin(turns, run, turns.survive(death))
+
+    def _begin(self, turns: Turns, run: Run, numbers: set[int]) -> None:
+        """Have some workers begin where their elements are needed from; those that die meanwhile are replaced."""
+        while True:
+            orders = [turns.order(i, run, self.start) if i in numbers else None for i in range(self.makers.count)]
+            try:
+                self.makers.open(orders)
+                return
+            except WorkerDied as death:
+                numbers = numbers | turns.survive(death)
 
     def __len__(self) -> int:
         if self.start is not None and self.start.reset is not None:
@@ -123,7 +154,7 @@ class Gathered(MadeElsewhere[T_co]):
 
     def of(self, graph: Any) -> Gathered[Any]:
         """The same for another graph, to be asked for its length."""
-        return Gathered(graph, self.makers, self.in_order, self._length_fn)
+        return Gathered(graph, self.makers, self.in_order, self._length_fn, self._allowed)
 
 
 class KeptByWorkers:
@@ -150,23 +181,32 @@ class KeptByWorkers:
 class _Share:
     """The gatherer's record of one worker."""
 
-    __slots__ = ("above", "errors", "frame", "left", "since")
+    __slots__ = ("above", "began", "errors", "frame", "left", "since", "told")
 
     def __init__(self) -> None:
         self.above: Table | None = None  # a position that the worker has told; None for the start
         self.since = 0  # how many of its elements were handed on after that
+        self.told = 0  # and how many before, in this iteration
+        self.began = 0  # how many before the position that its opening began at
         self.errors: dict[str, int] = {}  # how many its stages have tolerated
         self.frame: Items | None = None
         self.left: Iterator[Any] = iter(())  # what was not yet laid out of that message
+
+    def pass_on(self, count: int, above: Table | None) -> None:
+        """Note that so many elements were handed on, and the position after them if the worker has told it."""
+        self.since += count
+        if above is not None:
+            self.above, self.told, self.since = above, self.told + self.since, 0
 
 
 class Turns(Cell):
     """The fixed order of the workers' elements: whose turn it is, and the position of each worker."""
 
-    def __init__(self, makers: Producers, errors: Counter[str], kept: KeptByWorkers) -> None:
+    def __init__(self, makers: Producers, errors: Counter[str], kept: KeptByWorkers, deaths: Deaths) -> None:
         self._makers = makers
         self._errors = errors
         self.kept = kept
+        self._deaths = deaths
         self.waiting = deque(range(makers.count))  # those who have more, the next one first
         self._shares = [_Share() for _ in range(makers.count)]
         self._members: list[int] = []  # who has a part in the block, in order
@@ -176,10 +216,17 @@ class Turns(Cell):
     def order(self, number: int, run: Run, start: EpochStart | None) -> Order | None:
         """The order for a worker to open; None if it has nothing more to give. What was laid out is forgotten."""
         share = self._shares[number]
-        share.frame, share.left = None, iter(())
+        share.frame, share.left, share.began = None, iter(()), share.told
         seed = derive("worker", *run.key, ranks().rank, number)
-        order = Order(run.alone(), share.above, share.since, start, seed, kept=self.kept.of(number) or None)
+        known, watch = self.kept.of(number) or None, self._deaths.watch(number, share.told)
+        order = Order(run.alone(), share.above, share.since, start, seed, kept=known, watch=watch)
         return order if number in self.waiting else None
+
+    def survive(self, death: WorkerDied) -> set[int]:
+        """Take note of a death; the workers that have to begin again, if it is allowed that one dies."""
+        ended = self._deaths.survive(death, [share.began for share in self._shares])
+        alone = ended.worker is not None and self._makers.alone
+        return {ended.worker or 0} if alone else set(range(len(self._shares)))
 
     def lacking(self, in_order: bool) -> list[int]:
         """The workers of whom a message is needed before anything can be handed on."""
@@ -229,10 +276,7 @@ class Turns(Cell):
     def failed(self, number: int, frame: Failed) -> None:
         """Take a worker's failure to make the element whose turn it is."""
         share = self._shares[number]
-        if frame.above is None or type(frame.above) is str:
-            share.since += 1
-        else:
-            share.above, share.since = frame.above, 0
+        share.pass_on(1, None if type(frame.above) is str else frame.above)
         while self.waiting[0] != number:
             self.waiting.rotate(-1)
         self.waiting.rotate(-1)
@@ -261,11 +305,10 @@ class Turns(Cell):
         done = []
         for number in members:
             share = self._shares[number]
-            share.since += rounds
             frame = share.frame
-            if frame is not None and not length_hint(share.left):
-                if frame.above is not None:
-                    share.above, share.since = frame.above, 0
+            used_up = frame is not None and not length_hint(share.left)
+            share.pass_on(rounds, frame.above if frame is not None and used_up else None)
+            if frame is not None and used_up:
                 share.frame = None
                 done.append((number, frame))
         return done

@@ -21,6 +21,7 @@ from reading_services.workers.dispatched import length_of_parts, without_dispatc
 from reading_services.workers.gather import Gathered, Producers
 from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.portable import needs_many_readers
+from reading_services.workers.restarts import Allowed, OnDeath
 from reading_services.workers.transport.protocol import Window
 from reading_services.workers.worker import PoolPlan
 
@@ -45,6 +46,8 @@ class OnWorkers(ReadingServiceInterface):
     worker_reset_fn: EpochFn | None
     in_order: bool
     timeout: float | None
+    restart: int
+    on_death: OnDeath
     _pool: Workers | None = None
     _gathered: Gathered[Any] | None = None
 
@@ -59,6 +62,10 @@ class OnWorkers(ReadingServiceInterface):
                 raise BadArgument(f"{call}({name}={getattr(self, name)}): it must be at least {number}")
         if self.timeout is not None and not self.timeout > 0:
             raise BadArgument(f"{call}(timeout={self.timeout}): seconds, more than 0, or None")
+        if self.on_death not in ("raise", "skip"):
+            raise BadArgument(f'{call}(on_death={self.on_death!r}): expected "raise" or "skip"')
+        if self.on_death == "skip" and not self.restart:
+            raise BadArgument(f'{call}(on_death="skip") is for workers that are replaced: say how often, with restart=')
         for name in ("worker_init_fn", "worker_reset_fn"):
             function = getattr(self, name)
             if function is not None and not callable(function):
@@ -78,7 +85,8 @@ class OnWorkers(ReadingServiceInterface):
         plan = PoolPlan(worker_end, self.num_workers, self._window(), *functions, self.timeout, dispatched)
         pool = self._pool = self._pool_of(plan)
         weakref.finalize(self, pool.close)
-        gathered = self._gathered = Gathered(end, pool, self.in_order, self._length_of)
+        allowed = Allowed(self.restart, self.on_death)
+        gathered = self._gathered = Gathered(end, pool, self.in_order, self._length_of, allowed)
         with CtrlCWaits():
             pool.start()
         return with_end_replaced(datapipe, end, lambda _: gathered)

@@ -25,6 +25,7 @@ from datapipes.position.seeds import Run
 from datapipes.position.session import Session
 from datapipes.position.user_classes import is_sharding, shard
 from reading_services.interface.service import WorkerInfo, graph_from
+from reading_services.workers.at_work import LeftOut, Record, Watch, Watched
 from reading_services.workers.generators import Generators, opened
 from reading_services.workers.kept_by_workers import Keeping
 from reading_services.workers.portable import note_unsendable
@@ -67,6 +68,8 @@ class Order:
     """and which of them take part in it."""
     kept: Table | None = None
     """State that users' classes keep, as far as home knows it (``kept_by_workers``)."""
+    watch: Watch | None = None
+    """Whether to go one by one, and write down what is done: a worker has died here."""
 
 
 def part_of(graph: Pipe, info: WorkerInfo, init_fn: Callable[[Any, WorkerInfo], Any] | None) -> Pipe:
@@ -181,6 +184,8 @@ class Making:
     """An error, ready to be sent."""
     generators: Generators | None = None
     """What is saved with positions, in a process of its own."""
+    record: Record | None = None
+    """Where to write down what is being made, for whoever finds this process dead."""
 
 
 class Loop:
@@ -209,9 +214,14 @@ class Loop:
     def _serve(self) -> None:
         raise NotImplementedError(f"{type(self).__name__} has no _serve")
 
-    def _open(self, order: Any, run: Run) -> Session:
-        """Open the graph of an order."""
-        self._session = opened(self._open_graph(order), run, order.above, self._generators)
+    @property
+    def gone(self) -> bool:
+        """Whether everybody has said that it is enough."""
+        raise NotImplementedError(f"{type(self).__name__} has no gone")
+
+    def _open(self, graph: Pipe, run: Run, above: Table | None) -> Session:
+        """Open a graph at a position."""
+        self._session = opened(graph, run, above, self._generators)
         self._pace = Pace()
         self._making = self._looking = 0.0
         return self._session
@@ -255,9 +265,17 @@ class Server(Loop):
         self._link = link
         self._left = left
         self._producer = Producer(making.window)
+        self._record = making.record
+        self._made = 0  # how many elements of this opening, with those that home has had
+        self._watched: Watched | None = None
+        self._watched_until = 0
+
+    @property
+    def gone(self) -> bool:
+        return self._producer.gone
 
     def _serve(self) -> None:
-        while not self._producer.gone:
+        while not self.gone:
             frame = self._link.receive(wait=not self._producer.may_send)
             if frame is not None:
                 self._receive(frame)
@@ -276,21 +294,49 @@ class Server(Loop):
             self._leave_session()
 
     def _begin(self, order: Order) -> None:
-        session = self._open(order, order.run)
-        for _ in range(order.behind):
+        graph = self._open_graph(order)
+        self._made = self._watched_until = 0
+        if order.watch is not None and self._record is not None:
+            self._watched, self._watched_until = Watched(self._record, order.watch), order.watch.elements
+            graph = self._watched.over(graph)
+        session = self._open(graph, order.run, order.above)
+        self._write_down(order.behind)
+        while self._made < order.behind:
+            if self._watched is not None:
+                self._write_down(1)
             try:
                 next(session.iterator(), None)
             except Exception as error:
                 session.fail(error)
                 error.__traceback__ = None  # it was told when it was met
+                if isinstance(error, LeftOut):
+                    continue  # home has not had it
+            self._made += 1
+
+    def _write_down(self, wanted: int) -> None:
+        """Write down how many elements are about to be made; 0: none."""
+        if self._watched is not None and self._made >= self._watched_until:
+            self._watched.goes_on = False
+            self._watched = None
+        if self._record is not None:
+            self._record.making(self._made, wanted)
 
     def _make(self) -> None:
         """Make a chunk, and send it with what ended it, if something did."""
         session = self._opened()
         chunk: list[Any] = []
         wanted = max(1, min(self._pace.at_once, self._producer.room(self._average)))
+        if self._made < self._watched_until:
+            wanted = 1
+        self._write_down(wanted)
         error = self._pulled(session, wanted, chunk, self._pace.at_once)
-        made = len(chunk)
+        self._made += (made := len(chunk))
+        self._write_down(0)
+        if isinstance(error, LeftOut):  # home has counted it
+            error = None
+            if made:
+                self._send(chunk, look=True)
+            return
         if made and not self._send(chunk, look=error is None):
             error = None
         elif error is not None:

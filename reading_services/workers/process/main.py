@@ -21,6 +21,7 @@ from datapipes.memory.batches import batches_from
 from datapipes.position.orphans import leave_with
 from datapipes.position.seeds import derive
 from reading_services.interface.service import WorkerInfo, set_worker_info
+from reading_services.workers.at_work import Record
 from reading_services.workers.dispatched import PartRequest, asking_of
 from reading_services.workers.dispatcher import Dispatcher
 from reading_services.workers.failures import Failure
@@ -43,6 +44,8 @@ class WorkerJob:
     window: Window
     stacks: SharedFd
     """A file for the stacks of all threads, written when the parent asks for them."""
+    record: SharedFd
+    """A file in which to write down what it is at work on."""
     parent: int
     dispatch: ConsumerEnd | None = None
     """The link with the dispatcher, if there is one."""
@@ -71,7 +74,9 @@ def work(job: WorkerJob) -> None:
         asking.ordered(order)
         return epochs.graph_of(order)
 
-    making = Making(of_epoch, epochs.keeping, job.window, packed, partial(Failure.of, where=where), generators)
+    failure = partial(Failure.of, where=where)
+    record = Record(job.record.fd)
+    making = Making(of_epoch, epochs.keeping, job.window, packed, failure, generators, record)
     Server(job.link, making, asking.leave).run()
 
 
@@ -116,6 +121,7 @@ def settle(parent: int, stacks: SharedFd, on_interrupt: Any = signal.SIG_IGN) ->
     signal.signal(signal.SIGINT, on_interrupt)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     faulthandler.register(signal.SIGUSR1, file=stacks.fd, all_threads=True)
+    faulthandler.enable(stacks.fd)
     leave_with(parent)
     leave_inherited_server()
     torch.set_num_threads(1)

@@ -18,6 +18,7 @@ from typing import Any, Final
 from weakref import WeakSet
 
 from datapipes.errors import WorkerDied
+from reading_services.workers.at_work import Record
 from reading_services.workers.transport import process
 from reading_services.workers.transport.protocol import Consumer, ToConsumer
 
@@ -42,6 +43,8 @@ class WorkerProcess:
     named: str
     process: Any
     stacks: int
+    is_mourned: bool = field(default=False, kw_only=True)
+    """Whether its end was told: whoever goes on wants another one in its place."""
 
     @property
     def has_ended(self) -> bool:
@@ -57,6 +60,7 @@ class Worker(WorkerProcess):
 
     number: int
     link: process.ConsumerEnd
+    record: Record
     consumer: Consumer = field(default_factory=Consumer)
     frames: deque[ToConsumer] = field(default_factory=deque)
     """Messages that have come and were not asked for yet."""
@@ -178,6 +182,11 @@ def how_it_ended(process: Any) -> str:
 def file_for_stacks() -> int:
     """A file for the stacks of a process: it has no name, and goes with those who have it open."""
     return os.memfd_create("stacks", os.MFD_CLOEXEC)
+
+
+def stacks_at_crash(member: WorkerProcess) -> str:
+    """Stack traces of all threads of a process when it crashed, if it did."""
+    return os.pread(member.stacks, 1 << 14, 0).decode(errors="replace").strip()
 
 
 def stacks_of(member: WorkerProcess) -> str:

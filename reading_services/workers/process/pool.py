@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import Any
@@ -21,6 +21,7 @@ from datapipes.errors import WorkerDied, WorkersLeft, WorkerTimeout
 from datapipes.messages.warnings import warn
 from datapipes.position.forks import OwnerProcess
 from reading_services.interface.service import WorkerInfo
+from reading_services.workers.at_work import Record, file_for_record
 from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.process.main import DispatcherJob, WorkerJob, dispatch, work
 from reading_services.workers.process.members import (
@@ -33,8 +34,10 @@ from reading_services.workers.process.members import (
     file_for_stacks,
     how_it_ended,
     kill,
+    stacks_at_crash,
     stacks_of,
 )
+from reading_services.workers.restarts import Ended, died
 from reading_services.workers.transport import process
 from reading_services.workers.transport.pipes import Poller
 from reading_services.workers.transport.protocol import START, Failed, ToConsumer
@@ -72,17 +75,20 @@ class WorkerPool:
 
     # -- starting ------------------------------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Start members that do not run. With a dispatcher all start together, because its links cannot be mended."""
-        members = self._members()
-        if any(member.has_ended for member in members):
-            failure = next(filter(None, map(self._failure_at_start, self._running())), None)
-            if failure is not None or self._dispatcher is not None:
-                self._end()
-            else:
-                self._forget([worker for worker in self._running() if worker.has_ended])
-            if failure is not None:
-                raise failure
+    def start(self, numbers: Container[int] = ()) -> None:
+        """Start the workers that were never started, those whose end was told, and among ``numbers`` all that ended.
+
+        With a dispatcher all start together, because its links cannot be mended.
+        """
+        ended = [member for member in self._members() if member.is_mourned or member.has_ended]
+        workers = [member for member in ended if isinstance(member, Worker)]
+        failure = next(filter(None, map(self._failure_at_start, workers)), None)
+        if ended and (failure is not None or self._dispatcher is not None):
+            self._end()
+        else:
+            self._forget([worker for worker in workers if worker.is_mourned or worker.number in numbers])
+        if failure is not None:
+            raise failure
         if None not in self._workers:
             return
         links = self._start_dispatcher()
@@ -110,13 +116,14 @@ class WorkerPool:
 
     def _started(self, number: int, dealt: process.Pair | None) -> Worker:
         link = process.Pair(self._context, self._arena_bytes)
-        stacks = file_for_stacks()
+        stacks, shared = file_for_stacks(), file_for_record()
         job = WorkerJob(
             link.producer,
             WorkerInfo(self.count, number),
             self._sent,
             self._plan.window,
             process.SharedFd(stacks),
+            process.SharedFd(shared),
             os.getpid(),
             None if dealt is None else dealt.consumer,
         )
@@ -125,7 +132,9 @@ class WorkerPool:
         link.consumer_is_here()
         if dealt is not None:
             dealt.consumer_started()
-        return Worker(f"worker {number}", begun, stacks, number, link.consumer)
+        record = Record(shared)
+        os.close(shared)
+        return Worker(f"worker {number}", begun, stacks, number, link.consumer, record)
 
     def _watch(self) -> None:
         workers = self._running()
@@ -136,15 +145,15 @@ class WorkerPool:
     # -- talking -------------------------------------------------------------------------------------------------------
 
     def open(self, orders: Sequence[Order | None]) -> None:
-        """Begin an opening on the workers that are given an order."""
+        """Begin an opening on the workers that are given an order; the others go on with what they have."""
         with self._talking():
             self._left = False
             with CtrlCWaits():
-                self.start()
+                self.start([number for number, order in enumerate(orders) if order is not None])
             self._opening += 1
             for worker, order in zip(self._running(), numbered(orders, self._opening), strict=True):
-                worker.frames.clear()
                 if order is not None:
+                    worker.frames.clear()
                     self._tell(worker, worker.consumer.open(order))
 
     def stop(self) -> None:
@@ -260,15 +269,39 @@ class WorkerPool:
         """The error for a member of the pool that has gone."""
         if isinstance(member, Worker) and (failure := self._failure_at_start(member)) is not None:
             return failure
+        return self._death_of(member)
+
+    def _death_of(self, member: WorkerProcess) -> WorkerDied:
+        member.is_mourned = True
         how = how_it_ended(member.process)
         if member.process.exitcode == STARTS_WORKERS:
             return WorkerDied(UNGUARDED)
+        if member.process.exitcode is None:  # its link is broken: nobody can talk to it any more
+            member.process.kill()
+        if crash := stacks_at_crash(member):
+            how += f", where it stood at\n{crash}\n"
+        ended = Ended(None, str(member), how)
+        if isinstance(member, Worker):
+            ended = Ended(member.number, str(member), how, member.record.read())
         if isinstance(member, Worker) and not member.has_spoken:
-            return WorkerDied(f"{member} {how}, before its first element; what it had to say is on stderr")
-        return WorkerDied(
-            f"{member} {how}, in the middle of its work; next() on the same iterator starts another one, which "
-            "goes on without a loss, and a new loop over the loader begins the next epoch"
+            return died(ended, "before its first element; what it had to say is on stderr")
+        return died(
+            ended,
+            "in the middle of its work; next() on the same iterator starts another one, which goes on without a loss, "
+            "and a new loop over the loader begins the next epoch; with restart=n the service does so by itself",
         )
+
+    def dispatcher_died(self) -> WorkerDied:
+        """The error for the dispatcher, of which a worker has said that it is gone."""
+        with self._talking():
+            if self._dispatcher is None:
+                raise RuntimeError("no part of this graph is dispatched")
+            return self._death_of(self._dispatcher)
+
+    @property
+    def alone(self) -> bool:
+        """Whether a worker can be replaced without the others."""
+        return self._dispatched is None
 
     def _too_slow(self, worker: Worker) -> WorkerTimeout:
         return WorkerTimeout(
@@ -306,5 +339,4 @@ class WorkerPool:
         for worker in workers:
             self._workers[worker.number] = None
             worker.link.close()
-            os.close(worker.stacks)
-            worker.process.close()
+            end([worker])

@@ -215,10 +215,10 @@ class Producer:
 
 
 class Consumer:
-    """The consumer's state machine, for one producer."""
+    """The consumer's state machine, for one producer; ``after`` is the last opening of another one over this link."""
 
-    def __init__(self) -> None:
-        self.opening = START
+    def __init__(self, after: int = START) -> None:
+        self.opening = after
         self.ended = True
         self.stopped = False
         self.closed = False

@@ -1,0 +1,146 @@
+"""Workers that die, and are replaced: how often, and which element is to blame.
+
+Home knows where each worker was after the last element that it handed on, so another worker can go on from there: no
+element is lost, doubled or out of order. The new one is watched for a while (``at_work``). An element that kills its
+worker twice in a row is an error that names it, or is left out and counted; a death that is explained so is none of
+those that are allowed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple
+
+from datapipes.errors import WorkerDied
+from datapipes.messages.warnings import warn
+from reading_services.workers.at_work import AtWork, Key, Watch
+
+OnDeath = Literal["raise", "skip"]
+
+_AT_LEAST: Final = 64
+"""Elements for which a new worker is watched: what a stage's own threads make ahead is made before it is asked for."""
+
+
+class Ended(NamedTuple):
+    """A worker that has ended without a word."""
+
+    worker: int | None
+    """Its number; None if it is the one that deals out elements to all others, who have to be replaced with it."""
+    name: str
+    how: str
+    at_work: AtWork | None = None
+
+
+def died(ended: Ended, more: str) -> WorkerDied:
+    """The error for a worker that has ended."""
+    error = WorkerDied(f"{ended.name} {ended.how}, {more}")
+    error.ended = ended
+    return error
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """How many deaths a service survives in an epoch, and what becomes of an element that causes them."""
+
+    restarts: int = 0
+    on_death: OnDeath = "raise"
+
+
+class _Suspicion(NamedTuple):
+    """What a worker was at work on when it died; elements are counted from where this iteration began."""
+
+    elements: range = range(0)
+    """Those of which it was making one;"""
+    watched_until: int = 0
+    """a death before this one is one in a row."""
+    calls: frozenset[Key] = frozenset()
+    uncounted: int = 0
+    """How many deaths in this row are none of those that are allowed, as yet."""
+    deaths: int = 0
+
+
+@dataclass
+class Deaths:
+    """The deaths of one epoch."""
+
+    allowed: Allowed
+    errors: Counter[str]
+    """The counts of tolerated errors, by stage: an element that is left out is one."""
+    _survived: int = 0
+    _suspicions: dict[int, _Suspicion] = field(default_factory=dict)
+    _left_out: dict[int, dict[Key, int]] = field(default_factory=dict)
+    """By worker: calls that are left out, with an element behind which nobody comes to them again."""
+
+    def watch(self, worker: int, begins: int) -> Watch | None:
+        """How a worker that begins at an element has to be watched, if at all."""
+        left_out = {key: until for key, until in self._left_out.get(worker, {}).items() if until >= begins}
+        suspicion = self._suspicions.get(worker)
+        until = max([*left_out.values(), suspicion.watched_until if suspicion else 0])
+        return Watch(until - begins, frozenset(left_out)) if until > begins else None
+
+    def survive(self, error: WorkerDied, began: list[int]) -> Ended:
+        """Note a death, and return who has to be replaced; an error if that is not allowed.
+
+        Args:
+            error: Tells who has ended.
+            began: By worker, the element at which its opening began.
+        """
+        ended = error.ended
+        if not isinstance(ended, Ended) or not self.allowed.restarts:
+            raise error
+        counts, left_out = True, sum(map(len, self._left_out.values()))
+        if ended.worker is not None and ended.at_work is not None:
+            counts = self._suspect(ended, ended.at_work, began[ended.worker])
+        if counts and self._survived >= self.allowed.restarts:
+            self._survived = 0  # whoever goes on has said that it shall go on
+            error.add_note(f"  after {self.allowed.restarts} that were replaced (restart=){_said_of(ended)}")
+            raise error
+        self._survived += counts
+        after = "without a loss" if sum(map(len, self._left_out.values())) == left_out else "without that element"
+        more = self.allowed.restarts - self._survived
+        with suppress(UserWarning):  # where warnings are errors, nobody is there to catch one
+            warn(f"{ended.name} {ended.how}{_said_of(ended)}; it is replaced and goes on {after} ({more} more)")
+        return ended
+
+    def _suspect(self, ended: Ended, at_work: AtWork, began: int) -> bool:
+        """Blame an element, if the worker has died of the same one before; whether the death is one to be allowed."""
+        worker = ended.worker or 0
+        before = self._suspicions.get(worker, _Suspicion())
+        first = began + at_work.first
+        calls = {call.key: call for call in at_work.calls if call.key is not None}
+        elements, until = range(first, first + at_work.wanted), first + max(at_work.wanted, _AT_LEAST)
+        if first >= before.watched_until:
+            before = _Suspicion()
+        same = len(elements) == 1 and elements == before.elements
+        both = before.calls & calls.keys() or (frozenset(calls) if same else frozenset())
+        if not same and len(both) != 1:  # of several calls at a time, it may be any
+            # The first death has left it open which of some elements it was. Is it this one, the next one will tell.
+            tells = len(elements) == 1 and len(before.elements) > 1 and first in before.elements
+            uncounted = before.uncounted + tells
+            now = _Suspicion(elements, until, frozenset(calls), uncounted, before.deaths + 1)
+            self._suspicions[worker] = now
+            return not tells
+        self._suspicions.pop(worker, None)
+        deaths = before.deaths + 1
+        self._survived -= min(self._survived, before.deaths - before.uncounted)
+        key = next(iter(both)) if len(both) == 1 else None
+        if key is not None:
+            self._left_out.setdefault(worker, {})[key] = until
+            self.errors[calls[key].stage] += 1
+        if key is None or self.allowed.on_death == "raise":
+            what = f": {calls[key].stage} of {calls[key].text}" if key is not None else ""
+            after = "next() goes on without it" if key is not None else "it died outside of any function of a stage"
+            how = 'on_death="skip" leaves such elements out' if key is not None else "so it cannot be left out"
+            raise WorkerDied(
+                f"element {first} of worker {worker} (counted from 0, from where this iteration began) has killed its "
+                f"worker {deaths} times in a row{what}; last, {ended.name} {ended.how}; {after}, and {how}"
+            )
+        return False
+
+
+def _said_of(ended: Ended) -> str:
+    """What it was at work on, as far as it has written that down."""
+    calls = () if ended.at_work is None else ended.at_work.calls
+    return f", at work on {'; '.join(f'{call.stage} of {call.text}' for call in calls)}" if calls else ""

@@ -1,0 +1,339 @@
+"""Workers that die are replaced, and nobody can tell by the elements."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import random
+import signal
+import sys
+import threading
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import pytest
+
+from datapipes.errors import BadArgument, WorkerDied
+from datapipes.graph import Pipe
+from datapipes.iter import IterableWrapper, IterDataPipe
+from loader2 import DataLoader2
+from reading_services import MultiProcessingReadingService, ThreadingReadingService
+from reading_services.workers import thread_pool
+from reading_services.workers.at_work import AtWork, Call, Record, Watch, Watched, file_for_record
+from tests.reading_services.workers.in_turn import SEED, numbers
+
+REPLACED = pytest.mark.filterwarnings("ignore:.*it is replaced:UserWarning")
+
+
+def with_restarts(graph: Pipe, restart: int, workers: int = 2, **options: Any) -> DataLoader2[Any]:
+    return DataLoader2(
+        graph, reading_service=MultiProcessingReadingService(workers, "fork", restart=restart, **options)
+    )
+
+
+def wide(x: int) -> tuple[int, bytes]:
+    return x, bytes(1 << 14)
+
+
+class Plain(IterDataPipe[int]):
+    """A user's class, which says nothing of its position: it is replayed."""
+
+    def __init__(self, source: Pipe) -> None:
+        self.source = source
+
+    def __iter__(self) -> Iterator[int]:
+        drawn = random.Random(SEED)
+        for x in self.source:
+            yield x + drawn.randrange(2)
+
+
+GRAPHS: dict[str, Callable[[int], Pipe]] = {
+    "shuffled": lambda n: numbers(n).shuffle().sharding_filter().map(str),
+    "dispatched": lambda n: numbers(n).shuffle().sharding_round_robin_dispatch().map(str),
+    "positions of a MiB": lambda n: numbers(n).sharding_filter().map(wide).shuffle(buffer_size=64),
+    "a class that is replayed": lambda n: Plain(numbers(n).shuffle().sharding_filter()).batch(3),
+    "drawing": lambda n: numbers(n).sharding_filter().map(lambda x: (x, random.random())),
+}
+
+
+def disturbed(build: Callable[[int], Pipe], length: int, every: int) -> tuple[int, float]:
+    """Kill a random worker, or the dispatcher, now and then: how often, and the longest wait for an element."""
+    draws = random.Random(SEED)
+    with with_restarts(build(length), 0) as undisturbed:
+        undisturbed.seed(SEED)
+        expected = list(undisturbed)
+    given: list[Any] = []
+    deaths, longest = 0, 0.0
+    with with_restarts(build(length), length) as loader:
+        loader.seed(SEED)
+        asked = perf_counter()
+        for element in loader:
+            longest = max(longest, perf_counter() - asked)
+            given.append(element)
+            if len(given) % every == 0:
+                os.kill(draws.choice(workers_of(loader)), signal.SIGKILL)
+                deaths += 1
+            asked = perf_counter()
+        assert given == expected
+        assert len(list(loader)) == len(expected), "the next epoch"
+    return deaths, longest
+
+
+@REPLACED
+@pytest.mark.parametrize("build", GRAPHS.values(), ids=GRAPHS)
+def test_killed_workers_change_nothing(build: Callable[[int], Pipe]) -> None:
+    deaths, _ = disturbed(build, 1200, 100)
+    assert deaths >= 4
+
+
+def workers_of(loader: DataLoader2[Any]) -> list[int]:
+    """The processes of a loader, the dispatcher's among them."""
+    return [member.process.pid for member in vars(loader.reading_service)["_pool"]._members()]
+
+
+@REPLACED
+def test_a_state_from_between_two_deaths_goes_on_anywhere() -> None:
+    with with_restarts(GRAPHS["shuffled"](600), 9) as loader:
+        loader.seed(SEED)
+        given: list[str] = []
+        states: list[tuple[int, bytes]] = []
+        for element in loader:
+            given.append(element)
+            if len(given) % 150 == 75:
+                os.kill(workers_of(loader)[0], signal.SIGKILL)
+                states.append((len(given), pickle.dumps(loader.state_dict())))
+    assert len(states) == 4
+    for after, state in states:
+        with with_restarts(GRAPHS["shuffled"](600), 0) as again:
+            again.load_state_dict(pickle.loads(state))
+            assert list(again) == given[after:], after
+
+
+def kills(bad: frozenset[int], by: int, x: int) -> int:
+    if x in bad:
+        signal.raise_signal(by)
+        os._exit(5)
+    return x
+
+
+def deadly(bad: set[int], length: int = 100, by: int = signal.SIGKILL) -> Pipe:
+    return numbers(length).sharding_filter().map(partial(kills, frozenset(bad), by)).filter(is_kept).batch(4)
+
+
+def is_kept(x: int) -> bool:
+    return x % 5 != 4
+
+
+def without(bad: set[int], length: int = 100) -> list[Any]:
+    """The same, over a source that never had some elements of each worker."""
+    shares = [[x for x in range(number, length, 2) if x not in bad and is_kept(x)] for number in range(2)]
+    batches = [[share[i : i + 4] for i in range(0, len(share), 4)] for share in shares]
+    longest = max(len(share) for share in batches)
+    return [share[i] for i in range(longest) for share in batches if i < len(share)]
+
+
+@REPLACED
+@pytest.mark.parametrize("bad", [{0}, {13}, {13, 40}, {12, 14, 16}, {98, 99}], ids=str)
+def test_an_element_that_kills_is_left_out_and_counted(bad: set[int]) -> None:
+    with with_restarts(deadly(bad), 3, on_death="skip") as loader:
+        assert list(loader) == without(bad)
+        ((stage, count),) = loader.errors.items()
+        assert "kills" in stage
+        assert count == len(bad)
+        assert list(loader) == without(bad), "the next epoch"
+
+
+@REPLACED
+def test_an_element_that_kills_is_named_and_passed_over_by_who_goes_on() -> None:
+    with with_restarts(deadly({13}), 3) as loader:
+        given: list[Any] = []
+        iterator = iter(loader)
+        with pytest.raises(WorkerDied, match=r"killed its worker \d times in a row: \.map\(.*kills.* of 13") as caught:
+            given.extend(iterator)
+        assert "SIGKILL" in str(caught.value)
+        given.extend(iterator)
+        assert [x for batch in given for x in batch] == [x for batch in without({13}) for x in batch]
+
+
+@REPLACED
+def test_the_stack_of_a_crash_is_told() -> None:
+    with with_restarts(deadly({13}, by=signal.SIGSEGV), 3) as loader, pytest.raises(WorkerDied, match="in kills"):
+        list(loader)
+
+
+class DiesAt(IterDataPipe[int]):
+    """A user's class that ends its process itself, outside of any function of a stage."""
+
+    def __iter__(self) -> Iterator[int]:
+        for x in range(100):
+            if x == 30:
+                os._exit(7)
+            yield x
+
+
+@REPLACED
+def test_what_dies_outside_of_a_function_is_named_and_cannot_be_left_out() -> None:
+    with (
+        with_restarts(DiesAt().sharding_filter(), 3, on_death="skip") as loader,
+        pytest.raises(WorkerDied, match=r"element 15 of worker \d .* cannot be left out"),
+    ):
+        list(loader)
+
+
+@REPLACED
+def test_more_deaths_than_are_allowed_are_an_error_and_one_may_go_on() -> None:
+    with with_restarts(numbers(1000).sharding_filter().map(wide), 2) as loader:
+        given: list[Any] = []
+        iterator = iter(loader)
+
+        def go_on() -> None:
+            for element in iterator:
+                given.append(element)
+                if len(given) in (200, 400, 600):
+                    os.kill(workers_of(loader)[0], signal.SIGKILL)
+
+        with pytest.raises(WorkerDied) as caught:
+            go_on()
+        assert "after 2 that were replaced" in "".join(caught.value.__notes__)
+        go_on()
+        assert [x for x, _ in given] == list(range(1000))
+
+
+def test_a_warning_says_who_died_and_how() -> None:
+    with with_restarts(numbers(400).sharding_filter(), 1) as loader:
+        iterator = iter(loader)
+        next(iterator)
+        victim = workers_of(loader)[1]
+        os.kill(victim, signal.SIGKILL)
+        with pytest.warns(UserWarning, match=rf"worker 1 \(process {victim}\) was ended by SIGKILL.*replaced.*0 more"):
+            assert list(iterator) == list(range(1, 400))
+
+
+@REPLACED
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_processes_that_inherit_nothing_are_replaced_as_well(method: str) -> None:
+    graph = IterableWrapper(range(300)).shuffle().sharding_filter().map(str)
+    service = MultiProcessingReadingService(2, method, restart=2)
+    with DataLoader2(graph, reading_service=service) as loader, with_restarts(graph, 0) as undisturbed:
+        given: list[Any] = []
+        loader.seed(SEED)
+        undisturbed.seed(SEED)
+        for element in loader:
+            given.append(element)
+            if len(given) == 100:
+                os.kill(workers_of(loader)[1], signal.SIGKILL)
+        assert given == list(undisturbed)
+
+
+# -- threads ----------------------------------------------------------------------------------------------------------
+
+
+class Ends:
+    """Packs elements for a thread's link; some threads end of it, by what is no error of an element."""
+
+    def __init__(self, names: list[str], after: int) -> None:
+        self.names = names
+        self.after = after
+        self.calls: Counter[str] = Counter()
+
+    def __call__(self, elements: list[Any]) -> tuple[Any, int]:
+        name = threading.current_thread().name
+        self.calls[name] += 1
+        if any(name.endswith(each) for each in self.names) and self.calls[name] in (self.after, 2 * self.after):
+            raise SystemExit(name)
+        return thread_pool._Elements(list(elements)), 0
+
+
+@REPLACED
+@pytest.mark.parametrize("names", [["worker 0"], ["worker 0", "worker 1"], ["dispatcher"], ["dispatcher", "worker 1"]])
+@pytest.mark.parametrize("name", ["shuffled", "dispatched", "a class that is replayed"])
+def test_threads_that_end_are_replaced(name: str, names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with DataLoader2(GRAPHS[name](600), reading_service=ThreadingReadingService(2)) as undisturbed:
+        undisturbed.seed(SEED)
+        expected = list(undisturbed)
+    monkeypatch.setattr(thread_pool, "_as_they_are", ends := Ends(names, after=7))
+    with DataLoader2(GRAPHS[name](600), reading_service=ThreadingReadingService(2, restart=4)) as loader:
+        loader.seed(SEED)
+        assert list(loader) == expected
+    assert name != "dispatched" or sum(ends.calls.values()) > 7
+
+
+def test_a_thread_that_ends_is_an_error_without_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thread_pool, "_as_they_are", Ends(["worker 1"], after=3))
+    with DataLoader2(numbers(1000).sharding_filter(), reading_service=ThreadingReadingService(2)) as loader:
+        iterator = iter(loader)
+        given: list[int] = []
+        with pytest.raises(WorkerDied, match=r"worker 1 \(a thread\) was ended by SystemExit"):
+            given.extend(iterator)
+        monkeypatch.undo()
+        given.extend(iterator)
+        assert given == list(range(1000))
+
+
+# -- arguments, and what a worker writes down -------------------------------------------------------------------------
+
+
+def test_arguments() -> None:
+    with pytest.raises(BadArgument, match="restart=-1"):
+        MultiProcessingReadingService(2, restart=-1)
+    with pytest.raises(BadArgument, match='expected "raise" or "skip"'):
+        ThreadingReadingService(2, restart=1, on_death="ignore")  # type: ignore[arg-type]  # refused is what is tried
+    with pytest.raises(BadArgument, match="restart="):
+        MultiProcessingReadingService(2, on_death="skip")
+
+
+def test_calls_under_way_are_written_down() -> None:
+    fd = file_for_record()
+    here, there = Record(fd), Record(fd)
+    os.close(fd)
+    assert here.read() == AtWork(0, 0, ())
+    seen: list[AtWork] = []
+
+    def look(x: int) -> int:
+        seen.append(there.read())
+        return x
+
+    there.making(7, 1)
+    graph = Watched(here, Watch(9)).over(IterableWrapper([3, "y" * 999]).map(look))
+    assert list(graph) == [3, "y" * 999]
+    (first,), (second,) = (at_work.calls for at_work in seen)
+    assert seen[0][:2] == (7, 1)
+    assert (first.text, len(second.text)) == ("3", 200)
+    assert "look" in first.stage
+    assert first.key != second.key
+    assert there.read().calls == ()
+
+
+def test_a_record_is_never_larger_than_its_memory() -> None:
+    record = Record(file_for_record())
+    record.calling([Call(0, bytes(16), "x" * 9999, "y" * 9999)])
+    assert record.read().calls == ()
+
+
+@REPLACED
+def test_nothing_is_left_behind() -> None:
+    before = sorted(map(os.readlink, links()))
+    with with_restarts(numbers(300).sharding_filter(), 9) as loader:
+        for i, _ in enumerate(loader):
+            if i in (50, 150):
+                os.kill(workers_of(loader)[0], signal.SIGKILL)
+    assert multiprocessing.active_children() == []
+    assert sorted(map(os.readlink, links())) == before
+
+
+def links() -> list[Path]:
+    """The open files of this process."""
+    return [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink() and link.exists()]
+
+
+if __name__ == "__main__":  # python -m tests.reading_services.workers.test_restarts
+    warnings.simplefilter("ignore")
+    for name, build in GRAPHS.items():
+        deaths, longest = disturbed(build, 20_000, 200)
+        sys.stdout.write(f"{name}: {deaths} deaths, the longest wait {longest:.3f} s\n")
