@@ -12,8 +12,9 @@ from datapipes.errors import BadArgument
 from reading_services.in_process import InProcessReadingService
 from reading_services.interface.service import EpochFn, InitFn, ResetFn
 from reading_services.workers.cut import replicable_end
+from reading_services.workers.pool import Pool
 from reading_services.workers.portable import needs_pickling, portable
-from reading_services.workers.process.pool import WorkerPool
+from reading_services.workers.process.place import Processes
 from reading_services.workers.restarts import OnDeath
 from reading_services.workers.service import OnWorkers
 from reading_services.workers.transport.protocol import Window
@@ -126,10 +127,9 @@ class MultiProcessingReadingService(OnWorkers):
     def _window(self) -> Window:
         return Window(items=max(1, self.worker_prefetch_cnt + -(-self.main_prefetch_cnt // self.num_workers)))
 
-    def _pool_of(self, plan: PoolPlan) -> WorkerPool:
-        return WorkerPool(
-            plan, self._context, _room(self.num_workers) if self.arena_bytes is None else self.arena_bytes
-        )
+    def _pool_of(self, plan: PoolPlan) -> Pool:
+        room = _room(self.num_workers) if self.arena_bytes is None else self.arena_bytes
+        return Pool(plan, Processes(plan, self._context, room))
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         if self.num_workers == 0:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from reading_services.interface.service import EpochFn, InitFn
+from reading_services.workers.pool import Pool
 from reading_services.workers.restarts import OnDeath
 from reading_services.workers.service import OnWorkers
-from reading_services.workers.thread_pool import ThreadPool
+from reading_services.workers.thread_place import Threads
 from reading_services.workers.transport.protocol import Window
 from reading_services.workers.worker import PoolPlan
 
@@ -66,5 +67,5 @@ class ThreadingReadingService(OnWorkers):
     def _window(self) -> Window:
         return Window(items=max(1, self.prefetch_cnt), small=0)
 
-    def _pool_of(self, plan: PoolPlan) -> ThreadPool:
-        return ThreadPool(plan)
+    def _pool_of(self, plan: PoolPlan) -> Pool:
+        return Pool(plan, Threads(plan))

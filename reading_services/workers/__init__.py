@@ -11,9 +11,10 @@
 - ``generators``: global random number generators, seeded, saved and restored
 - ``interrupts``: Ctrl-C while processes are started or ended
 - ``kept_by_workers``: state that users' classes keep from epoch to epoch, told by workers and to them
+- ``pool``: the workers of one service, wherever they run: started, told, waited for, replaced, ended
 - ``portable``: a check that a graph can run in workers, when the loader is made
 - ``restarts``: workers that die, and are replaced: how often, and which element is to blame
 - ``service``: base of the services with workers
-- ``thread_pool``: the pool of worker threads
+- ``thread_place``: worker threads, as a place where a pool has its members
 - ``worker``: the worker loop, the same for processes and threads
 """

@@ -16,7 +16,7 @@ from copy import deepcopy
 from dataclasses import replace
 from itertools import chain, islice, takewhile
 from operator import length_hint
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 from datapipes.description import structure
@@ -32,38 +32,14 @@ from datapipes.position.kept import VALUE, Kept
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import Run, derive
 from reading_services.workers.dispatched import DEALT, DispatcherGone
+from reading_services.workers.pool import Pool
 from reading_services.workers.restarts import Allowed, Deaths
-from reading_services.workers.transport.protocol import Failed, Items, ToConsumer
+from reading_services.workers.transport.protocol import Failed, Items
 from reading_services.workers.worker import EpochStart, Order
 
 T_co = TypeVar("T_co", covariant=True)
 
 _told: WeakSet[Any] = WeakSet()  # the workers of whom it was said that their positions cannot be saved
-
-
-class Producers(Protocol):
-    """The workers that make the elements: processes or threads."""
-
-    count: int
-
-    @property
-    def alone(self) -> bool:
-        """Whether one of them can be replaced without the others: nobody deals out elements to all."""
-
-    def open(self, orders: list[Order | None]) -> None:
-        """Begin an opening on those that are given an order; who has died is replaced first, and the others go on."""
-
-    def next_frame(self, numbers: Any) -> tuple[int, ToConsumer]:
-        """The next message of one of these, whichever comes first."""
-
-    def used_up(self, number: int, frame: Any) -> None:
-        """Give one of them credit for a message."""
-
-    def dispatcher_died(self) -> WorkerDied:
-        """The error for who deals out elements to all of them, of whom one has said that it is gone."""
-
-    def stop(self) -> None:
-        """Stop the opening: nobody wants the rest."""
 
 
 @operator
@@ -73,7 +49,7 @@ class Gathered(MadeElsewhere[T_co]):
     def __init__(
         self,
         graph: IterDataPipe[T_co],
-        makers: Producers,
+        makers: Pool,
         in_order: bool = True,
         length: Callable[[Any], int] | None = None,
         allowed: Allowed | None = None,
@@ -202,7 +178,7 @@ class _Share:
 class Turns(Cell):
     """The fixed order of the workers' elements: whose turn it is, and the position of each worker."""
 
-    def __init__(self, makers: Producers, errors: Counter[str], kept: KeptByWorkers, deaths: Deaths) -> None:
+    def __init__(self, makers: Pool, errors: Counter[str], kept: KeptByWorkers, deaths: Deaths) -> None:
         self._makers = makers
         self._errors = errors
         self.kept = kept

@@ -10,7 +10,7 @@ import weakref
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgument, BadArgumentType
@@ -18,22 +18,13 @@ from datapipes.operators.checks import whole_number
 from reading_services.interface.service import EpochFn, InitFn, Level, ReadingServiceInterface, ResetFn
 from reading_services.workers.cut import replicable_end, with_end_replaced
 from reading_services.workers.dispatched import length_of_parts, without_dispatched
-from reading_services.workers.gather import Gathered, Producers
+from reading_services.workers.gather import Gathered
 from reading_services.workers.interrupts import CtrlCWaits
+from reading_services.workers.pool import Pool
 from reading_services.workers.portable import needs_many_readers
 from reading_services.workers.restarts import Allowed, OnDeath
 from reading_services.workers.transport.protocol import Window
 from reading_services.workers.worker import PoolPlan
-
-
-class Workers(Producers, Protocol):
-    """The workers that make the elements, and can be started and ended."""
-
-    def start(self) -> None:
-        """Start all of them."""
-
-    def close(self) -> None:
-        """End all of them; calling it again does nothing."""
 
 
 class OnWorkers(ReadingServiceInterface):
@@ -48,7 +39,7 @@ class OnWorkers(ReadingServiceInterface):
     timeout: float | None
     restart: int
     on_death: OnDeath
-    _pool: Workers | None = None
+    _pool: Pool | None = None
     _gathered: Gathered[Any] | None = None
 
     def sees_to_ranks(self) -> bool:
@@ -96,7 +87,7 @@ class OnWorkers(ReadingServiceInterface):
         """How far each worker may run ahead."""
 
     @abstractmethod
-    def _pool_of(self, plan: PoolPlan) -> Workers:
+    def _pool_of(self, plan: PoolPlan) -> Pool:
         """The workers, not started yet."""
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:

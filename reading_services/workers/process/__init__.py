@@ -2,5 +2,5 @@
 
 - ``main``: main functions of worker and dispatcher processes
 - ``members``: single processes: started, asked for stack traces, ended
-- ``pool``: the pool of processes of a service, started, watched and ended by one owner
+- ``place``: worker processes, as a place where a pool has its members
 """

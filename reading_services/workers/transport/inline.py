@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 from reading_services.workers.transport.protocol import Close, ToConsumer, ToProducer
 
-Arrivals: TypeAlias = SimpleQueue[tuple[int, ToConsumer | None]]
-"""Messages, and in place of one None for whoever waits to look around."""
+Arrivals: TypeAlias = SimpleQueue[tuple[int | None, ToConsumer | None]]
+"""Messages, and in place of one None for whoever waits to look around: somebody has ended, or woken him."""
 
 
 class ProducerEnd:

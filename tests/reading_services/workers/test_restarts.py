@@ -24,7 +24,7 @@ from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
 from reading_services import MultiProcessingReadingService, ThreadingReadingService
-from reading_services.workers import thread_pool
+from reading_services.workers import thread_place
 from reading_services.workers.at_work import AtWork, Call, Record, Watch, Watched, file_for_record
 from tests.reading_services.workers.in_turn import SEED, numbers
 
@@ -94,7 +94,7 @@ def test_killed_workers_change_nothing(build: Callable[[int], Pipe]) -> None:
 
 def workers_of(loader: DataLoader2[Any]) -> list[int]:
     """The processes of a loader, the dispatcher's among them."""
-    return [member.process.pid for member in vars(loader.reading_service)["_pool"]._members()]
+    return [member.process.pid for member in vars(loader.reading_service)["_pool"]._place.processes]
 
 
 @REPLACED
@@ -247,7 +247,7 @@ class Ends:
         self.calls[name] += 1
         if any(name.endswith(each) for each in self.names) and self.calls[name] in (self.after, 2 * self.after):
             raise SystemExit(name)
-        return thread_pool._Elements(list(elements)), 0
+        return thread_place._Elements(list(elements)), 0
 
 
 @REPLACED
@@ -257,7 +257,7 @@ def test_threads_that_end_are_replaced(name: str, names: list[str], monkeypatch:
     with DataLoader2(GRAPHS[name](600), reading_service=ThreadingReadingService(2)) as undisturbed:
         undisturbed.seed(SEED)
         expected = list(undisturbed)
-    monkeypatch.setattr(thread_pool, "_as_they_are", ends := Ends(names, after=7))
+    monkeypatch.setattr(thread_place, "_as_they_are", ends := Ends(names, after=7))
     with DataLoader2(GRAPHS[name](600), reading_service=ThreadingReadingService(2, restart=4)) as loader:
         loader.seed(SEED)
         assert list(loader) == expected
@@ -265,7 +265,7 @@ def test_threads_that_end_are_replaced(name: str, names: list[str], monkeypatch:
 
 
 def test_a_thread_that_ends_is_an_error_without_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thread_pool, "_as_they_are", Ends(["worker 1"], after=3))
+    monkeypatch.setattr(thread_place, "_as_they_are", Ends(["worker 1"], after=3))
     with DataLoader2(numbers(1000).sharding_filter(), reading_service=ThreadingReadingService(2)) as loader:
         iterator = iter(loader)
         given: list[int] = []

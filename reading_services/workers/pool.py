@@ -1,0 +1,296 @@
+"""The pool of workers of one service, as home sees them, wherever they run: started together, and ended by one owner.
+
+What a place has to do is little (``Place``): start workers, carry messages, wait for one or for somebody's end, and end
+them all. Everything else is here, once: which opening a message belongs to, who has to be replaced, which thread may
+speak for this process.
+
+Nothing here waits without an end. Whoever waits for a message is woken by the end of any member of the pool, and when
+another thread leaves the opening or ends the pool.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import ClassVar
+
+from datapipes.errors import WorkerDied, WorkersLeft, WorkerTimeout
+from datapipes.position.forks import OwnerProcess
+from reading_services.workers.interrupts import CtrlCWaits
+from reading_services.workers.restarts import Ended, died
+from reading_services.workers.transport.protocol import START, Consumer, Failed, Items, ToConsumer, ToProducer
+from reading_services.workers.worker import Order, PoolPlan, numbered
+
+Number = int | None
+"""A worker's number; None: the dispatcher."""
+
+
+class Place(ABC):
+    """Where the members of a pool run: a worker for each number, and a dispatcher if a part is dispatched."""
+
+    members: ClassVar[str]
+    """What they are, in a word or two;"""
+    to_start: ClassVar[float] = 0.0
+    """seconds that one may take before its first message, beside the user's timeout."""
+
+    @abstractmethod
+    def start(self, numbers: Collection[int]) -> None:
+        """Start these workers, and before them the dispatcher if there has to be one and none runs."""
+
+    @abstractmethod
+    def send(self, number: int, frame: ToProducer) -> None:
+        """Send a message without waiting; BrokenPipeError or ConnectionResetError if nobody is there to get it."""
+
+    @abstractmethod
+    def wait(self, seconds: float | None) -> list[tuple[Number, ToConsumer | None]] | None:
+        """Messages that have come, and None in place of one for who has ended; None if the time is over."""
+
+    @abstractmethod
+    def wake(self) -> None:
+        """Have whoever waits return at once, or who waits next."""
+
+    @abstractmethod
+    def was_woken(self) -> None:
+        """Forget ``wake``: nobody waits."""
+
+    @abstractmethod
+    def ended(self) -> set[Number]:
+        """Members that were started and have ended without being told to."""
+
+    @abstractmethod
+    def failure_at_start(self, number: int) -> BaseException | None:
+        """The error that kept a worker which has ended from starting, if that is why and it was not waited for."""
+
+    @abstractmethod
+    def end_of(self, number: Number) -> Ended | WorkerDied:
+        """How a member has ended, who is given up if it has not; an error if another one would end as well."""
+
+    @abstractmethod
+    def stacks_of(self, number: int) -> str:
+        """Where a worker stands, as far as it can be found out."""
+
+    @abstractmethod
+    def forget(self, numbers: Collection[int]) -> None:
+        """Let go of workers that have ended."""
+
+    @abstractmethod
+    def end(self, farewells: Sequence[tuple[int, ToProducer]]) -> None:
+        """End all members: each worker that runs has a message to be sent to it first."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the place, when all members have ended."""
+
+
+@dataclass
+class _Worker:
+    """Home's record of a worker."""
+
+    consumer: Consumer = field(default_factory=Consumer)
+    frames: deque[ToConsumer] = field(default_factory=deque)
+    """Messages that have come and were not asked for yet."""
+    runs: bool = False
+    has_spoken: bool = False
+    """Whether anything has come since it was started."""
+    is_mourned: bool = False
+    """Whether its end was told: whoever goes on wants another one in its place."""
+
+
+class Pool:
+    """The workers of a service."""
+
+    def __init__(self, plan: PoolPlan, place: Place) -> None:
+        self.count = plan.workers
+        self.alone = plan.dispatched is None
+        self._timeout = plan.timeout
+        self._place = place
+        self._workers = [_Worker() for _ in range(plan.workers)]
+        self._opening = 0
+        self._origin = OwnerProcess()
+        self._lock = threading.RLock()  # the collector may end a pool in the thread that waits for it
+        self._left = self._closed = False
+
+    def __repr__(self) -> str:
+        return f"{self.count} {self._place.members}"
+
+    # -- starting and ending -------------------------------------------------------------------------------------------
+
+    def start(self, numbers: Container[int] = ()) -> None:
+        """Start the workers that were never started, those whose end was told, and among ``numbers`` all that ended.
+
+        With a dispatcher all start together, because its links cannot be mended.
+        """
+        ended = self._place.ended() | {number for number, worker in self._running() if worker.is_mourned}
+        workers = [number for number in ended if number is not None]
+        failure = next(filter(None, map(self._failure_at_start, workers)), None)
+        if ended and (failure is not None or not self.alone):
+            self._end()
+        else:
+            due = [number for number in workers if number in numbers or self._workers[number].is_mourned]
+            self._place.forget(due)
+            self._are_gone(due)
+        if failure is not None:
+            raise failure
+        missing = [number for number, worker in enumerate(self._workers) if not worker.runs]
+        if missing:
+            self._place.start(missing)
+        for number in missing:
+            self._workers[number].runs = True
+
+    def close(self) -> None:
+        """End all members; calling it again does nothing, and so does calling it in a fork of this process."""
+        if not self._origin.is_here or self._closed:
+            return
+        with self._nobody_waits():
+            if not self._closed:
+                self._closed = True
+                self._end()
+                self._place.close()
+
+    def _end(self) -> None:
+        running = self._running()
+        self._place.end([(number, worker.consumer.close()) for number, worker in running])
+        self._are_gone(number for number, _ in running)
+
+    def _are_gone(self, numbers: Iterable[int]) -> None:
+        for number in numbers:  # what one of them has sent is of an earlier opening for who takes its place
+            self._workers[number] = _Worker(Consumer(self._workers[number].consumer.opening))
+
+    def _running(self) -> list[tuple[int, _Worker]]:
+        return [(number, worker) for number, worker in enumerate(self._workers) if worker.runs]
+
+    # -- talking -------------------------------------------------------------------------------------------------------
+
+    def open(self, orders: Sequence[Order | None]) -> None:
+        """Begin an opening on the workers that are given an order; the others go on with what they have."""
+        with self._talking():
+            self._left = False
+            with CtrlCWaits():
+                self.start([number for number, order in enumerate(orders) if order is not None])
+            self._opening += 1
+            for number, order in enumerate(numbered(orders, self._opening)):
+                if order is not None:
+                    self._workers[number].frames.clear()
+                    self._tell(number, self._workers[number].consumer.open(order))
+
+    def stop(self) -> None:
+        """Stop the opening: nobody wants the rest; whoever waits for it in another thread is told as well."""
+        if not self._origin.is_here or self._closed:
+            return
+        with self._nobody_waits():
+            for number, worker in self._running():
+                worker.frames.clear()
+                if (frame := worker.consumer.stop()) is not None:
+                    with suppress(OSError):
+                        self._place.send(number, frame)
+
+    @contextmanager
+    def _talking(self) -> Iterator[None]:
+        """A block in which this thread speaks for this process; an error where nobody may."""
+        self._origin.must_be_here(f"the {self._place.members}")
+        with self._lock:
+            if self._closed:
+                raise WorkersLeft("the workers were ended, with their reading service")
+            yield
+
+    @contextmanager
+    def _nobody_waits(self) -> Iterator[None]:
+        """A block in which no thread waits for an element, nor will until the next opening."""
+        self._left = True
+        self._place.wake()
+        with self._lock:
+            self._place.was_woken()
+            yield
+
+    def _tell(self, number: int, frame: ToProducer) -> None:
+        try:
+            self._place.send(number, frame)
+        except (BrokenPipeError, ConnectionResetError):
+            raise self._death_of(number) from None
+
+    def used_up(self, number: int, frame: Items) -> None:
+        """Give a worker credit for a message."""
+        with self._talking():
+            if (credit := self._workers[number].consumer.used_up(frame)) is not None:
+                self._tell(number, credit)
+
+    def next_frame(self, numbers: Iterable[int]) -> tuple[int, ToConsumer]:
+        """The next message of one of these workers, whichever comes first."""
+        with self._talking():
+            asked = [(number, self._workers[number]) for number in numbers]
+            started = monotonic()
+            while not self._left:
+                for number, worker in asked:
+                    if worker.frames:
+                        return number, worker.frames.popleft()
+                came = self._place.wait(self._patience(asked, started))
+                if came is None:
+                    raise self._too_slow(asked[0][0])
+                ended = [number for number, frame in came if frame is None]
+                for sender, frame in came:
+                    if sender is not None and frame is not None:
+                        self._take(self._workers[sender], frame)
+                if not self._left and ended and not any(worker.frames for _, worker in asked):
+                    raise self._death_of(min(ended, key=_dispatcher_first))
+            raise WorkersLeft("this iteration was left, or its workers were ended, while an element was waited for")
+
+    def _patience(self, asked: list[tuple[int, _Worker]], since: float) -> float | None:
+        """Timeout in seconds; a worker that is only starting has to import first."""
+        if self._timeout is None:
+            return None
+        started = all(worker.has_spoken for _, worker in asked)
+        return max(0.0, since + self._timeout + (0 if started else self._place.to_start) - monotonic())
+
+    def _take(self, worker: _Worker, frame: ToConsumer) -> None:
+        worker.has_spoken = True
+        if (current := worker.consumer.receive(frame)) is not None:
+            worker.frames.append(current)
+
+    # -- what goes wrong -----------------------------------------------------------------------------------------------
+
+    def dispatcher_died(self) -> WorkerDied:
+        """The error for the dispatcher, of which a worker has said that it is gone."""
+        with self._talking():
+            death = self._death_of(None)
+            assert isinstance(death, WorkerDied)
+            return death
+
+    def _death_of(self, number: Number) -> BaseException:
+        """The error for a member of the pool that has gone."""
+        if number is not None:
+            self._workers[number].is_mourned = True
+            if (failure := self._failure_at_start(number)) is not None:
+                return failure
+        ended = self._place.end_of(number)
+        if isinstance(ended, WorkerDied):
+            return ended
+        if number is not None and not self._workers[number].has_spoken:
+            return died(ended, "before its first element; what it had to say is on stderr")
+        return died(
+            ended,
+            "in the middle of its work; next() on the same iterator starts another one, which goes on without a loss, "
+            "and a new loop over the loader begins the next epoch; with restart=n the service does so by itself",
+        )
+
+    def _failure_at_start(self, number: int) -> BaseException | None:
+        """The error that kept a worker which has ended from starting, if that is why."""
+        for frame in self._workers[number].frames:
+            if isinstance(frame, Failed) and frame.opening == START:
+                error: BaseException = frame.error.error()
+                return error
+        return self._place.failure_at_start(number)
+
+    def _too_slow(self, number: int) -> WorkerTimeout:
+        return WorkerTimeout(
+            f"worker {number} has sent nothing for {self._timeout} seconds (timeout=...); it stands at\n"
+            + self._place.stacks_of(number)
+        )
+
+
+def _dispatcher_first(number: Number) -> int:
+    return -1 if number is None else number

@@ -1,0 +1,173 @@
+"""Worker threads of this process, as a place where a pool has its members: nothing is pickled and nothing is copied.
+
+They speak the same protocol as worker processes, over the link within a process. A thread cannot be killed: one that is
+stuck in a function of the user's is left behind, as a daemon, and told to leave when it comes back. In a fork of the
+process there are no threads.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+from queue import Empty, SimpleQueue
+from time import monotonic
+from typing import Any, ClassVar
+
+from datapipes.description import structure
+from datapipes.description.structure import Pipe
+from datapipes.messages.exception_copies import twin_of
+from reading_services.interface.service import WorkerInfo, set_worker_info
+from reading_services.workers.dispatched import Asking, asking_of
+from reading_services.workers.dispatcher import Dispatcher
+from reading_services.workers.pool import Number, Place
+from reading_services.workers.restarts import Ended
+from reading_services.workers.transport.inline import Arrivals, ConsumerEnd, DealtEnd, DispatcherEnds, pair
+from reading_services.workers.transport.protocol import ToConsumer, ToProducer
+from reading_services.workers.worker import Loop, Making, Order, PoolPlan, Server, WorkerEpochs, part_of
+
+_PATIENCE = 2.0  # seconds for all threads to leave
+
+
+class Threads(Place):
+    """Threads of this process."""
+
+    members: ClassVar[str] = "worker threads"
+
+    def __init__(self, plan: PoolPlan) -> None:
+        self._plan = plan
+        self._arrived: Arrivals = SimpleQueue()
+        self._links: dict[int, ConsumerEnd] = {}
+        self._threads: dict[Number, threading.Thread] = {}
+        self._ends: DispatcherEnds | None = None
+        self._ended: dict[Number, str] = {}  # how, of threads that have ended without being told to
+
+    def start(self, numbers: Collection[int]) -> None:
+        if self._plan.dispatched is not None and self._ends is None:
+            self._ends = DispatcherEnds(self._plan.workers)
+            info = WorkerInfo(self._plan.workers, 0)
+            epochs = WorkerEpochs(structure.unfold(self._plan.dispatched), self._plan.reset_fn, info)
+            making = Making(epochs.graph_of, epochs.keeping, self._plan.window, _as_they_are, _Raised)
+            self._run(None, Dispatcher(self._ends, self._plan.workers, making), info)
+        for number in numbers:
+            self._start_worker(number)
+
+    def _start_worker(self, number: int) -> None:
+        info = WorkerInfo(self._plan.workers, number)
+        graph = part_of(self._plan.graph, info, self._plan.init_fn)
+        asking = asking_of(graph)
+        if self._ends is not None:
+            asking.link = DealtEnd(self._ends, number)
+        epochs = WorkerEpochs(graph, self._plan.reset_fn, info)
+        asking.keeping = epochs.keeping
+        of_epoch = partial(_of_epoch, epochs, asking)
+        making = Making(of_epoch, epochs.keeping, self._plan.window, _as_they_are, _Raised)
+        self._links[number], there = pair(self._arrived, number)
+        self._run(number, Server(there, making, asking.leave), info)
+
+    def _run(self, number: Number, loop: Loop, info: WorkerInfo) -> None:
+        """Start the thread of a loop; one that ends without being told to says so."""
+        ended, arrived = self._ended, self._arrived  # and not this place, which ends the thread when it is let go of
+
+        def run() -> None:
+            set_worker_info(info)
+            how = "has left"
+            try:
+                loop.run()
+            except BaseException as error:  # the interpreter would print it, and nobody at home would know
+                how = f"was ended by {error!r:.500}"
+            if not loop.gone:
+                ended[number] = how
+                arrived.put((number, None))
+
+        thread = threading.Thread(target=run, name=f"loader2 {_named(number)}", daemon=True)
+        self._threads[number] = thread
+        thread.start()
+
+    # -- messages ------------------------------------------------------------------------------------------------------
+
+    def send(self, number: int, frame: ToProducer) -> None:
+        self._links[number].send(frame)
+
+    def wait(self, seconds: float | None) -> list[tuple[Number, ToConsumer | None]] | None:
+        try:
+            number, frame = self._arrived.get(timeout=seconds)
+        except Empty:
+            return None
+        return [(number, frame)] if frame is not None or number in self._ended else []
+
+    def wake(self) -> None:
+        self._arrived.put((None, None))
+
+    def was_woken(self) -> None:
+        """One that has come too late is passed over."""
+
+    # -- what goes wrong, and ending -----------------------------------------------------------------------------------
+
+    def ended(self) -> set[Number]:
+        return set(self._ended)
+
+    def failure_at_start(self, number: int) -> None:
+        return None  # ``start`` has raised it
+
+    def end_of(self, number: Number) -> Ended:
+        return Ended(number, f"{_named(number)} (a thread)", self._ended.get(number, "has left"))
+
+    def stacks_of(self, number: int) -> str:
+        frame = sys._current_frames().get(self._threads[number].ident or 0)
+        return "(it has ended)" if frame is None else "".join(traceback.format_stack(frame))
+
+    def forget(self, numbers: Collection[int]) -> None:
+        for number in numbers:
+            del self._ended[number], self._threads[number], self._links[number]
+
+    def end(self, farewells: Sequence[tuple[int, ToProducer]]) -> None:
+        for number, farewell in farewells:
+            self._links[number].send(farewell)
+        if self._ends is not None:
+            self._ends.close()
+        until = monotonic() + _PATIENCE
+        for thread in self._threads.values():
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, until - monotonic()))
+        self._links, self._threads, self._ends = {}, {}, None
+        self._ended.clear()
+
+    def close(self) -> None:
+        """Nothing is left."""
+
+
+def _named(number: Number) -> str:
+    return "dispatcher" if number is None else f"worker {number}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Elements:
+    """A chunk of elements, as they are."""
+
+    elements: list[Any]
+
+    def unpack(self) -> list[Any]:
+        return self.elements
+
+
+@dataclass(frozen=True, slots=True)
+class _Raised:
+    """An error, as it is; the thread that met it still has it, and is not to have what it meets at home."""
+
+    raised: BaseException
+
+    def error(self) -> BaseException:
+        return twin_of(self.raised)
+
+
+def _as_they_are(elements: list[Any]) -> tuple[Any, int]:
+    return _Elements(list(elements)), 0  # the worker empties its own list
+
+
+def _of_epoch(epochs: WorkerEpochs, asking: Asking, order: Order) -> Pipe:
+    asking.ordered(order)
+    return epochs.graph_of(order)
