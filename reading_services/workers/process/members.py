@@ -15,9 +15,10 @@ from functools import partial
 from multiprocessing import current_process, forkserver, parent_process, resource_tracker
 from time import monotonic
 from typing import Any, Final
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from datapipes.errors import WorkerDied
+from reading_services.workers.process.memory import ended_by_the_kernel, why_killed
 from reading_services.workers.transport import process
 from reading_services.workers.transport.protocol import Consumer, ToConsumer
 
@@ -83,6 +84,7 @@ def begin(context: Any, main: Any, job: Any, name: str, daemon: bool = True) -> 
     heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         begun = context.Process(target=main, args=(job,), name=f"{_NAMED} {name}", daemon=daemon)
+        ended_before = ended_by_the_kernel()
         with _one_at_a_time[0]:
             begun.start()
     except (ConnectionError, EOFError):
@@ -91,7 +93,7 @@ def begin(context: Any, main: Any, job: Any, name: str, daemon: bool = True) -> 
         raise
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, heard)
-    _begun.add(begun)
+    _begun[begun] = ended_before
     return begun
 
 
@@ -110,7 +112,7 @@ def _server_starts_workers() -> bool:
         os.close(server)
 
 
-_begun: WeakSet[Any] = WeakSet()
+_begun: WeakKeyDictionary[Any, int | None] = WeakKeyDictionary()  # and how many had run out of memory before
 _one_at_a_time = [threading.RLock()]  # filelock, which comes with torch, refuses a fork while another thread forks
 
 
@@ -171,7 +173,7 @@ def how_it_ended(process: Any) -> str:
         return "closed its link"
     if code >= 0:
         return f"left with exit code {code}"
-    because = " (the kernel does that when memory runs out)" if code == -signal.SIGKILL else ""
+    because = why_killed(_begun.get(process)) if code == -signal.SIGKILL else ""
     return f"was ended by {signal.Signals(-code).name}{because}"
 
 
