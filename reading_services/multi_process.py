@@ -12,6 +12,7 @@ from datapipes.errors import BadArgument
 from reading_services.in_process import InProcessReadingService
 from reading_services.interface.service import EpochFn, InitFn, ResetFn
 from reading_services.workers.cut import replicable_end
+from reading_services.workers.generators import load_numpy
 from reading_services.workers.portable import needs_pickling, portable
 from reading_services.workers.process.pool import WorkerPool
 from reading_services.workers.service import OnWorkers
@@ -117,6 +118,8 @@ class MultiProcessingReadingService(OnWorkers):
         return Window(items=max(1, self.worker_prefetch_cnt + -(-self.main_prefetch_cnt // self.num_workers)))
 
     def _pool_of(self, plan: PoolPlan) -> WorkerPool:
+        if self._context.get_start_method() == "fork":
+            load_numpy()
         return WorkerPool(
             plan, self._context, _room(self.num_workers) if self.arena_bytes is None else self.arena_bytes
         )
