@@ -13,6 +13,7 @@ from reading_services.in_process import InProcessReadingService
 from reading_services.interface.service import EpochFn, InitFn, ResetFn
 from reading_services.workers.cut import replicable_end
 from reading_services.workers.generators import load_numpy
+from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.portable import needs_pickling, portable
 from reading_services.workers.process.pool import WorkerPool
 from reading_services.workers.service import OnWorkers
@@ -127,6 +128,9 @@ class MultiProcessingReadingService(OnWorkers):
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         if self.num_workers == 0:
             return self._at_home.initialize_iteration(seed_generator, iter_reset_fn)
+        if isinstance(self._pool, WorkerPool):
+            with CtrlCWaits():
+                self._pool.start()
         return super().initialize_iteration(seed_generator, iter_reset_fn)
 
     def _to_send(self, reset: ResetFn) -> bytes:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datapipes.description.structure import Pipe
 from reading_services.interface.service import EpochFn, InitFn
+from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.service import OnWorkers
 from reading_services.workers.thread_pool import ThreadPool
 from reading_services.workers.transport.protocol import Window
@@ -55,6 +57,13 @@ class ThreadingReadingService(OnWorkers):
         self.in_order = in_order
         self.timeout = timeout
         self._check_arguments(num_workers=1, prefetch_cnt=0)
+
+    def initialize(self, datapipe: Pipe) -> Pipe:
+        gathering = super().initialize(datapipe)
+        if isinstance(self._pool, ThreadPool):
+            with CtrlCWaits():
+                self._pool.start()
+        return gathering
 
     def _window(self) -> Window:
         return Window(items=max(1, self.prefetch_cnt), small=0)

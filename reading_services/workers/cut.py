@@ -71,7 +71,7 @@ def _opens_by_itself(stage: Pipe) -> bool:
 
 def with_end_replaced(graph: Pipe, end: Pipe, make: Callable[[Pipe], Pipe]) -> Pipe:
     """The graph with what is above and at ``end`` replaced by one stage."""
-    return structure.rewrite(graph, lambda stage: make(stage) if stage is end else stage)
+    return make(end) if graph is end else structure.rewrite(graph, lambda stage: make(stage) if stage is end else stage)
 
 
 def is_replicable(stage: Pipe) -> bool:

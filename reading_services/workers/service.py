@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import weakref
 from abc import abstractmethod
-from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
@@ -19,17 +18,13 @@ from reading_services.interface.service import EpochFn, InitFn, Level, ReadingSe
 from reading_services.workers.cut import replicable_end, with_end_replaced
 from reading_services.workers.dispatched import length_of_parts, without_dispatched
 from reading_services.workers.gather import Gathered, Producers
-from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.portable import needs_many_readers
 from reading_services.workers.transport.protocol import Window
 from reading_services.workers.worker import PoolPlan
 
 
 class Workers(Producers, Protocol):
-    """The workers that make the elements, and can be started and ended."""
-
-    def start(self) -> None:
-        """Start all of them."""
+    """The workers that make the elements, and can be ended."""
 
     def close(self) -> None:
         """End all of them; calling it again does nothing."""
@@ -69,6 +64,10 @@ class OnWorkers(ReadingServiceInterface):
         if end is not None:
             needs_many_readers(end, self.num_workers)
 
+    def planned(self, datapipe: Pipe) -> Pipe:
+        end = replicable_end(datapipe) if self.num_workers else None
+        return datapipe if end is None else with_end_replaced(datapipe, end, self._gathering)
+
     def initialize(self, datapipe: Pipe) -> Pipe:
         end = replicable_end(datapipe)
         if end is None:
@@ -78,10 +77,14 @@ class OnWorkers(ReadingServiceInterface):
         plan = PoolPlan(worker_end, self.num_workers, self._window(), *functions, self.timeout, dispatched)
         pool = self._pool = self._pool_of(plan)
         weakref.finalize(self, pool.close)
-        gathered = self._gathered = Gathered(end, pool, self.in_order, self._length_of)
-        with CtrlCWaits():
-            pool.start()
+        gathered = self._gathered = self._gathering(end, pool)
         return with_end_replaced(datapipe, end, lambda _: gathered)
+
+    def _gathering(self, end: Pipe, makers: Any = None) -> Gathered[Any]:
+        """The stage that gathers the elements of a part of the graph, at home."""
+        changes = self.worker_init_fn, self.worker_reset_fn
+        length = partial(length_of_parts, workers=self.num_workers, changes=changes)
+        return Gathered(end, makers, self.in_order, length)
 
     @abstractmethod
     def _window(self) -> Window:
@@ -89,29 +92,18 @@ class OnWorkers(ReadingServiceInterface):
 
     @abstractmethod
     def _pool_of(self, plan: PoolPlan) -> Workers:
-        """The workers, not started yet."""
+        """The workers, not started yet: processes are when an epoch begins, which ranks have agreed upon by then."""
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         if self._gathered is None:
             return iter_reset_fn
-        self._gathered.begin_epoch(seed_generator, None if iter_reset_fn is None else self._to_send(iter_reset_fn))
+        seeds = None if self.worker_reset_fn is None else seed_generator  # nobody else draws from them in a worker
+        self._gathered.begin_epoch(seeds, None if iter_reset_fn is None else self._to_send(iter_reset_fn))
         return None
 
     def _to_send(self, reset: ResetFn) -> Any:
         """A function of the services in front, as the workers are given it."""
         return reset
-
-    def planned(self, datapipe: Pipe) -> Pipe:
-        end = replicable_end(datapipe)
-        if end is None or self.num_workers == 0:
-            return datapipe
-        makers: Any = None
-        return with_end_replaced(datapipe, end, lambda end: Gathered(end, makers, length=self._length_of))
-
-    @property
-    def _length_of(self) -> Callable[[Pipe], int]:
-        changes = (self.worker_init_fn, self.worker_reset_fn)
-        return partial(length_of_parts, workers=self.num_workers, changes=changes)
 
     def finalize(self) -> None:
         pool, self._pool = self._pool, None
