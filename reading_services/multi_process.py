@@ -101,8 +101,8 @@ class MultiProcessingReadingService(OnWorkers):
 
     def check(self, datapipe: Pipe) -> None:
         super().check(datapipe)
-        end = replicable_end(datapipe)
-        if end is not None and self.num_workers and self._context.get_start_method() != "fork":
+        end = replicable_end(datapipe) if self.num_workers and self._context.get_start_method() != "fork" else None
+        if end is not None:
             needs_pickling(end, worker_init_fn=self.worker_init_fn, worker_reset_fn=self.worker_reset_fn)
 
     @property

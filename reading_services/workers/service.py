@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from abc import abstractmethod
+from copy import deepcopy
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
@@ -20,7 +21,7 @@ from reading_services.workers.dispatched import length_of_parts, without_dispatc
 from reading_services.workers.gather import Gathered, Producers
 from reading_services.workers.portable import needs_many_readers
 from reading_services.workers.transport.protocol import Window
-from reading_services.workers.worker import PoolPlan
+from reading_services.workers.worker import EpochStart, PoolPlan
 
 
 class Workers(Producers, Protocol):
@@ -97,8 +98,11 @@ class OnWorkers(ReadingServiceInterface):
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         if self._gathered is None:
             return iter_reset_fn
-        seeds = None if self.worker_reset_fn is None else seed_generator  # nobody else draws from them in a worker
-        self._gathered.begin_epoch(seeds, None if iter_reset_fn is None else self._to_send(iter_reset_fn))
+        before = self._gathered.start
+        number = 1 if before is None else before.number + 1
+        seeds = None if self.worker_reset_fn is None else deepcopy(seed_generator)  # others may go on drawing
+        reset = None if iter_reset_fn is None else self._to_send(iter_reset_fn)
+        self._gathered.start = EpochStart(number, seeds, reset)
         return None
 
     def _to_send(self, reset: ResetFn) -> Any:
