@@ -215,8 +215,8 @@ class DataLoader2(Generic[T_co]):
     def __len__(self) -> int:
         try:
             service = None if self._initialized else self.reading_service
-            known = service.length if isinstance(service, ReadingServiceInterface) else length_of
-            return known(self.datapipe)
+            graph = service.planned(self.datapipe) if isinstance(service, ReadingServiceInterface) else self.datapipe
+            return length_of(graph)
         except TypeError as error:
             message = f"the length of this DataLoader2 is not known beforehand: {error}"
             raise LengthUnknown(message, getattr(error, "stage", "")) from None

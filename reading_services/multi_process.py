@@ -12,6 +12,7 @@ from datapipes.errors import BadArgument
 from reading_services.in_process import InProcessReadingService
 from reading_services.interface.service import EpochFn, InitFn, ResetFn
 from reading_services.workers.cut import replicable_end
+from reading_services.workers.generators import load_numpy
 from reading_services.workers.pool import Pool
 from reading_services.workers.portable import needs_pickling, portable
 from reading_services.workers.process.place import Processes
@@ -110,8 +111,8 @@ class MultiProcessingReadingService(OnWorkers):
 
     def check(self, datapipe: Pipe) -> None:
         super().check(datapipe)
-        end = replicable_end(datapipe)
-        if end is not None and self.num_workers and self._context.get_start_method() != "fork":
+        end = replicable_end(datapipe) if self.num_workers and self._context.get_start_method() != "fork" else None
+        if end is not None:
             needs_pickling(end, worker_init_fn=self.worker_init_fn, worker_reset_fn=self.worker_reset_fn)
 
     @property
@@ -128,6 +129,8 @@ class MultiProcessingReadingService(OnWorkers):
         return Window(items=max(1, self.worker_prefetch_cnt + -(-self.main_prefetch_cnt // self.num_workers)))
 
     def _pool_of(self, plan: PoolPlan) -> Pool:
+        if self._context.get_start_method() == "fork":
+            load_numpy()
         room = _room(self.num_workers) if self.arena_bytes is None else self.arena_bytes
         return Pool(plan, Processes(plan, self._context, room))
 

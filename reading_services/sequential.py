@@ -15,7 +15,6 @@ from typing import Any
 from datapipes import elements
 from datapipes.description import structure
 from datapipes.errors import BadArgument, BadArgumentType, StateError
-from datapipes.operators.checks import length_of
 from datapipes.position.seeds import Run
 from reading_services.interface.service import CheckpointableReadingServiceInterface, ReadingServiceInterface, ResetFn
 
@@ -68,13 +67,6 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
 
     def planned(self, datapipe: Any) -> Any:
         return planned_by(self.reading_services, self._first(datapipe))
-
-    def length(self, datapipe: Any) -> int:
-        if not self.reading_services:
-            return length_of(datapipe)
-        *front, last = self.reading_services
-        datapipe = planned_by(front, self._first(datapipe))
-        return last.length(datapipe) if isinstance(last, ReadingServiceInterface) else length_of(datapipe)
 
     def _first(self, datapipe: Any) -> Any:
         """The graph for the first service, prepared by the services behind it."""

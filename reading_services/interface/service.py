@@ -20,7 +20,6 @@ from datapipes.description.printing import stage as call_of
 from datapipes.errors import BadArgumentType
 from datapipes.messages.warnings import warn
 from datapipes.messages.where import where
-from datapipes.operators.checks import length_of
 from datapipes.parts.group import ranks
 from datapipes.position.seeds import Run
 
@@ -79,20 +78,12 @@ class ReadingServiceInterface(ABC):
     def planned(self, datapipe: Any) -> Any:
         """A graph as long as the one that ``initialize`` would return, made without beginning anything.
 
+        Asked for a length before ``initialize``; afterwards the graph that it returned is asked.
+
         Args:
             datapipe: The graph that ``initialize`` would be given, by its last stage; it is not to be changed.
         """
         return datapipe
-
-    def length(self, datapipe: Any) -> int:
-        """Length of an epoch of a graph that runs here; TypeError if that is not known beforehand.
-
-        Asked before ``initialize``; afterwards the graph that it returned is asked.
-
-        Args:
-            datapipe: The graph that ``initialize`` would be given, by its last stage; it is not to be changed.
-        """
-        return length_of(self.planned(datapipe))
 
     def agree(self, run: Run, resumed: bool) -> Run:
         """Agree on the seed and number of the epoch that is about to begin, among all who take part in it.

@@ -17,14 +17,16 @@ from datapipes.iter import ShardingRoundRobinDispatcher
 def replicable_end(graph: Pipe) -> Pipe | None:
     """The end of the part that runs in the workers; None if there is no such part."""
     at_home: set[int] = set()
-    for stage in structure.walk(graph):
-        if not is_replicable(stage) or any(id(parent) in at_home for parent in structure.parents(stage)):
+    stages = structure.walk(graph)
+    for stage in stages:
+        above = structure.parents(stage) if at_home else ()
+        if not is_replicable(stage) or any(id(parent) in at_home for parent in above):
             at_home.add(id(stage))
     if id(graph) not in at_home:
         return graph
     ends = {
         id(parent): parent
-        for stage in structure.walk(graph)
+        for stage in stages
         if id(stage) in at_home
         for parent in structure.parents(stage)
         if id(parent) not in at_home
@@ -71,7 +73,7 @@ def _opens_by_itself(stage: Pipe) -> bool:
 
 def with_end_replaced(graph: Pipe, end: Pipe, make: Callable[[Pipe], Pipe]) -> Pipe:
     """The graph with what is above and at ``end`` replaced by one stage."""
-    return structure.rewrite(graph, lambda stage: make(stage) if stage is end else stage)
+    return make(end) if graph is end else structure.rewrite(graph, lambda stage: make(stage) if stage is end else stage)
 
 
 def is_replicable(stage: Pipe) -> bool:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from copy import deepcopy
 from dataclasses import replace
 from itertools import chain, islice, takewhile
 from operator import length_hint
@@ -60,18 +59,12 @@ class Gathered(MadeElsewhere[T_co]):
         self.makers = makers
         self.in_order = in_order
         self.start: EpochStart | None = None
-        self._epochs = 0
         self.__dict__[KEPT] = Kept()  # by worker, as far as it was told (``kept_by_workers``)
 
     @property
     def kept(self) -> KeptByWorkers:
         """State that users' classes keep in the workers."""
         return KeptByWorkers(vars(self)[KEPT])
-
-    def begin_epoch(self, seed_generator: Any, reset: Any) -> None:
-        """Prepare the workers for the next epoch; ``reset`` is a function, or the pickle of one."""
-        self._epochs += 1
-        self.start = EpochStart(self._epochs, deepcopy(seed_generator), reset)  # others may go on drawing from theirs
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         turns = at.cell(lambda: Turns(self.makers, at.run.errors, self.kept, Deaths(self._allowed, at.run.errors)))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import random
 import sys
+from importlib import import_module
 from typing import Any, Final
 
 import torch
@@ -35,6 +36,12 @@ def seed_all(seed: int) -> None:
     torch.manual_seed(seed)
     if (numpy := sys.modules.get("numpy")) is not None:
         numpy.random.seed(seed % 2**32)
+
+
+def load_numpy() -> None:
+    """Load numpy's generator before processes are forked: by default each of them would load it when it is seeded."""
+    if "numpy" in sys.modules:
+        import_module("numpy.random")
 
 
 class Generators:

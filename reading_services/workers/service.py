@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from abc import abstractmethod
-from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 from typing import Any, ClassVar
 
@@ -24,7 +24,7 @@ from reading_services.workers.pool import Pool
 from reading_services.workers.portable import needs_many_readers
 from reading_services.workers.restarts import Allowed, OnDeath
 from reading_services.workers.transport.protocol import Window
-from reading_services.workers.worker import PoolPlan
+from reading_services.workers.worker import EpochStart, PoolPlan
 
 
 class OnWorkers(ReadingServiceInterface):
@@ -67,6 +67,10 @@ class OnWorkers(ReadingServiceInterface):
         if end is not None:
             needs_many_readers(end, self.num_workers)
 
+    def planned(self, datapipe: Pipe) -> Pipe:
+        end = replicable_end(datapipe) if self.num_workers else None
+        return datapipe if end is None else with_end_replaced(datapipe, end, self._gathering)
+
     def initialize(self, datapipe: Pipe) -> Pipe:
         end = replicable_end(datapipe)
         if end is None:
@@ -76,11 +80,14 @@ class OnWorkers(ReadingServiceInterface):
         plan = PoolPlan(worker_end, self.num_workers, self._window(), *functions, self.timeout, dispatched)
         pool = self._pool = self._pool_of(plan)
         weakref.finalize(self, pool.close)
-        allowed = Allowed(self.restart, self.on_death)
-        gathered = self._gathered = Gathered(end, pool, self.in_order, self._length_of, allowed)
-        with CtrlCWaits():
-            pool.start()
+        gathered = self._gathered = self._gathering(end, pool)
         return with_end_replaced(datapipe, end, lambda _: gathered)
+
+    def _gathering(self, end: Pipe, makers: Any = None) -> Gathered[Any]:
+        """The stage that gathers the elements of a part of the graph, at home."""
+        changes = self.worker_init_fn, self.worker_reset_fn
+        length = partial(length_of_parts, workers=self.num_workers, changes=changes)
+        return Gathered(end, makers, self.in_order, length, Allowed(self.restart, self.on_death))
 
     @abstractmethod
     def _window(self) -> Window:
@@ -88,29 +95,24 @@ class OnWorkers(ReadingServiceInterface):
 
     @abstractmethod
     def _pool_of(self, plan: PoolPlan) -> Pool:
-        """The workers, not started yet."""
+        """The workers, not started yet: they are when an epoch begins, which ranks have agreed upon by then."""
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         if self._gathered is None:
             return iter_reset_fn
-        self._gathered.begin_epoch(seed_generator, None if iter_reset_fn is None else self._to_send(iter_reset_fn))
+        if self._pool is not None:
+            with CtrlCWaits():
+                self._pool.start()
+        before = self._gathered.start
+        number = 1 if before is None else before.number + 1
+        seeds = None if self.worker_reset_fn is None else deepcopy(seed_generator)  # others may go on drawing
+        reset = None if iter_reset_fn is None else self._to_send(iter_reset_fn)
+        self._gathered.start = EpochStart(number, seeds, reset)
         return None
 
     def _to_send(self, reset: ResetFn) -> Any:
         """A function of the services in front, as the workers are given it."""
         return reset
-
-    def planned(self, datapipe: Pipe) -> Pipe:
-        end = replicable_end(datapipe)
-        if end is None or self.num_workers == 0:
-            return datapipe
-        makers: Any = None
-        return with_end_replaced(datapipe, end, lambda end: Gathered(end, makers, length=self._length_of))
-
-    @property
-    def _length_of(self) -> Callable[[Pipe], int]:
-        changes = (self.worker_init_fn, self.worker_reset_fn)
-        return partial(length_of_parts, workers=self.num_workers, changes=changes)
 
     def finalize(self) -> None:
         pool, self._pool = self._pool, None

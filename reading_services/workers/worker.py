@@ -47,7 +47,7 @@ class EpochStart:
     number: int
     """Of this epoch with this service. One that is opened again, after an error, is not begun again."""
     seeds: Any
-    """The generator of seeds from which that of each worker's own function is spawned."""
+    """The generator of seeds from which that of each worker's own function is spawned; None without such a function."""
     reset: Any = None
     """Change that the services in front have to make to the graph: a function, or the pickle of one."""
 

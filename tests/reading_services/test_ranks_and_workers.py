@@ -9,13 +9,16 @@ import pickle
 import random
 from collections.abc import Callable
 from itertools import chain, islice
+from multiprocessing import active_children
 from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
 import torch
 
+from datapipes.errors import RanksDiffer
 from datapipes.graph import Pipe
+from datapipes.position.seeds import Run
 from loader2 import DataLoader2
 from loader2.random import SeedGenerator
 from reading_services import InProcessReadingService, ReadingServiceInterface, SequentialReadingService, WorkerInfo
@@ -53,6 +56,19 @@ def epochs_of_ranks(build: Build, world: int, make: Make, epochs: int = 1) -> li
 def of_ranks(build: Build, world: int, make: Make) -> list[list[Any]]:
     """For each rank, its first epoch."""
     return [epoch for (epoch,) in epochs_of_ranks(build, world, make)]
+
+
+def test_no_process_is_started_before_the_ranks_have_agreed() -> None:
+    class Disagreeing(Ranked):
+        def agree(self, run: Run, resumed: bool) -> Run:
+            raise RanksDiffer("seeds: 1 on rank 0, 2 on rank 1")
+
+    services = SequentialReadingService(Disagreeing(2, 0), processes(2))
+    with DataLoader2(numbers(4).sharding_filter(), reading_service=services) as loader:
+        before = active_children()
+        with pytest.raises(RanksDiffer, match="seeds"):
+            iter(loader)
+        assert set(active_children()) <= set(before)
 
 
 @every_way

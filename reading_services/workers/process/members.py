@@ -7,20 +7,19 @@ import os
 import select
 import signal
 import threading
-from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing import current_process, forkserver, parent_process, resource_tracker
 from time import monotonic
 from typing import Any, Final
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from datapipes.errors import WorkerDied
 from reading_services.workers.at_work import Record
+from reading_services.workers.process.memory import ended_by_the_kernel, why_killed
 from reading_services.workers.transport import process
-from reading_services.workers.transport.protocol import Consumer, ToConsumer
 
 _ASKED, _TERMINATED, _KILLED = 1.0, 1.0, 2.0  # seconds that a process has to leave, after each step
 _PATIENCE = 1.0  # seconds for a process that has closed its link to be gone
@@ -43,8 +42,6 @@ class WorkerProcess:
     named: str
     process: Any
     stacks: int
-    is_mourned: bool = field(default=False, kw_only=True)
-    """Whether its end was told: whoever goes on wants another one in its place."""
 
     @property
     def has_ended(self) -> bool:
@@ -56,16 +53,11 @@ class WorkerProcess:
 
 @dataclass
 class Worker(WorkerProcess):
-    """A worker process, its link, and the protocol's state."""
+    """A worker process, its link, and what it writes down."""
 
     number: int
     link: process.ConsumerEnd
     record: Record
-    consumer: Consumer = field(default_factory=Consumer)
-    frames: deque[ToConsumer] = field(default_factory=deque)
-    """Messages that have come and were not asked for yet."""
-    has_spoken: bool = False
-    """Whether anything has come since it was started."""
 
 
 def begin(context: Any, main: Any, job: Any, name: str, daemon: bool = True) -> Any:
@@ -87,6 +79,7 @@ def begin(context: Any, main: Any, job: Any, name: str, daemon: bool = True) -> 
     heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         begun = context.Process(target=main, args=(job,), name=f"{_NAMED} {name}", daemon=daemon)
+        ended_before = ended_by_the_kernel()
         with _one_at_a_time[0]:
             begun.start()
     except (ConnectionError, EOFError):
@@ -95,7 +88,7 @@ def begin(context: Any, main: Any, job: Any, name: str, daemon: bool = True) -> 
         raise
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, heard)
-    _begun.add(begun)
+    _begun[begun] = ended_before
     return begun
 
 
@@ -114,7 +107,7 @@ def _server_starts_workers() -> bool:
         os.close(server)
 
 
-_begun: WeakSet[Any] = WeakSet()
+_begun: WeakKeyDictionary[Any, int | None] = WeakKeyDictionary()  # and how many had run out of memory before
 _one_at_a_time = [threading.RLock()]  # filelock, which comes with torch, refuses a fork while another thread forks
 
 
@@ -175,7 +168,7 @@ def how_it_ended(process: Any) -> str:
         return "closed its link"
     if code >= 0:
         return f"left with exit code {code}"
-    because = " (the kernel does that when memory runs out)" if code == -signal.SIGKILL else ""
+    because = why_killed(_begun.get(process)) if code == -signal.SIGKILL else ""
     return f"was ended by {signal.Signals(-code).name}{because}"
 
 
