@@ -20,9 +20,9 @@ from torch.multiprocessing.spawn import start_processes
 
 from datapipes.iter import IterDataPipe
 from datapipes.map import MapDataPipe
-from datapipes.ranks import meeting
 from loader2 import DataLoader2
 from reading_services import DistributedReadingService
+from reading_services.ranks import meeting
 
 Counts: TypeAlias = dict[str, int]
 Graph: TypeAlias = Callable[[], Any]

@@ -16,7 +16,7 @@
 - ``operators/``: building blocks of operators: checks, columns, flattening, running ahead, random orders
 - ``parts/``: sharding of a stream, and the rank of this process
 - ``position/``: iteration state: sessions, positions of stages, seeds, users' classes, error policies
-- ``ranks/``: synchronization of the ranks of a process group, over a tree of sockets
+- ``ranks/``: synchronization of the ranks of a process group, whatever carries what they say
 - ``rewriting/``: rewriting a graph for a run: shards read by position, batches gathered at once
 """
 

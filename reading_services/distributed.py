@@ -22,8 +22,8 @@ from datapipes.parts.group import here
 from datapipes.parts.sharding import SHARDING_PRIORITIES
 from datapipes.position.seeds import Run
 from datapipes.position.user_classes import is_sharding
+from datapipes.ranks.exchange import Exchange, connected
 from datapipes.ranks.topics import POLICIES, Facts, Uneven
-from datapipes.ranks.tree import Tree, connected
 from reading_services.interface.service import Level, ReadingServiceInterface, ResetFn
 
 _SOURCES = "sources"
@@ -59,7 +59,7 @@ class DistributedReadingService(ReadingServiceInterface):
         self.uneven = uneven
         self.facts = {"services": repr(self)}
         self._rank, self._world = 0, 1
-        self._tree: Tree | None = None
+        self._exchange: Exchange | None = None
         self._sources: str | None = None  # what the graph reads, if it has no sharding stage
         if timeout <= 0:
             raise BadArgument(f"DistributedReadingService(timeout={timeout}): seconds, more than 0")
@@ -71,7 +71,7 @@ class DistributedReadingService(ReadingServiceInterface):
     @property
     def dropped(self) -> int:
         """Number of this rank's elements that the last whole epoch left out; at least so many if it knows no length."""
-        return 0 if self._tree is None else self._tree.dropped
+        return 0 if self._exchange is None else self._exchange.dropped
 
     def planned(self, datapipe: Any) -> Any:
         world = here()[1]
@@ -87,11 +87,11 @@ class DistributedReadingService(ReadingServiceInterface):
                 printed(stage) for stage in structure.walk(datapipe) if not structure.parents(stage)
             )
         apply_sharding(datapipe, self._world, self._rank, SHARDING_PRIORITIES.DISTRIBUTED)
-        self._tree = connected(self.timeout)
-        weakref.finalize(self, self._tree.close)
+        self._exchange = connected(self.timeout)
+        weakref.finalize(self, self._exchange.close)
         if not isinstance(datapipe, FullSync):
             datapipe = FullSync(datapipe, self.timeout, uneven=self.uneven)
-        datapipe.tree = self._tree
+        datapipe.exchange = self._exchange
         return datapipe
 
     def agree(self, run: Run, resumed: bool) -> Run:
@@ -100,17 +100,17 @@ class DistributedReadingService(ReadingServiceInterface):
                 f"this loader began as rank {self._rank} of {self._world}, and is now rank {here()[0]} of {here()[1]}: "
                 "make a new DataLoader2 for a new process group"
             )
-        tree = self._tree
-        if tree is None:
+        exchange = self._exchange
+        if exchange is None:
             return run
         start = f"a saved position in epoch {run.epoch} of seed {run.seed}" if resumed else "the beginning of an epoch"
         facts = {**self.facts, "start": start}
         if self._sources is not None:
             facts[_SOURCES] = self._sources
         report = Facts.report(self._rank, (run.seed, run.epoch, run.drawn), facts)
-        tree.epoch += 1
-        tree.begin((tree.epoch, -1), Facts(), report)
-        verdict = tree.wait(lambda _: True, 0, self.timeout)
+        exchange.epoch += 1
+        exchange.begin((exchange.epoch, -1), Facts(), report)
+        verdict = exchange.wait(lambda _: True, 0, self.timeout)
         data_differ = verdict["differing"].pop(_SOURCES, None) is not None
         if differing := Facts.difference(verdict):
             raise RanksDiffer(f"the ranks are not about to do the same\n{differing}")
@@ -129,6 +129,6 @@ class DistributedReadingService(ReadingServiceInterface):
         return iter_reset_fn
 
     def finalize(self) -> None:
-        tree, self._tree = self._tree, None
-        if tree is not None:
-            tree.close()
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            exchange.close()

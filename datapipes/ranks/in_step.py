@@ -21,8 +21,8 @@ from datapipes.errors import GraphError, PrefetchTimeoutError, RanksDiffer, Rank
 from datapipes.position.cells import Cell, Counted, Table, count, fields, table
 from datapipes.position.session import Session
 from datapipes.ranks.blocks import Blocks
+from datapipes.ranks.exchange import Exchange, connected
 from datapipes.ranks.topics import Key, RankProgress, RankReport, Uneven
-from datapipes.ranks.tree import Tree, connected
 
 _log = logging.getLogger(__name__)
 
@@ -47,11 +47,11 @@ class InStep(Cell):
 
     carries = True
 
-    def __init__(self, uneven: Uneven, timeout: float, tree: Tree | None, length: int | None) -> None:
+    def __init__(self, uneven: Uneven, timeout: float, exchange: Exchange | None, length: int | None) -> None:
         self._progress = RankProgress(uneven)
         self._timeout = timeout
-        self._tree = tree
-        self._owns_tree = tree is None
+        self._exchange = exchange
+        self._owns_exchange = exchange is None
         self._length = length  # how many elements there are, if that is certain
         self._attempt = 0
         self._key: Key | None = None  # of the attempt under way
@@ -78,98 +78,95 @@ class InStep(Cell):
         return self._interruptible()
 
     def _interruptible(self) -> Iterator[Any]:
-        tree = self._tree = self._tree or connected(self._timeout)
-        if self._key is not None and tree.failed(self._key):
+        exchange = self._exchange = self._exchange or connected(self._timeout)
+        if self._key is not None and exchange.failed(self._key):
             self._attempt += 1
-        if self._key != (tree.epoch, self._attempt):
-            self._key, self._began = (tree.epoch, self._attempt), self._given
+        if self._key != (exchange.epoch, self._attempt):
+            self._key, self._began = (exchange.epoch, self._attempt), self._given
         try:
             self._blocks.go_on()
-            self._begin(tree, self._key)
-            while (
-                portion := self._next_portion(tree)
-            ) is not None:  # loops are here: a generator more costs each element
-                if self._wanted:
+            self._begin(exchange, self._key)
+            while (portion := self._next_portion(exchange)) is not None:
+                if self._wanted:  # loops are here: a generator more costs each element
                     for element in portion:
                         self._streamed += 1
                         yield element
-                        if tree.alarmed:
+                        if exchange.alarmed:
                             break
                     else:
                         if self._streamed < self._wanted:
                             self._check_length(self._blocks.read + self._streamed)
                 else:
                     yield from portion
-                self._handed_on(tree)
-            self._end(tree)
+                self._handed_on(exchange)
+            self._end(exchange)
         except GeneratorExit:
             raise
         except Exception as error:
             if not isinstance(error, RanksError):
                 self._length = None  # an element is lost
             if not isinstance(error, RanksError) or isinstance(error, PrefetchTimeoutError):
-                tree.fail(self._key, error)
+                exchange.fail(self._key, error)
             raise
         finally:
             self._put_back()
 
-    def _begin(self, tree: Tree, key: Key) -> None:
+    def _begin(self, exchange: Exchange, key: Key) -> None:
         """Wait for all ranks to take part."""
         blocks = self._blocks
         if self._length is None and blocks.wants(0, None):
             blocks.read_block(None)
-        tree.begin(key, self._progress, self._report(tree))
-        (low, behind), (high, before) = tree.wait(lambda _: True, self._given, self._timeout)["given"]
+        exchange.begin(key, self._progress, self._report(exchange))
+        (low, behind), (high, before) = exchange.wait(lambda _: True, self._given, self._timeout)["given"]
         if low != high and not self._attempt:
             raise RanksDiffer(
                 f"the ranks are not at the same element: rank {behind} has handed on {low}, rank {before} {high}; "
                 "load states that were saved at the same step"
             )
 
-    def _next_portion(self, tree: Tree) -> Iterator[Any] | None:
+    def _next_portion(self, exchange: Exchange) -> Iterator[Any] | None:
         """Wait for the elements that may be handed on now; None at the end."""
         blocks, given = self._blocks, self._given
-        while not _is_over(verdict := tree.wait(lambda _: True, given, self._timeout), given):
+        while not _is_over(verdict := exchange.wait(lambda _: True, given, self._timeout), given):
             streams = self._length is not None and blocks.end is None
             may_fail = verdict["promised"] and not verdict["finished"]
             is_last = may_fail and verdict["total"] == given + 1
             if (not blocks.ahead if is_last else not streams) and blocks.wants(verdict["upto"], verdict["total"]):
-                self._read(tree, verdict["total"])
-                verdict = tree.verdict or verdict
+                self._read(exchange, verdict["total"])
+                verdict = exchange.verdict or verdict
             if blocks.error is not None and not blocks.ahead:
                 self._raise()
             if is_last and not blocks.ahead and blocks.wants(verdict["upto"], verdict["total"]):
                 continue  # it comes from the next lap
             if is_last:
-                tree.update(self._report(tree, finished=True))
-                tree.wait(itemgetter("finished"), given, self._timeout)
+                exchange.update(self._report(exchange, finished=True))
+                exchange.wait(itemgetter("finished"), given, self._timeout)
                 continue
             if verdict["upto"] > given:
-                tree.check(given)
-                most = tree.limit(verdict["upto"]) - given
+                most = exchange.limit(given, verdict["upto"]) - given
                 if may_fail and verdict["total"] is not None:
                     most = min(most, verdict["total"] - 1 - given)
-                return self._stream(most) if streams and not blocks.ahead else self._laid_out(tree, most)
+                return self._stream(most) if streams and not blocks.ahead else self._laid_out(exchange, most)
             if verdict["uneven"]:
                 raise UnevenRanks(f"the ranks have different numbers of elements: {RankProgress.counted(verdict)}")
-            tree.wait(partial(_is_more, given), given, self._timeout)
+            exchange.wait(partial(_is_more, given), given, self._timeout)
         return None
 
-    def _read(self, tree: Tree, total: int | None) -> None:
+    def _read(self, exchange: Exchange, total: int | None) -> None:
         blocks = self._blocks
         blocks.read_block(total)
         if self._length is None:
-            tree.update(self._report(tree))
+            exchange.update(self._report(exchange))
         elif blocks.end is not None and blocks.error is None:
             self._check_length(blocks.end)
 
-    def _report(self, tree: Tree, finished: bool = False) -> RankReport:
+    def _report(self, exchange: Exchange, finished: bool = False) -> RankReport:
         promised = self._length is not None
         have = next(each for each in (self._length, self._blocks.end, self._blocks.read) if each is not None)
         ended = promised or self._blocks.end is not None
-        return self._progress.report(tree.rank, have, ended, self._began, promised, finished)
+        return self._progress.report(exchange.rank, have, ended, self._began, promised, finished)
 
-    def _laid_out(self, tree: Tree, most: int) -> Iterator[Any]:
+    def _laid_out(self, exchange: Exchange, most: int) -> Iterator[Any]:
         """Up to so many of the elements ahead, or fillers; none after bad news."""
         blocks = self._blocks
         portion, blocks.ahead = blocks.ahead[:most], blocks.ahead[most:]
@@ -177,7 +174,7 @@ class InStep(Cell):
             portion = [PADDING] * min(most, _LAID_OUT)
         live = portion.copy()
         self._portion, self._taken = portion, Counted(live)
-        if not tree.interrupting(live.clear):
+        if not exchange.interrupting(live.clear):
             live.clear()
         return self._taken.elements
 
@@ -191,9 +188,9 @@ class InStep(Cell):
         if self._length is not None and found < self._length:
             raise GraphError(f"{self.label}: there were to be {self._length} elements above it, and there are {found}")
 
-    def _handed_on(self, tree: Tree) -> None:
+    def _handed_on(self, exchange: Exchange) -> None:
         """End a portion, which is handed on whole or was cut short."""
-        tree.interrupting(None)
+        exchange.interrupting(None)
         self._put_back()
         if self._blocks.read == self._length:
             self._blocks.end = self._length
@@ -218,11 +215,11 @@ class InStep(Cell):
         finally:
             del error  # its traceback holds this frame
 
-    def _end(self, tree: Tree) -> None:
-        verdict = tree.verdict or {}
+    def _end(self, exchange: Exchange) -> None:
+        verdict = exchange.verdict or {}
         if verdict["promised"] and not verdict["finished"]:
-            tree.update(self._report(tree, finished=True))
-            verdict = tree.wait(itemgetter("finished"), self._given, self._timeout)
+            exchange.update(self._report(exchange, finished=True))
+            verdict = exchange.wait(itemgetter("finished"), self._given, self._timeout)
         is_told, self._finished = self._finished, True
         if self._given > verdict["total"] and not is_told:
             raise RanksDiffer(
@@ -230,10 +227,11 @@ class InStep(Cell):
                 "cost them some that they had told of; where ranks make equally many steps, end at the first error"
             )
         have = self._length if self._length is not None else self._blocks.read
-        tree.dropped = max(0, have - self._given)
-        if tree.dropped:
+        exchange.dropped = max(0, have - self._given)
+        if exchange.dropped:
             about = "" if self._length is not None or self._blocks.end is not None else "at least "
-            _log.info("rank %d has left out %s%d elements, which not all ranks have", tree.rank, about, tree.dropped)
+            text = "rank %d has left out %s%d elements, which not all ranks have"
+            _log.info(text, exchange.rank, about, exchange.dropped)
 
     # -- the position --------------------------------------------------------------------------------------------------
 
@@ -290,15 +288,15 @@ class InStep(Cell):
 
     def close(self) -> None:
         self._put_back()
-        tree, self._tree = self._tree, None
-        if tree is not None and self._key is not None and not self._finished:
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None and self._key is not None and not self._finished:
             self._finished = True
-            if tree.verdict is not None and _is_over(tree.verdict, self._given):
-                tree.update(self._report(tree, finished=True))
+            if exchange.verdict is not None and _is_over(exchange.verdict, self._given):
+                exchange.update(self._report(exchange, finished=True))
             else:
-                tree.leave(tree.epoch, self._given)
-        if tree is not None and self._owns_tree:
-            tree.close()
+                exchange.leave(exchange.epoch, self._given)
+        if exchange is not None and self._owns_exchange:
+            exchange.close()
         self._blocks.close()
 
 

@@ -18,9 +18,9 @@ from datapipes.parts.sharding import SHARDING_PRIORITIES
 from datapipes.position.cells import Table
 from datapipes.position.opening import Opening
 from datapipes.position.session import Session
+from datapipes.ranks.exchange import Exchange
 from datapipes.ranks.in_step import InStep
 from datapipes.ranks.topics import POLICIES, Uneven
-from datapipes.ranks.tree import Tree
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -54,8 +54,8 @@ class FullSync(IterDataPipe[T_co]):
     timeout: float = 1800
     _: KW_ONLY
     uneven: Uneven = "drop"
-    tree: Tree | None = field(default=None, init=False)
-    """The connections of a service; without one, each opening makes its own."""
+    exchange: Exchange | None = field(default=None, init=False)
+    """That of a service; without one, each opening makes its own."""
 
     def __post_init__(self) -> None:
         needs(self.timeout > 0, self, f"timeout={self.timeout}: seconds, more than 0")
@@ -71,7 +71,7 @@ class FullSync(IterDataPipe[T_co]):
         if here()[1] == 1:
             return at.source(self.datapipe)
         mark = at.mark()
-        step = at.cell(lambda: InStep(self.uneven, self.timeout, self.tree, exact_length(self.datapipe)))
+        step = at.cell(lambda: InStep(self.uneven, self.timeout, self.exchange, exact_length(self.datapipe)))
         return step.elements(at.source(self.datapipe), mark, self._laps(at) if self.uneven == "repeat" else None)
 
     def _laps(self, at: Opening) -> Callable[[int, Table | None], Session]:
@@ -86,7 +86,7 @@ class FullSync(IterDataPipe[T_co]):
         world = here()[1]
         if world == 1:
             return same_length(self)
-        if self.tree is None or exact_length(self.datapipe) is None:  # nobody has told how the ranks are sharded
+        if self.exchange is None or exact_length(self.datapipe) is None:  # nobody has told how the ranks are sharded
             raise no_length(self)
         return len(decisive(self.datapipe, world, self.uneven))
 

@@ -1,4 +1,4 @@
-"""A tree of several levels, its ranks threads of this process; and what follows from reports, against a plain count."""
+"""A tree of several levels, its ranks threads of this process."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from typing import Any
 
 import pytest
 import torch.distributed as dist
-from hypothesis import given
-from hypothesis import strategies as some
 
 from datapipes.errors import PrefetchTimeoutError, RankDied, RankFailed, RankLeft
-from datapipes.ranks.in_step import PADDING, InStep
-from datapipes.ranks.meeting import children_of, meet, parent_of
-from datapipes.ranks.topics import Facts, RankProgress, RankReport, Uneven
-from datapipes.ranks.tree import Tree
+from datapipes.ranks.topics import Facts, RankProgress
+from reading_services.ranks.meeting import children_of, meet, parent_of
+from reading_services.ranks.tree import Tree
 
 RANKS = 7
 
@@ -54,22 +51,6 @@ def test_facts_reach_everybody() -> None:
         return verdict["run"], Facts.difference(verdict)
 
     assert on_tree(run) == [([0, 0, False], "graph: ranks 0, 2, 4, 6 have even; ranks 1, 3, 5 have odd")] * RANKS
-
-
-@pytest.mark.parametrize("length_is_known", [True, False])
-@pytest.mark.parametrize("uneven", ["drop", "pad"])
-def test_streams_in_step(uneven: Uneven, length_is_known: bool) -> None:
-    def run(rank: int, tree: Tree) -> Any:
-        elements = range(1000 + rank)
-        step = InStep(uneven, 20, tree, len(elements) if length_is_known else None)
-        taken = list(step.elements(iter(elements), None))
-        step.close()
-        return taken
-
-    ranks = on_tree(run)
-    for rank, taken in enumerate(ranks):
-        own = list(range(1000 + rank))
-        assert taken == (own[:1000] if uneven == "drop" else own + [PADDING] * (RANKS - 1 - rank))
 
 
 @pytest.mark.parametrize("rank_of", [0, 1, 5])
@@ -117,31 +98,3 @@ def test_all_are_told_of_a_rank_that_is_silent_and_only_of_that_one(rank_of: int
     texts = on_tree(run, timeout=3)
     expected = f"Fail to fetch data within 3 seconds, waiting for rank {rank_of}", PrefetchTimeoutError
     assert texts == [None if rank == rank_of else expected for rank in range(RANKS)]
-
-
-counts = some.tuples(some.integers(0, 5), some.booleans())
-
-
-@given(some.lists(counts, min_size=1, max_size=9), some.data())
-def test_verdicts_are_what_a_plain_count_says(ranks: list[tuple[int, bool]], data: Any) -> None:
-    for uneven in ("drop", "pad", "error"):
-        progress = RankProgress(uneven)
-        reports: list[RankReport] = [progress.report(rank, have, end, 0) for rank, (have, end) in enumerate(ranks)]
-        while len(reports) > 1:  # put together in any order that a tree may have
-            several = data.draw(some.integers(2, len(reports)))
-            reports = [*reports[several:], progress.merged(reports[:several])]
-        verdict = progress.verdict(reports[0])
-        ended, more = [have for have, end in ranks if end], [have for have, end in ranks if not end]
-        if uneven == "pad":
-            assert verdict["upto"] == min(more, default=max(ended, default=0))
-            assert verdict["total"] == (None if more else max(ended))
-        else:
-            assert verdict["upto"] == min(have for have, _ in ranks)
-            if uneven == "drop":
-                is_final = bool(ended) and min(ended) <= min(more, default=9)
-                assert verdict["total"] == (min(ended) if is_final else None)
-            else:
-                assert verdict["total"] == (ended[0] if not more and len(set(ended)) == 1 else None)
-                assert bool(verdict["uneven"]) <= (
-                    len({*ended}) > 1 or (bool(ended) and max(more, default=0) > min(ended))
-                )

@@ -1,8 +1,7 @@
 """One rank's node in the tree of ranks: its reports, the verdicts, and a thread that listens.
 
 Reports go up: a rank puts its own and those of its children together, once it has one of each. The verdict of rank 0
-comes down. Bad news (a rank has died, failed, or left) goes to everybody at once, and whoever hands on elements is
-interrupted. Every wait ends: with a verdict, with bad news, or with its time.
+comes down. Bad news go from neighbour to neighbour, through everybody.
 
 Neighbours tell each other now and then that they are there, from the thread that listens, so whoever computes for long
 is heard all the same. One of whom nothing at all is heard for as long as the timeout is bad news, too, however little
@@ -16,17 +15,14 @@ import os
 import selectors
 import socket
 import threading
-import traceback
-from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 from typing import Any, Final
 
-from datapipes.errors import PrefetchTimeoutError
 from datapipes.parts.group import here, store
-from datapipes.position.forks import OwnerProcess, tell_of_forks
-from datapipes.ranks.meeting import meet, parent_of
-from datapipes.ranks.topics import Key, News, RankReport, Topic, concerns, error_of, first
+from datapipes.ranks.exchange import Exchange
+from datapipes.ranks.topics import Key, News, RankReport
+from reading_services.ranks.meeting import meet, parent_of
 
 _PATIENCE: Final = 2.0
 """Seconds to wait for the thread when it is told to end."""
@@ -36,65 +32,23 @@ _LONGEST: Final = 3600.0
 """Seconds that the thread waits at most, whatever the timeout; systems bound it."""
 
 
-class Tree:
+class Tree(Exchange):
     """The connections of one rank, for one loader."""
 
     def __init__(self, rank: int, parent: int | None, links: dict[int, socket.socket], timeout: float = 1800) -> None:
-        self.rank = rank
         self._timeout = timeout
         self._heard = dict.fromkeys(links, monotonic())  # when a neighbour was heard last
-        self.epoch = 0
-        self.dropped = 0  # how many elements of the last epoch other ranks had no partner for, as far as it is known
         self._parent = parent
         self._links = dict(links)
         self._children = tuple(neighbour for neighbour in links if neighbour != parent)
-        self._changed = threading.Condition()
-        self._key: Key | None = None
-        self._topic: Topic | None = None
-        self._own: RankReport = {}
         self._below: dict[int, tuple[Key, RankReport]] = {}
-        self._told: RankReport | None = None  # what was said last: up, or down if this is rank 0
-        self.verdict: RankReport | None = None
-        self._news: list[News] = []
-        self.alarmed = False  # whether there are news
-        self._unseen = False  # whether some have come since they were looked at
-        self._interrupt: Callable[[], object] | None = None
+        self._told: tuple[Key | None, RankReport] | None = None  # what was said last: up, or down if this is rank 0
         self._answer: list[int] | None = None
         self._closed = False
         self._wake, self._woken = socket.socketpair()
         self._thread = threading.Thread(target=self._listen, name=f"ranks ({rank})", daemon=True)
-        self._origin = OwnerProcess()
-        tell_of_forks(self)
+        super().__init__(rank)
         self._thread.start()
-
-    # -- what a rank says ----------------------------------------------------------------------------------------------
-
-    def begin(self, key: Key, topic: Topic, report: RankReport) -> None:
-        """Take part in a conversation, with a first report."""
-        with self._changed:
-            if key != self._key:
-                self._told = self.verdict = None
-                self._news = [news for news in self._news if news["key"] is None or news["key"][0] >= key[0]]
-                self.alarmed = self._unseen = bool(self._news)
-            self._key, self._topic, self._own = key, topic, report
-            self._pass_on()
-
-    def update(self, report: RankReport) -> None:
-        """Report how things have changed."""
-        with self._changed:
-            self._own = report
-            self._pass_on()
-
-    def fail(self, key: Key, error: BaseException) -> None:
-        """Tell all others that this rank cannot go on, and why."""
-        text, trace = f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error))
-        with self._changed:
-            self._spread({"news": "failed", "key": key, "rank": self.rank, "error": text, "trace": trace})
-
-    def leave(self, epoch: int, given: int) -> None:
-        """Tell all others that this rank takes no more of an epoch that is not at its end."""
-        with self._changed:
-            self._spread({"news": "left", "key": [epoch, 0], "rank": self.rank, "given": given})
 
     def close(self) -> None:
         """Say goodbye, and end."""
@@ -117,39 +71,18 @@ class Tree:
             if link.fileno() >= 0:  # and not that of a tree that was closed
                 os.close(link.detach())
         self._links = {}
-        self._changed = threading.Condition()  # which the thread may have held
-        self.alarmed = True
-        if self._interrupt is not None:
-            self._interrupt()
+        super().forked()
 
-    # -- what a rank is told -------------------------------------------------------------------------------------------
+    # -- who is late ---------------------------------------------------------------------------------------------------
 
-    def wait(self, ready: Callable[[RankReport], bool], given: int, timeout: float) -> RankReport:
-        """The verdict, once it is ready; bad news is an error."""
-
-        def come() -> bool:
-            return (self.verdict is not None and ready(self.verdict)) or first(
-                self._news, self._key, given, waits=True
-            ) is not None
-
-        self._origin.must_be_here("the connections to other ranks")
-        with self._changed:
-            in_time = self._changed.wait_for(come, timeout)
-            if self.verdict is not None and ready(self.verdict):
-                return self.verdict
-            news = first(self._news, self._key, given, waits=True)
-            if in_time and news is not None:
-                raise error_of(news)
-            behind = self._behind()
-            if self._parent is not None and behind in ([], [self.rank]):
-                self._answer, behind = None, [self._parent]
-                self._send(self._parent, {"ask": self._key})
-                self._changed.wait_for(lambda: self._answer is not None, _PATIENCE)
-                behind = self._answer or behind
-                news = first(self._news, self._key, given, waits=True)
-                if news is not None:  # who was stopped itself hears only now what has come meanwhile
-                    raise error_of(news)
-        raise PrefetchTimeoutError(timeout, f"rank {', '.join(map(str, behind[:8]))}")
+    def _late(self) -> list[int]:
+        behind = self._behind()
+        if self._parent is not None and behind in ([], [self.rank]):
+            self._answer = None
+            self._send(self._parent, {"ask": self._key})
+            self._changed.wait_for(lambda: self._answer is not None, _PATIENCE)
+            behind = self._answer or [self._parent]
+        return behind
 
     def _behind(self) -> list[int]:
         """The ranks that keep all others waiting, as far as it is known here; a child stands for those behind it."""
@@ -159,34 +92,6 @@ class Tree:
         silent = [child for child in self._children if child not in below]
         return silent or self._topic.behind({self.rank: self._own, **below})
 
-    def check(self, given: int) -> None:
-        """Raise bad news that concerns a rank which has handed on so many elements."""
-        if self.alarmed:
-            with self._changed:
-                news = first(self._news, self._key, given)
-                if news is not None:
-                    raise error_of(news)
-                self._unseen = False
-
-    def interrupting(self, stop: Callable[[], object] | None) -> bool:
-        """Call ``stop`` when there is bad news, from another thread; False if there is some that was not looked at."""
-        with self._changed:
-            self._interrupt = stop
-            return not self._unseen
-
-    def limit(self, most: int) -> int:
-        """The limit up to which one may go with those who have left."""
-        with self._changed:
-            left: list[int] = [
-                news["given"] for news in self._news if news["news"] == "left" and concerns(news, self._key)
-            ]
-            return min([most, *left])
-
-    def failed(self, key: Key) -> bool:
-        """Whether an attempt has failed, on any rank."""
-        with self._changed:
-            return any(news["news"] == "failed" and tuple(news["key"]) == key for news in self._news)
-
     # -- the tree ------------------------------------------------------------------------------------------------------
 
     def _pass_on(self) -> None:
@@ -194,34 +99,24 @@ class Tree:
         if self._topic is None or any(self._below.get(child, (None,))[0] != self._key for child in self._children):
             return
         merged = self._topic.merged([self._own, *(self._below[child][1] for child in self._children)])
-        if self._parent is not None:
-            if merged != self._told:
-                self._told = merged
-                self._send(self._parent, {"report": merged, "key": self._key})
-        else:
-            verdict = self._topic.verdict(merged)
-            if verdict != self._told:
-                self._told = verdict
-                self._decide({"verdict": verdict, "key": self._key})
+        said = merged if self._parent is not None else self._topic.verdict(merged)
+        if self._told != (told := (self._key, said)):
+            self._told = told
+            if self._parent is not None:
+                self._send(self._parent, {"report": said, "key": self._key})
+            else:
+                self._decide({"verdict": said, "key": self._key})
 
     def _decide(self, message: News) -> None:
         for child in self._children:
             self._send(child, message)
-        if message["key"] is not None and tuple(message["key"]) == self._key:
-            self.verdict = message["verdict"]
-            self._changed.notify_all()
+        self._decided(tuple(message["key"]), message["verdict"])
 
     def _spread(self, news: News, but: int | None = None) -> None:
         for neighbour in tuple(self._links):
             if neighbour != but:
                 self._send(neighbour, news)
-        if news["rank"] != self.rank or news["news"] == "failed":
-            self._news.append(news)
-        if news["rank"] != self.rank and concerns(news, self._key):
-            self.alarmed = self._unseen = True
-            if self._interrupt is not None:
-                self._interrupt()
-            self._changed.notify_all()
+        self._note(news)
 
     def _send(self, neighbour: int, message: dict[str, Any]) -> None:
         link = self._links.get(neighbour)
@@ -237,8 +132,7 @@ class Tree:
                 self._news.append(
                     {"news": "died", "key": None, "rank": self.rank, "how": f"its thread ended: {error!r}"}
                 )
-                self.alarmed = self._unseen = True
-                self._changed.notify_all()
+                self._alarm()
 
     def _hear_all(self) -> None:
         with selectors.DefaultSelector() as selector:

@@ -1,0 +1,274 @@
+"""Ranks in step against a plain count, whatever the order in which they get on; and what they do about bad news."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from datapipes import iterate
+from datapipes.errors import (
+    GraphError,
+    PrefetchTimeoutError,
+    RankDied,
+    RankFailed,
+    RankLeft,
+    RanksDiffer,
+    RanksError,
+    UnevenRanks,
+)
+from datapipes.graph import Pipe
+from datapipes.iter import FullSync, IterableWrapper
+from datapipes.iter.placement import full_sync
+from datapipes.ranks.in_step import PADDING
+from datapipes.ranks.topics import POLICIES, Uneven
+from tests.datapipes.ranks.taking_turns import InTurns, in_turns
+
+SEEDS = some.integers(0, 2**32 - 1)
+COUNTS = some.lists(some.integers(0, 9) | some.sampled_from([70, 130]), min_size=2, max_size=4)
+KNOWN = some.booleans()
+UNEVEN: some.SearchStrategy[Uneven] = some.sampled_from(POLICIES)
+
+
+@pytest.fixture(autouse=True)
+def _there_are_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(full_sync, "here", lambda: (0, 2))  # how many there are, the exchange knows
+
+
+def is_any(x: int) -> bool:
+    return True
+
+
+def synced(exchange: InTurns, graph: Pipe, known: bool, uneven: Uneven = "drop") -> FullSync[Any]:
+    """A graph that is kept in step, whose length is known or is not."""
+    stage: FullSync[Any] = FullSync(graph if known else graph.filter(is_any), uneven=uneven)
+    stage.exchange = exchange
+    return stage
+
+
+def own(rank: int, count: int) -> list[int]:
+    return list(range(1000 * rank, 1000 * rank + count))
+
+
+def outcome(exchange: InTurns, elements: Iterator[Any], taken: list[Any]) -> list[Exception]:
+    """All elements, taken with steps in between in which others run; returns the errors among them."""
+    errors: list[Exception] = []
+    while True:
+        try:
+            for element in elements:
+                taken.append(element)
+                if len(taken) % 3 == 0:
+                    exchange.others_run()
+            return errors
+        except (GraphError, RanksError, ValueError) as error:
+            errors.append(error)
+            if isinstance(error, UnevenRanks | RankDied | RankLeft | RanksDiffer) or len(errors) > 5:
+                return errors
+
+
+def expected(rank: int, counts: list[int], uneven: Uneven) -> list[Any]:
+    mine = own(rank, counts[rank])
+    if uneven in ("drop", "error"):
+        return mine[: min(counts)]
+    if uneven == "pad":
+        return mine + [PADDING] * (max(counts) - len(mine))
+    return [mine[i % len(mine)] for i in range(max(counts))]
+
+
+@given(COUNTS, KNOWN, UNEVEN, SEEDS)
+def test_ranks_have_equally_many(counts: list[int], known: bool, uneven: Uneven, seed: int) -> None:
+    def run(exchange: InTurns) -> Any:
+        graph = synced(exchange, IterableWrapper(own(exchange.rank, counts[exchange.rank])), known, uneven)
+        taken: list[Any] = []
+        return taken, outcome(exchange, iter(graph), taken), exchange.dropped
+
+    ranks = in_turns(len(counts), run, seed)
+    if uneven == "repeat" and min(counts) == 0 < max(counts):
+        errors = [error for _, several, _ in ranks for error in several]
+        assert any("no element that it could repeat" in str(error) for error in errors)
+        return
+    for rank, (taken, errors, dropped) in enumerate(ranks):
+        assert taken == expected(rank, counts, uneven)
+        if uneven == "error" and len(set(counts)) > 1:
+            (error,) = errors
+            assert isinstance(error, UnevenRanks)
+            assert f"rank {counts.index(min(counts))} has {min(counts)}" in str(error)
+        else:
+            assert errors == []
+            least = counts[rank] - min(counts) if uneven == "drop" else 0
+            assert dropped == least if known else dropped <= least
+
+
+@given(COUNTS.filter(all), KNOWN, UNEVEN, SEEDS, some.floats(0, 1))
+def test_resume_anywhere(counts: list[int], known: bool, uneven: Uneven, seed: int, saved: float) -> None:
+    if uneven == "error":
+        counts = [counts[0]] * len(counts)
+    length = min(counts) if uneven == "drop" else max(counts)
+
+    def graph(exchange: InTurns) -> FullSync[Any]:
+        source = IterableWrapper(own(exchange.rank, counts[exchange.rank])).shuffle(buffer_size=3).set_seed(7)
+        return synced(exchange, source, known, uneven)
+
+    def begin(exchange: InTurns) -> tuple[bytes, list[Any]]:
+        iterator = iterate(graph(exchange))
+        for _ in islice(iterator, round(saved * length)):
+            pass
+        return pickle.dumps(iterator.state_dict()), list(iterator)
+
+    def go_on(exchange: InTurns) -> list[Any]:
+        iterator = iterate(graph(exchange))
+        iterator.load_state_dict(pickle.loads(begun[exchange.rank][0]))
+        return list(iterator)
+
+    begun = in_turns(len(counts), begin, seed)
+    assert in_turns(len(counts), go_on, seed + 1) == [rest for _, rest in begun]
+    assert {len(rest) for _, rest in begun} == {length - round(saved * length)}
+
+
+def failing(bad: set[int]) -> Callable[[int], int]:
+    def fn(x: int) -> int:
+        if x in bad:
+            raise ValueError(f"bad row {x}")
+        return x
+
+    return fn
+
+
+@given(some.integers(2, 4), some.integers(1, 70), some.integers(1, 3), KNOWN, SEEDS, some.data())
+def test_all_go_on_behind_errors(world: int, count: int, errors: int, known: bool, seed: int, data: Any) -> None:
+    """Whoever fails has one element less, and so have all; of a second failure, others may hear when it is too late."""
+    fails = data.draw(some.integers(0, world - 1))
+    bad = data.draw(some.sets(some.sampled_from(own(fails, count)), min_size=1, max_size=errors))
+
+    def run(exchange: InTurns) -> Any:
+        source = IterableWrapper(own(exchange.rank, count)).map(failing(bad))
+        taken: list[Any] = []
+        return taken, outcome(exchange, iter(synced(exchange, source, known)), taken)
+
+    told = [f"rank {fails} failed: ValueError: bad row {x}" for x in sorted(bad)]
+    for rank, (taken, found) in enumerate(in_turns(world, run, seed)):
+        if rank == fails:
+            assert taken == [x for x in own(rank, count) if x not in bad]
+            assert [str(error) for error in found] == [f"bad row {x}" for x in sorted(bad)]
+        else:
+            most = len(taken) - (count - len(bad))
+            assert taken == own(rank, count)[: len(taken)]
+            assert 0 <= most < len(bad)
+            if most:
+                assert isinstance(found.pop(), RanksDiffer)
+            assert [str(error) for error in found] == told
+            assert all(isinstance(error, RankFailed) and "in fn" in error.traceback for error in found)
+
+
+@given(some.integers(2, 4), some.integers(1, 70), KNOWN, some.booleans(), SEEDS)
+def test_who_dies_or_leaves_is_named(world: int, after: int, known: bool, dies: bool, seed: int) -> None:
+    """The others go as far as one that leaves has gone, and no element further than they are."""
+    taken: list[list[Any]] = [[] for _ in range(world)]
+    at_that_time: list[int] = []
+
+    def run(exchange: InTurns) -> list[Exception]:
+        iterator = iterate(synced(exchange, IterableWrapper(own(exchange.rank, 71)), known))
+        if exchange.rank:
+            return outcome(exchange, iterator, taken[exchange.rank])
+        for _ in range(after):
+            next(iterator)
+        at_that_time.extend(map(len, taken))
+        if dies:
+            exchange.die()
+        else:
+            iterator.session.close()
+        return []
+
+    how = "has died" if dies else f"has left the epoch after {after} elements"
+    for rank, errors in enumerate(in_turns(world, run, seed)):
+        if rank and at_that_time[rank] == 71:  # it had ended before
+            assert not known
+            assert errors == []
+        elif rank:
+            assert len(taken[rank]) == max(at_that_time[rank], 0 if dies else after)
+            (error,) = errors
+            assert type(error) is (RankDied if dies else RankLeft)
+            assert f"rank 0 {how}" in str(error)
+
+
+@given(some.integers(2, 4), some.integers(0, 70), KNOWN, SEEDS)
+def test_who_keeps_all_waiting_is_named(world: int, at: int, known: bool, seed: int) -> None:
+    def run(exchange: InTurns) -> Any:
+        def fn(x: int) -> int:
+            while x == at and not exchange.others_run(until=lambda: exchange.alarmed):
+                pass
+            return x
+
+        source = IterableWrapper(own(exchange.rank, 71)).map(fn)
+        with pytest.raises(RanksError) as caught:
+            list(synced(exchange, source, known))
+        return type(caught.value), str(caught.value)
+
+    stalled, *others = in_turns(world, run, seed)
+    assert stalled[0] is RankFailed
+    assert PrefetchTimeoutError in {kind for kind, _ in others} <= {PrefetchTimeoutError, RankFailed}
+    for _, text in (stalled, *others):
+        assert text.endswith("Fail to fetch data within 1800 seconds, waiting for rank 0")
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_bad_news_come_before_the_next_element(known: bool) -> None:
+    """However many are agreed."""
+    in_a_step: list[bool] = []
+
+    def run(exchange: InTurns) -> int:
+        def fn(x: int) -> int:
+            if x == 1200:
+                assert exchange.others_run(until=lambda: in_a_step)
+                raise ValueError("bad row")
+            return x
+
+        count = 0
+        try:
+            for _ in synced(exchange, IterableWrapper(own(exchange.rank, 300)).map(fn), known):
+                count += 1
+                if count == 100 and exchange.rank == 0:
+                    in_a_step.append(True)
+                    assert exchange.others_run(until=lambda: exchange.alarmed)
+        except (RankFailed, ValueError):
+            return count
+        raise AssertionError("no error")
+
+    assert in_turns(2, run)[0] == 100
+
+
+def test_an_element_that_is_kept_back_is_part_of_the_position() -> None:
+    made: list[int] = []
+    states: dict[int, Any] = {}
+
+    def graph(exchange: InTurns) -> FullSync[Any]:
+        def fn(x: int) -> int:
+            if x == 50:
+                made.append(x)
+            if x == 1050:
+                assert exchange.others_run(until=lambda: made)
+                raise ValueError("bad row")
+            return x
+
+        return synced(exchange, IterableWrapper(own(exchange.rank, 51)).map(fn), True, "pad")
+
+    def begin(exchange: InTurns) -> Any:
+        iterator = iterate(graph(exchange))
+        with pytest.raises((RankFailed, ValueError)) as caught:
+            for count, _ in enumerate(iterator, 1):  # noqa: B007 - of those before the error
+                pass
+        states[exchange.rank] = iterator.state_dict()
+        return caught.type, count, list(iterator)
+
+    def go_on(exchange: InTurns) -> list[Any]:
+        iterator = iterate(graph(exchange))
+        iterator.load_state_dict(states[exchange.rank])
+        return list(iterator)
+
+    assert in_turns(2, begin) == [(RankFailed, 50, [50]), (ValueError, 50, [PADDING])]
+    assert in_turns(2, go_on) == [[50], [PADDING]]
