@@ -77,8 +77,9 @@ class Trail(Generic[T]):
                 session, whose cells keep trails.
             must: Whether to look in any case.
         """
-        self.looking.making += seconds
-        if look is None or not (must or self.looking.is_cheap()):
+        looking = self.looking
+        looking.making += seconds
+        if look is None or not (must or looking.is_cheap()):
             return False
         started = perf_counter()
         try:
@@ -87,13 +88,14 @@ class Trail(Generic[T]):
         except UnsavableElement:  # an error only when somebody saves
             return False
         finally:
-            self.looking.took(perf_counter() - started)
+            looking.took(perf_counter() - started)
 
     def mark(self, upto: int, position: T, handed_on: int) -> None:
         """Keep a position, behind all others; those that nobody will ask for any more are forgotten."""
-        while len(self._marks) > 1 and self._marks[1][0] <= handed_on:
-            self._marks.popleft()
-        self._marks.append((upto, position))
+        marks = self._marks
+        while len(marks) > 1 and marks[1][0] <= handed_on:
+            marks.popleft()
+        marks.append((upto, position))
 
     def after(self, handed_on: int) -> tuple[T | None, int]:
         """The last position at or before an element, and how many elements come after that; None for the start."""

@@ -186,24 +186,22 @@ class _Tasks(Cell):
         """
         if self._inherited:
             self._origin.must_be_here(_AHEAD)
-        number = self._handed_on + len(self._tasks) + 1
+        trail, number = self._trail, self._handed_on + len(self._tasks) + 1
         try:
             element = next(source, _END)
             if element is _END:
                 return False
-            known = self._look(mark, number, must=self._trail.looking.cost <= _CHEAP or is_lost(element))
+            before, self._looked = self._looked, perf_counter()
+            must = trail.looking.cost <= _CHEAP or is_lost(element)
+            known = trail.made(self._looked - before, number, self._handed_on, mark, must)
             task = _Task(element, number, as_taken=None if known else self._as_taken(element))
         except Exception as error:
             self._tasks.append(_Task(None, number, _failed(error), own=False))
-            self._look(mark, number, must=True)
+            trail.made(0.0, number, self._handed_on, mark, must=True)
             return False
         self._tasks.append(task)
         task.call = self._submit(element)
         return True
-
-    def _look(self, mark: Callable[[], Table] | None, number: int, must: bool) -> bool:
-        before, self._looked = self._looked, perf_counter()
-        return self._trail.made(self._looked - before, number, self._handed_on, mark, must)
 
     def _as_taken(self, element: Any) -> bytes | None:
         with suppress(UnsavableElement):
