@@ -5,9 +5,9 @@ the consumer waits for elements, both inside ``SimpleQueue.get``, so nobody poll
 on in its place, and so is the end.
 
 Where it is: the elements taken but not yet handed on are ahead of the consumer. If looking at the positions above is
-cheap beside making an element, or the elements hold streams that cannot be saved, the thread does so after each one and
-sends the positions along; saving then reads those of the last element handed on, and waits for nobody. Otherwise
-elements are quick to make: saving waits for the one under way, and saves those in the buffer.
+cheap beside making an element, or the elements hold streams that cannot be saved, the thread does so after each one;
+saving then reads those of the last element handed on, and waits for nobody. Otherwise elements are quick to make:
+saving waits for the one under way, and saves those in the buffer.
 
 In a fork of the process there is no such thread, and the elements ahead are the parent's: the next one is an error.
 """
@@ -23,20 +23,19 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from datapipes.elements.streams import StreamWrapper, is_lost
-from datapipes.errors import GraphError, StateError, UnsavableElement
 from datapipes.position.cells import Cell, Table
 from datapipes.position.forks import OwnerProcess, tell_of_forks
+from datapipes.position.trail import Trail, loaded_waiting, saved_waiting
 
 _PATIENCE = 2.0  # seconds to wait for a thread that is stuck in its source when it is told to stop
-_CHEAP = 0.05  # the share of the thread's time that may go into looking at positions
 
 
 class _Taken(NamedTuple):
-    """An element, or an exception, and the positions after it if they were looked at."""
+    """An element, or an exception, and how many there were with it."""
 
     element: Any
     error: BaseException | None
-    above: Table | None
+    number: int
 
 
 _AHEAD = "the elements ahead"
@@ -57,7 +56,8 @@ class Ahead(Cell):
         self._thread: threading.Thread | None = None
         self._origin = OwnerProcess()
         tell_of_forks(self)
-        self._above: Table | None = None  # the positions after the last element handed on
+        self._trail: Trail[Table] = Trail()
+        self._handed_on = 0
 
     def elements(self, source: Iterator[Any], mark: Callable[[], Table] | None) -> Iterator[Any]:
         """The elements of ``source``; ``mark`` looks at the positions above, if nobody else reads there."""
@@ -69,13 +69,14 @@ class Ahead(Cell):
             self._arrived.put(None)
         for _ in range(self._size - len(self._buffer)):
             self._credit.put(True)
-        thread = threading.Thread(target=self._run, args=(source, mark), name="prefetch", daemon=True)
+        taken = self._handed_on + len(self._buffer)
+        thread = threading.Thread(target=self._run, args=(source, mark, taken), name="prefetch", daemon=True)
         self._thread = thread
         thread.start()
         try:
             while True:
                 self._arrived.get()
-                element, error, self._above = self._buffer.popleft()
+                element, error, self._handed_on = self._buffer.popleft()
                 if error is not None:
                     try:
                         raise error
@@ -88,27 +89,25 @@ class Ahead(Cell):
         finally:
             self._stop()
 
-    def _run(self, source: Iterator[Any], mark: Callable[[], Table] | None) -> None:
+    def _run(self, source: Iterator[Any], mark: Callable[[], Table] | None, number: int) -> None:
         credit = self._credit
-        making = looking = 0.0
         while credit.get():
+            number += 1
             started = perf_counter()
-            taken = _Taken(_END, None, None)
             with self._guard:
                 try:
-                    element = next(source, _END)
-                    made = perf_counter()
-                    look = looking <= _CHEAP * (making + made - started) or is_lost(element)
-                    taken = _Taken(element, None, _positions(mark) if look else None)
-                    del element
+                    taken = _Taken(next(source, _END), None, number)
                 except BaseException as error:  # handed to the consumer, who raises it
-                    made = perf_counter()
-                    taken = _Taken(None, error, _positions(mark))
+                    taken = _Taken(None, error, number)
+                try:
+                    if taken.element is not _END:
+                        must = taken.error is not None or is_lost(taken.element)
+                        self._trail.made(perf_counter() - started, number, self._handed_on, mark, must)
+                except BaseException as error:  # of a user's state_dict()
+                    taken = _Taken(None, error, number)
                 self._buffer.append(taken)
             at_end = taken.error is not None or taken.element is _END
             del taken  # the consumer has it
-            making += made - started
-            looking += perf_counter() - made
             self._arrived.put(None)
             if at_end:
                 return
@@ -125,55 +124,34 @@ class Ahead(Cell):
 
     def forked(self) -> None:
         self._thread = None
-        self._buffer = deque([_Taken(None, self._origin.refusal(_AHEAD), self._above)])
+        self._buffer = deque([_Taken(None, self._origin.refusal(_AHEAD), self._handed_on)])
         self._arrived = SimpleQueue()
         self._arrived.put(None)
 
     def hold_still(self) -> AbstractContextManager[object]:
-        if self._above is not None:
+        if self.carried() is not None:
             return nullcontext()
         self._origin.must_be_here(_AHEAD)
         return nullcontext() if self._thread is None else self._guard
 
     def carried(self) -> Table | None:
-        return self._above
+        return self._trail.just_after(self._handed_on)
 
     def in_step(self) -> bool:
         return False
 
     def save(self) -> bytes | None:
-        if self._above is not None:
+        if self.carried() is not None:
             return None
-        ahead = [
-            ["element", taken.element]
-            if taken.error is None
-            else ["lost", f"{type(taken.error).__name__}: {taken.error}"]
-            for taken in self._buffer
-            if taken.element is not _END
-        ]
-        return self.encode(ahead) if ahead else None
+        waiting = [x for x in self._buffer if x.element is not _END]
+        return saved_waiting(self, (["element", x.element] if x.error is None else x.error for x in waiting))
 
     def load(self, saved: Any) -> None:
-        for entry in [] if saved is None else self.decode_list(saved):
-            match entry:
-                case ["element", element]:
-                    self._buffer.append(_Taken(element, None, None))
-                case ["lost", str() as text]:
-                    error = GraphError(f"{self.label} met an error before its position was saved: {text:.500}")
-                    self._buffer.append(_Taken(None, error, None))
-                case _:
-                    raise StateError(f"expected an element or an error, found {entry!r:.80}")
+        for number, (kind, it) in enumerate(loaded_waiting(self, saved, "element"), 1):
+            self._buffer.append(_Taken(it, None, number) if kind == "element" else _Taken(None, it, number))
 
     def close(self) -> None:
         self._stop()
         for taken in self._buffer:
             StreamWrapper.close_streams(taken.element)
         self._buffer.clear()
-
-
-def _positions(mark: Callable[[], Table] | None) -> Table | None:
-    """The positions above, or None if nobody may look, or they cannot be saved: that is an error only when saving."""
-    try:
-        return None if mark is None else mark()
-    except UnsavableElement:
-        return None

@@ -70,29 +70,27 @@ class Inner(Cell):
         self._mark: str | None = None  # that of the elements before a loaded position
         self._pending = False  # whether a loaded element waits to be made anew
         self._loaded: Any = None  # a loaded position, until something is taken
-        self._positions: Above | None = None
-        self._above: Callable[[], Table] | None = None  # the positions before the element at hand was taken
+        self._above: Table | None = None  # the positions before the element at hand was taken
         self._as_taken: bytes | None = None  # the element at hand as it was then, if it holds streams and is saved so
-        self._at_start = False
         self._watch = True
 
-    def watching(self, above: Above | None, at_start: bool) -> Inner:
-        """Look at the positions above, unless they are shared with somebody; ``at_start``: nothing was taken yet."""
-        self._positions = above
-        self._at_start = at_start
+    def inputs(self, source: Iterator[Any], above: Above | None = None, at_start: bool = True) -> Iterator[Any]:
+        """The element at hand, if there is one, and then those of the source.
+
+        Args:
+            source: The source.
+            above: The positions above, to be looked at. ``None``: they are shared with somebody.
+            at_start: Whether nothing was taken yet.
+        """
         if self._loaded is None and not self._pending:
             self._behind, self._mark = 0, None  # the element that these were meant for could not be taken again
-        return self
-
-    def inputs(self, source: Iterator[Any]) -> Iterator[Any]:
-        """The element at hand, if there is one, and then those of the source."""
         if self.rest is not None or self._pending:
             self._pending, self._loaded = False, None
             yield self._element
         while self._watch:
-            if self._positions is not None:
-                self._above = self._positions.at_start if self._at_start else self._positions.kept()
-                self._at_start, self._loaded = False, None
+            if above is not None:
+                self._above = above.at_start() if at_start else above.kept()
+                at_start, self._loaded = False, None
             for element in source:
                 self._look_at(element)
                 yield element
@@ -110,7 +108,7 @@ class Inner(Cell):
             with suppress(UnsavableElement):  # an error only when somebody saves
                 self._as_taken = self.encode([element])
 
-    def hold(self, element: Any, above: Callable[[], Table] | None) -> None:
+    def hold(self, element: Any, above: Table | None) -> None:
         """Hold an element; ``above``: the positions before it was taken, if they are known."""
         self._element, self._pending, self._loaded, self._above = element, True, None, above
         self._look_at(element)
@@ -207,7 +205,7 @@ class Inner(Cell):
     def carried(self) -> Table | None:
         is_made_anew = self._pending or (self.rest is not None and self._counted is not None)
         holds_unsaved = is_made_anew and self._watch and self._loaded is None
-        return self._above() if holds_unsaved and self._above is not None else None
+        return self._above if holds_unsaved else None
 
     def load(self, saved: Any) -> None:
         if self.faults is not None:
@@ -259,15 +257,15 @@ class Flattening(IterDataPipe[T_co]):
     def _open(self, at: Opening) -> Iterator[T_co]:
         (source,) = self._reads()
         above = at.above()
-        held = at.cell(partial(self._cell, self, self._let_go)).watching(above, at_start=not at.resumed)
-        return self._elements(at.source(source), held)
+        held = at.cell(partial(self._cell, self, self._let_go))
+        return self._elements(held.inputs(at.source(source), above, at_start=not at.resumed), held)
 
     def _let_go(self, element: Any) -> None:
         """Close the streams of an element that is used up, or left."""
         StreamWrapper.close_streams(element)
 
-    def _elements(self, source: Iterator[Any], held: Inner) -> Iterator[T_co]:
-        for element in held.inputs(source):
+    def _elements(self, inputs: Iterator[Any], held: Inner) -> Iterator[T_co]:
+        for element in inputs:
             if held.faults is not None:
                 yield from self._tolerant(element, held, held.faults)
                 continue

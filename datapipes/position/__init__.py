@@ -16,6 +16,7 @@
 - ``source_identity``: fingerprints of a graph's sources, so that a position is not taken for another's
 - ``steps``: ``map`` and ``filter`` stages, compiled together into one loop
 - ``torch_worker``: a pipe that is iterated directly, or in a worker of torch's DataLoader
+- ``trail``: positions of a source, for whoever reads ahead of what it hands on: when to look, what waits
 - ``user_classes``: users' own classes that have an ``__iter__`` and know nothing of sessions
 - ``user_positions``: position of a user's class: a replay by count, or its own ``state_dict``
 """

@@ -144,14 +144,13 @@ class Above:
         """The positions as they are now."""
         return table_of(self._all())
 
-    def kept(self) -> Callable[[], Table] | None:
-        """The present positions, for later; None if something above cannot be saved, or only at some expense."""
+    def kept(self) -> Table | None:
+        """The present positions; None if something above cannot be saved, or only at some expense."""
         try:
             with without_streams():
-                table = self.now()
+                return self.now()
         except UnsavableElement:
             return None
-        return lambda: table
 
     def at_start(self) -> Table:
         """The positions as they were when the session was opened."""

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from weakref import ref
 
 from datapipes.description import structure
 from tests.laws import position
@@ -38,7 +39,11 @@ def _drop(specimen: Specimen, k: int) -> None:
 
 
 def _drop_iterator(specimen: Specimen, k: int) -> None:
-    taken(iter(specimen.pipe()), k)
+    iterator = iter(specimen.pipe())
+    taken(iterator, k)
+    session = ref(iterator.session)
+    del iterator
+    must(session() is None, "its session, and all that it holds, is left to the garbage collector")
 
 
 def _close_twice(specimen: Specimen, k: int) -> None:

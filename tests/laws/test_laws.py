@@ -15,6 +15,7 @@ from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe
 from datapipes.position.cells import Cell
 from datapipes.position.opening import Opening
+from datapipes.position.trail import Looking
 from tests.laws.position import Broken
 from tests.laws.table import LAWS, broken
 from tests.specimens.catalogue import SPECIMENS, operators, specimens_of
@@ -37,6 +38,17 @@ def tried_together() -> dict[str, list[Specimen]]:
 @pytest.mark.parametrize("specimens", tried_together().values(), ids=tried_together())
 def test_law(specimens: list[Specimen], law: str) -> None:
     if wrong := broken(specimens, law):
+        pytest.fail("\n".join(wrong), pytrace=False)
+
+
+@pytest.mark.parametrize("looks", ["always", "never"])
+@pytest.mark.parametrize("law", ["resume", "errors"])
+@pytest.mark.parametrize("operator", ["iter.prefetch", "iter.threadpool_map"])
+def test_law_whether_or_not_positions_are_looked_at(
+    operator: str, law: str, looks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Looking, "is_cheap", lambda self: looks == "always")
+    if wrong := broken(specimens_of(operator), law):
         pytest.fail("\n".join(wrong), pytrace=False)
 
 

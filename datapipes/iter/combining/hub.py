@@ -33,6 +33,7 @@ from datapipes.position.blame import told_of
 from datapipes.position.cells import Cell, count, fields
 from datapipes.position.forks import give_back, tell_of_forks
 from datapipes.position.opening import Opening
+from datapipes.position.trail import lost, told
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -213,24 +214,23 @@ class Queues(Cell):
         if not any(waiting.values()):
             return None
         elements = [[place, [x for x in queue if type(x) is not Lost]] for place, queue in waiting.items()]
-        lost = [
-            [place, at, f"{type(x.error).__name__}: {x.error}"]
+        errors = [
+            [place, at, told(x.error)]
             for place, queue in waiting.items()
             for at, x in enumerate(queue)
             if type(x) is Lost
         ]
-        return {"elements": self.encode(elements), "lost": lost}
+        return {"elements": self.encode(elements), "lost": errors}
 
     def load(self, saved: Any) -> None:
         if saved is None:
             return
-        elements, lost = fields(saved, "elements", "lost")
+        elements, errors = fields(saved, "elements", "lost")
         waiting: dict[int, list[Any]] = dict(_entry(entry, int, list) for entry in self.decode_list(elements))
-        for entry in lost if type(lost) is list else [lost]:
+        for entry in errors if type(errors) is list else [errors]:
             place, at, text = _entry(entry, int, int, str)
             queue = waiting.setdefault(place, [])
-            error = GraphError(f"{self.label} could not make an element before its position was saved: {text}")
-            queue.insert(count(at, "lost", most=len(queue)), Lost(error))
+            queue.insert(count(at, "lost", most=len(queue)), Lost(lost(self, text)))
         for place, loaded in waiting.items():
             self.waiting[place] = self._new_queue()
             for element in loaded:

@@ -64,8 +64,9 @@ class BatchMapper(Tolerant, Flattening[R_co]):
 
     def _open(self, at: Opening) -> Iterator[R_co]:
         above = at.above()
-        held = at.cell(partial(_HeldBatch, self)).watching(above, at_start=not at.resumed)
-        return self._elements(held.batches(at.source(self.datapipe)), held)
+        held = at.cell(partial(_HeldBatch, self))
+        batches = held.batches(at.source(self.datapipe))
+        return self._elements(held.inputs(batches, above, at_start=not at.resumed), held)
 
     def _inner(self, batch: list[Any]) -> Iterable[R_co]:
         column = self.input_col
@@ -84,10 +85,6 @@ class _HeldBatch(Inner):
         super().__init__(pipe)
         self._size = pipe.batch_size
         self._partial: list[Any] = []
-
-    def watching(self, above: Any, at_start: bool) -> _HeldBatch:
-        super().watching(above, at_start)
-        return self
 
     def batches(self, source: Iterator[Any]) -> Iterator[list[Any]]:
         """Lists of the elements of ``source``, after those that were taken already."""

@@ -144,18 +144,20 @@ class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
 
     def _of(self, at: Opening, live: _Live) -> Iterator[T_co]:
         """The elements of one live iterable, from its position on."""
-        return self._elements(iter(()), live.held) if live.above is None else self._taken_again(at, live)
+        return (
+            self._elements(live.held.inputs(iter(())), live.held) if live.above is None else self._taken_again(at, live)
+        )
 
     def _taken_again(self, at: Opening, live: _Live) -> Iterator[T_co]:
         positions, live.above = live.above, None
         session = at.session(self.datapipe, replace(at.run, errors=Counter()), positions)
         try:
             for element in segment(session):
-                live.held.hold(element, lambda: positions or {})
+                live.held.hold(element, positions or {})
                 break
             else:
                 raise StateError(f"{live.held.label}: an element that was there is not there any more")
-            yield from self._elements(iter(()), live.held)
+            yield from self._elements(live.held.inputs(iter(())), live.held)
         finally:
             session.close()
 

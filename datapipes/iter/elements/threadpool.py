@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import Any, ClassVar, TypeVar
@@ -25,18 +26,18 @@ from typing import Any, ClassVar, TypeVar
 from datapipes.description.indexed import Indexed, indexed
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import holds_stream, is_lost
-from datapipes.errors import GraphError, StateError, UnsavableElement
+from datapipes.errors import UnsavableElement
 from datapipes.operators.checks import check_options, needs_callable, needs_count, same_length
 from datapipes.operators.columns import check_columns, on_columns, validate_input_col
 from datapipes.position.cells import Cell, Table, count, fields
 from datapipes.position.forks import OwnerProcess, tell_of_forks
 from datapipes.position.on_error import SKIP, Faults, OnError, check_policy
 from datapipes.position.opening import Opening
+from datapipes.position.trail import Trail, loaded_waiting, saved_waiting
 
 R_co = TypeVar("R_co", covariant=True)
 
 _CHEAP = 20e-6  # seconds; looking at positions that takes no more is always done, since a call in a pool takes as much
-_SHARE = 0.05  # of the time, which may go into looking at positions where it takes more
 _AHEAD = "the elements ahead"
 _END: Any = object()
 
@@ -96,14 +97,14 @@ class ThreadPoolMapper(IterDataPipe[R_co]):
 
     def _open(self, at: Opening) -> Iterator[R_co]:
         mark = at.mark()
-        return self._elements(at.source(self.datapipe), at.cell(partial(_Tasks, self)).looking(mark))
+        return self._elements(at.source(self.datapipe), at.cell(partial(_Tasks, self)), mark)
 
-    def _elements(self, source: Iterator[Any], tasks: _Tasks) -> Iterator[R_co]:
+    def _elements(self, source: Iterator[Any], tasks: _Tasks, mark: Callable[[], Table] | None) -> Iterator[R_co]:
         tasks.start()
         more = True
         while True:
             while more and tasks.ahead() <= self.scheduled_tasks:
-                more = tasks.take(source)
+                more = tasks.take(source, mark)
             if not tasks.ahead():
                 break
             result = tasks.first()
@@ -126,24 +127,17 @@ class ThreadPoolMapper(IterDataPipe[R_co]):
     __len__ = same_length
 
 
+@dataclass(slots=True)
 class _Task:
-    """One element: the call, or None if that is still to be made, and the positions after it was taken, if known."""
+    """One element: the call, or None if that is still to be made, and how many were taken with it."""
 
-    __slots__ = ("above", "as_taken", "call", "element", "own")
-
-    def __init__(
-        self,
-        element: Any,
-        call: Future[Any] | None,
-        above: Table | None,
-        own: bool = True,
-        as_taken: bytes | None = None,
-    ) -> None:
-        self.element = element
-        self.as_taken = as_taken  # a call reads the streams of its element, so they are saved before it begins
-        self.call: Any = call
-        self.above = above
-        self.own = own  # False: the source has raised in place of an element
+    element: Any
+    number: int
+    call: Any = None
+    as_taken: bytes | None = None
+    """A call reads the streams of its element, so they are saved before it begins."""
+    own: bool = True
+    """False: the source has raised in place of an element."""
 
 
 class _Tasks(Cell):
@@ -162,19 +156,12 @@ class _Tasks(Cell):
         tell_of_forks(self)
         self._tasks: deque[_Task] = deque()
         self._given = 0
-        self._above: Table | None = None  # the positions after the last element handed on
-        self._mark: Callable[[], Table] | None = None
-        self._began = perf_counter()
-        self._looking = 0.0  # seconds spent on looking at positions
-        self._took = 0.0, 0.0  # of these, by the last two looks: one may have been held up by something else
+        self._trail: Trail[Table] = Trail()
+        self._handed_on = 0  # how many tasks were, whatever became of them
+        self._looked = perf_counter()  # when somebody has thought of looking at positions
 
     def forked(self) -> None:
         self._inherited = True
-
-    def looking(self, mark: Callable[[], Table] | None) -> _Tasks:
-        """Set ``mark``, which looks at the positions above, if nobody else reads there."""
-        self._mark = mark
-        return self
 
     def ahead(self) -> int:
         """The number of elements that were taken and not handed on."""
@@ -192,37 +179,29 @@ class _Tasks(Cell):
             self._pool = self._pipe.pool()
         return self._pool.submit(self._fn, element)
 
-    def take(self, source: Iterator[Any]) -> bool:
-        """Take an element and have the function called; False if there is none, or the source has raised."""
+    def take(self, source: Iterator[Any], mark: Callable[[], Table] | None) -> bool:
+        """Take an element and have the function called; False if there is none, or the source has raised.
+
+        ``mark`` looks at the positions above, if nobody else reads there.
+        """
         if self._inherited:
             self._origin.must_be_here(_AHEAD)
+        trail, number = self._trail, self._handed_on + len(self._tasks) + 1
         try:
             element = next(source, _END)
             if element is _END:
                 return False
-            above = self._positions(element)
-            task = _Task(element, None, above, as_taken=self._as_taken(element) if above is None else None)
+            before, self._looked = self._looked, perf_counter()
+            must = trail.looking.cost <= _CHEAP or is_lost(element)
+            known = trail.made(self._looked - before, number, self._handed_on, mark, must)
+            task = _Task(element, number, as_taken=None if known else self._as_taken(element))
         except Exception as error:
-            self._tasks.append(_Task(None, _failed(error), self._positions(None), own=False))
+            self._tasks.append(_Task(None, number, _failed(error), own=False))
+            trail.made(0.0, number, self._handed_on, mark, must=True)
             return False
         self._tasks.append(task)
         task.call = self._submit(element)
         return True
-
-    def _positions(self, element: Any) -> Table | None:
-        """The positions above, or None: nobody may look, it takes too long, or they cannot be saved."""
-        started = perf_counter()
-        is_cheap = min(self._took) <= _CHEAP or self._looking <= _SHARE * (started - self._began)
-        if self._mark is None or not (is_cheap or is_lost(element)):
-            return None
-        try:
-            return self._mark()
-        except UnsavableElement:  # an error only when somebody saves
-            return None
-        finally:
-            took = perf_counter() - started
-            self._looking += took
-            self._took = self._took[1], took
 
     def _as_taken(self, element: Any) -> bytes | None:
         with suppress(UnsavableElement):
@@ -239,7 +218,7 @@ class _Tasks(Cell):
             self._call_off()  # Python would make all these calls before it ends
             raise
         task = self._tasks.popleft()
-        self._above = task.above
+        self._handed_on = task.number
         try:
             if self.faults is not None and task.own:
                 self.faults.seen += 1
@@ -271,27 +250,18 @@ class _Tasks(Cell):
         return self._given
 
     def carried(self) -> Table | None:
-        return self._above
+        return self._trail.just_after(self._handed_on)
 
     def save(self) -> dict[str, Any]:
-        ahead = None if self._above is not None else self._ahead_as_data()
+        ahead = None if self.carried() is not None else self._ahead_as_data()
         return {"given": self._given, "ahead": ahead, "errors": self.saved_errors()}
 
     def _ahead_as_data(self) -> bytes | None:
         """Results of the calls that have begun, elements of the others, and the texts of what the source has raised."""
         self._origin.must_be_here(_AHEAD)
         self._call_off()
-        saved: list[list[Any]] = []
-        for task in self._tasks:
-            error = None if task.call is None else task.call.exception()
-            if not task.own:
-                saved.append(["lost", f"{type(error).__name__}: {error}"])
-            elif task.call is None or error is not None:  # a call that failed is made again
-                saved.append(["element", task.element] if task.as_taken is None else ["as taken", task.as_taken])
-            else:
-                saved.append(["result", task.call.result()])
         try:
-            return self.encode(saved) if saved else None  # before a call reads the streams of an element
+            return saved_waiting(self, map(_waiting, self._tasks))  # before a call reads the streams of an element
         finally:
             if self._pool is not None:
                 self.start()
@@ -305,25 +275,33 @@ class _Tasks(Cell):
     def load(self, saved: Any) -> None:
         given, ahead, errors = fields(saved, "given", "ahead", "errors")
         self._given = count(given, "given")
-        for entry in [] if ahead is None else self.decode_list(ahead):
-            match entry:
-                case ["element", element]:
-                    self._tasks.append(_Task(element, None, None))
-                case ["as taken", bytes() as element]:
-                    (taken,) = self.decode_list(element)
-                    self._tasks.append(_Task(taken, None, None, as_taken=element))
-                case ["result", result]:
-                    self._tasks.append(_Task(None, _returned(result), None))
-                case ["lost", str() as text]:
-                    error = GraphError(f"{self.label} met an error before its position was saved: {text:.500}")
-                    self._tasks.append(_Task(None, _failed(error), None, own=False))
+        for number, (kind, it) in enumerate(loaded_waiting(self, ahead, "element", "as taken", "result"), 1):
+            match kind:
+                case "element":
+                    task = _Task(it, number)
+                case "as taken":
+                    (taken,) = self.decode_list(it)
+                    task = _Task(taken, number, as_taken=it)
+                case "result":
+                    task = _Task(None, number, _returned(it))
                 case _:
-                    raise StateError(f"ahead: expected an element, a result or an error, found {entry!r:.80}")
+                    task = _Task(None, number, _failed(it), own=False)
+            self._tasks.append(task)
         self.load_errors(errors)
 
     def close(self) -> None:
         self._end_pool()
         self._tasks.clear()
+
+
+def _waiting(task: _Task) -> Any:
+    """The result of a call that has begun, the element of another, or what the source has raised, to be saved."""
+    error = None if task.call is None else task.call.exception()
+    if not task.own:
+        return error
+    if task.call is None or error is not None:  # a call that failed is made again
+        return ["element", task.element] if task.as_taken is None else ["as taken", task.as_taken]
+    return ["result", task.call.result()]
 
 
 def _returned(result: Any) -> Future[Any]:

@@ -74,11 +74,12 @@ class Grouper(IterDataPipe[Any]):
 
     def _open(self, at: Opening) -> Iterator[Any]:
         above = at.above()
-        groups = at.cell(lambda: _Groups(self)).watching(above, resumed=at.resumed)
-        return self._grouped(at.source(self.datapipe), groups)
+        groups = at.cell(lambda: _Groups(self))
+        groups.begin(above)
+        return self._grouped(groups.inputs(at.source(self.datapipe), above, at_start=not at.resumed), groups)
 
-    def _grouped(self, source: Iterator[Any], groups: _Groups) -> Iterator[Any]:
-        for element in groups.inputs(source):
+    def _grouped(self, inputs: Iterator[Any], groups: _Groups) -> Iterator[Any]:
+        for element in inputs:
             group = groups.put(self.group_key_fn(element), element)
             if group is not None and not groups.given_before():
                 yield self._handed_on(group)
@@ -111,33 +112,28 @@ class _Groups(Cell):
         self._begun = 0
         self._waiting = 0
         self._by_size: list[tuple[int, int, Any]] | None = None
-        self._positions: Above | None = None
-        self._above: Callable[[], Table] | None = None  # the positions when nothing waited last
+        self._above: Table | None = None  # the positions when nothing waited last
         self._taken = self._given = 0  # how many elements were taken, and groups handed on, since then
         self._take_again = self._give_again = 0  # how many of them a loaded position asks for
         self._loaded: Any = None  # a loaded position, until something is taken
-        self._at_start = False
         self._watch = True
 
     # -- what is taken and handed on -----------------------------------------------------------------------------------
 
-    def watching(self, above: Above | None, resumed: bool) -> _Groups:
-        """Look at the positions above, unless they are shared with somebody."""
-        self._positions = above
-        self._at_start = not resumed
+    def begin(self, above: Above | None) -> None:
+        """Begin at a loaded position; StateError if it is one above, and these are shared with somebody."""
         if self._loaded is None:  # of what waits, as many elements cannot be taken again if one of them has failed
             self._above = None
         elif above is None:
             raise StateError(f"{self.label}: saved where nobody else read what is above it, and here somebody does")
-        return self
 
-    def inputs(self, source: Iterator[Any]) -> Iterator[Any]:
-        """The elements of the source, while those that hold streams are watched."""
-        while self._watch and self._positions is not None:
+    def inputs(self, source: Iterator[Any], above: Above | None, at_start: bool) -> Iterator[Any]:
+        """The elements of the source, while those that hold streams are watched; ``at_start``: none was taken yet."""
+        while self._watch and above is not None:
             if not self._groups and (self._loaded is not None or not self._take_again):
-                self._above = self._positions.at_start if self._at_start else self._positions.kept()
+                self._above = above.at_start() if at_start else above.kept()
                 self._taken = self._given = 0
-            self._at_start, self._loaded = False, None
+            at_start, self._loaded = False, None
             self._take_again = max(self._take_again - 1, 0)
             for element in source:
                 self._watch = is_lost(element)
@@ -219,7 +215,7 @@ class _Groups(Cell):
         return self._above is not None and self._watch and bool(self._groups)
 
     def carried(self) -> Table | None:
-        return self._above() if self._above is not None and self._is_carried() else None
+        return self._above if self._is_carried() else None
 
     def load(self, saved: Any) -> None:
         if saved is None:

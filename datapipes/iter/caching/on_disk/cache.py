@@ -173,6 +173,7 @@ class CachePosition(Inner):
 
     def close(self) -> None:
         self.let_go()
+        self._production = None  # it leads to the session
         super().close()
 
 

@@ -192,9 +192,7 @@ def test_an_error_that_waits_for_a_child_is_remembered_by_a_state() -> None:
     assert outcomes(it) == [4, 0, 1, BAD, 3, 4]
     *others, error, last, very_last = outcomes(again)
     assert (others, last, very_last) == ([4, 0, 1], 3, 4)
-    assert error == (
-        "GraphError: .fork(2) could not make an element before its position was saved: ValueError: 2 is bad"
-    )
+    assert error == ("GraphError: .fork(2) met an error before its position was saved: ValueError: 2 is bad")
 
 
 def test_a_stray_stop_above_a_fork_is_no_end() -> None:

@@ -13,7 +13,7 @@ from datapipes.errors import BadArgument
 from datapipes.iter import IterableWrapper, IterDataPipe, Prefetcher
 from datapipes.operators import ahead
 from datapipes.position.opening import Opening
-from tests.datapipes.iter.mishaps import STRAY_STOP, outcomes, stopping_at
+from tests.datapipes.iter.mishaps import STRAY_STOP, failing_at, outcomes, stopping_at
 
 
 def numbers(count: int) -> IterableWrapper[int]:
@@ -60,6 +60,22 @@ def test_a_buffer_below_one_is_refused_with_the_call(size: int) -> None:
 
 def test_a_stray_stop_is_no_end() -> None:
     assert outcomes(numbers(4).map(stopping_at(1)).prefetch(2)) == [0, STRAY_STOP, 2, 3]
+
+
+def test_a_position_that_cannot_be_asked_for_is_an_error_and_nobody_waits_for_ever() -> None:
+    class Broken(IterDataPipe[int]):
+        """Cannot say where it is, not even after it has raised."""
+
+        def __iter__(self) -> Iterator[int]:
+            return map(failing_at(0), range(3))
+
+        def state_dict(self) -> None:
+            raise LookupError("no state")
+
+        def load_state_dict(self, state_dict: None) -> None:
+            pass
+
+    assert outcomes(Broken().prefetch(2), 1) == ["LookupError: no state"]
 
 
 def test_the_thread_ends_when_the_iterator_is_dropped() -> None:
