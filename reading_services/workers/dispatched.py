@@ -25,6 +25,7 @@ from datapipes.position.seeds import Run
 from reading_services.interface.service import WorkerInfo
 from reading_services.workers.cut import dispatched_end, with_end_replaced
 from reading_services.workers.kept_by_workers import Keeping
+from reading_services.workers.transport.packing import unpacked
 from reading_services.workers.transport.protocol import Consumer, Failed, Items, ToConsumer, ToProducer
 from reading_services.workers.worker import EpochStart, Order, part_of
 
@@ -44,7 +45,7 @@ class PartRequest:
     crowd: tuple[int, ...]
     """The workers that take part."""
     run: Run
-    above: Table | None
+    above: Any
     """A position of the dispatcher, or None for the start,"""
     dealt: int
     """how many elements were dealt before that,"""
@@ -239,7 +240,7 @@ class Dealt(Cell):
         self.asked = False
         self.left: Iterator[Any] = iter(())
         """Elements that have come and were not taken yet."""
-        self.above: Table | None = None
+        self.above: Any = None  # packed, as it came
         self.before = 0
 
     @property
@@ -268,6 +269,7 @@ class Dealt(Cell):
         return frame
 
     def save(self) -> dict[str, Any]:
+        self.above = unpacked(self.above)
         return {"above": self.above, "before": self.before, "taken": self.taken}
 
     def load(self, saved: Any) -> None:

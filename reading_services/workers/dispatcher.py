@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from time import perf_counter
 from typing import Any, Protocol
 
 from datapipes.errors import GraphError
@@ -24,6 +25,7 @@ from datapipes.messages.warnings import warn
 from datapipes.position.cells import Table
 from reading_services.workers.dispatched import Absent, Mishap, PartRequest
 from reading_services.workers.portable import note_unsendable
+from reading_services.workers.transport.packing import unpacked
 from reading_services.workers.transport.protocol import START, Open, Producer, ToConsumer, ToProducer, Window
 from reading_services.workers.worker import Loop, Making
 
@@ -149,7 +151,7 @@ class Dispatcher(Loop):
             return
         first = min(shares, key=lambda share: share.dealt)
         try:
-            self._open(self._open_graph(first), first.run.alone(), first.above)
+            self._open(self._open_graph(first), first.run.alone(), unpacked(first.above))
         except BaseException as error:
             for number in self._taking_part():
                 self._refuse(number, error)
@@ -204,7 +206,7 @@ class Dispatcher(Loop):
         self._dealt += 1
         self._deal([Mishap(self._failure(error))], self._dealt - 1, self._behind_all(in_any_case=True))
 
-    def _deal(self, chunk: list[Any], first: int, position: tuple[Table, int] | None) -> None:
+    def _deal(self, chunk: list[Any], first: int, position: tuple[Any, int] | None) -> None:
         """Deal each worker its part of the elements from the given number on."""
         count = len(self._workers)
         for number in self._taking_part():
@@ -215,7 +217,7 @@ class Dispatcher(Loop):
                 self._keep(number, part[had:], position)
                 self._send_kept(number)
 
-    def _keep(self, number: int, part: list[Any], position: tuple[Table, int] | None) -> None:
+    def _keep(self, number: int, part: list[Any], position: tuple[Any, int] | None) -> None:
         try:
             body, size = self._pack(part)
         except Exception as error:
@@ -239,9 +241,12 @@ class Dispatcher(Loop):
                 return
             self._links.send(number, worker.kept.popleft()())
 
-    def _behind_all(self, in_any_case: bool = False) -> tuple[Table, int] | None:
+    def _behind_all(self, in_any_case: bool = False) -> tuple[Any, int] | None:
         """The position behind all that was dealt, and how many elements that were, if looking is cheap."""
+        started = perf_counter()
         position = self._position(in_any_case)
+        if position is not None:
+            self._looking.took(perf_counter() - started)
         if isinstance(position, str):
             with suppress(UserWarning):  # where warnings are errors, nobody is there to catch one
                 warn(f"{position}; until then a resume deals out again what was dealt since the position was known")

@@ -33,6 +33,7 @@ from datapipes.position.seeds import Run, derive
 from reading_services.workers.dispatched import DEALT, DispatcherGone
 from reading_services.workers.pool import Pool
 from reading_services.workers.restarts import Allowed, Deaths
+from reading_services.workers.transport.packing import unpacked
 from reading_services.workers.transport.protocol import Failed, Items
 from reading_services.workers.worker import EpochStart, Order
 
@@ -153,7 +154,7 @@ class _Share:
     __slots__ = ("above", "began", "errors", "frame", "left", "since", "told")
 
     def __init__(self) -> None:
-        self.above: Table | None = None  # a position that the worker has told; None for the start
+        self.above: Any = None  # a position that the worker has told, packed as it came; None for the start
         self.since = 0  # how many of its elements were handed on after that
         self.told = 0  # and how many before, in this iteration
         self.began = 0  # how many before the position that its opening began at
@@ -161,7 +162,7 @@ class _Share:
         self.frame: Items | None = None
         self.left: Iterator[Any] = iter(())  # what was not yet laid out of that message
 
-    def pass_on(self, count: int, above: Table | None) -> None:
+    def pass_on(self, count: int, above: Any) -> None:
         """Note that so many elements were handed on, and the position after them if the worker has told it."""
         self.since += count
         if above is not None:
@@ -286,6 +287,8 @@ class Turns(Cell):
         handed_on = self._length - length_hint(self._block)
         turn = deque(self.waiting)
         turn.rotate(-handed_on)
+        for share in self._shares:
+            share.above = unpacked(share.above)
         workers: list[list[Any]] = [[share.above, share.since, dict(share.errors)] for share in self._shares]
         for i, number in enumerate(self._members):
             rounds, more = divmod(handed_on, len(self._members))

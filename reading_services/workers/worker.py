@@ -23,6 +23,7 @@ from datapipes.position import kept
 from datapipes.position.cells import Table
 from datapipes.position.seeds import Run
 from datapipes.position.session import Session
+from datapipes.position.trail import Looking
 from datapipes.position.user_classes import is_sharding, shard
 from reading_services.interface.service import WorkerInfo, graph_from
 from reading_services.workers.at_work import LeftOut, Record, Watch, Watched
@@ -30,6 +31,7 @@ from reading_services.workers.generators import Generators, opened
 from reading_services.workers.kept_by_workers import Keeping
 from reading_services.workers.portable import note_unsendable
 from reading_services.workers.transport import ProducerLink
+from reading_services.workers.transport.packing import Packed, unpacked
 from reading_services.workers.transport.protocol import Open, Producer, ToProducer, Window
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
 _SHORT, _LONG = 0.0005, 0.002  # seconds that a chunk should take
 _LARGEST = 4096  # elements in a chunk
-_CHEAP = 0.05  # the share of the time that may go into looking at positions
+_SMALL = 1 << 12  # bytes of a position that costs next to nothing to send
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Order:
     """An order to open a run, from its start or from a position, and the number of elements behind that."""
 
     run: Run
-    above: Table | None = None
+    above: Any = None
     behind: int = 0
     start: EpochStart | None = None
     seed: int = 0
@@ -184,6 +186,8 @@ class Making:
     """An error, ready to be sent."""
     generators: Generators | None = None
     """What is saved with positions, in a process of its own."""
+    pack_position: Callable[[Table], Any] = lambda table: table
+    """What is sent of a position: whoever gets it opens it when it is wanted."""
     record: Record | None = None
     """Where to write down what is being made, for whoever finds this process dead."""
 
@@ -200,7 +204,8 @@ class Loop:
         self._session: Session | None = None
         self._pace = Pace()
         self._average = 64  # bytes of an element, as far as is known
-        self._making = self._looking = 0.0
+        self._pack_position = making.pack_position
+        self._looking = Looking()
 
     def run(self) -> None:
         """Serve until everybody has said that it is enough, or is gone."""
@@ -223,7 +228,7 @@ class Loop:
         """Open a graph at a position."""
         self._session = opened(graph, run, above, self._generators)
         self._pace = Pace()
-        self._making = self._looking = 0.0
+        self._looking = Looking()
         return self._session
 
     def _pulled(self, session: Session, most: int, chunk: list[Any], full: int) -> BaseException | None:
@@ -231,22 +236,25 @@ class Loop:
         started = perf_counter()
         error = pull(session, most, chunk)
         took = perf_counter() - started
-        self._making += took
+        self._looking.making += took
         self._pace.took(took, full=len(chunk) == full)
         return error
 
-    def _position(self, in_any_case: bool = False) -> Table | str | None:
-        """The session's position, if looking is cheap; or why nobody can save that."""
+    def _position(self, in_any_case: bool = False) -> Any:
+        """The session's position, packed, if looking is cheap; or why nobody can save that."""
         session = self._session
-        if session is None or not (in_any_case or self._looking <= _CHEAP * self._making):
+        if session is None or not (in_any_case or self._looking.is_cheap()):
             return None
-        started = perf_counter()
         try:
-            return session.table() if self._generators is None else self._generators.beside(session)
+            return self._pack_position(
+                session.table() if self._generators is None else self._generators.beside(session)
+            )
         except UnsavableElement as error:
             return str(error)
-        finally:
-            self._looking += perf_counter() - started
+        except (
+            Exception
+        ) as error:  # of a user's state_dict(): it ends no stream, and is raised where nobody saves for us
+            return f"a position could not be saved: {error!r}"
 
     def _errors(self) -> dict[str, int] | None:
         return None if self._session is None else dict(self._session.run.errors) or None
@@ -299,7 +307,7 @@ class Server(Loop):
         if order.watch is not None and self._record is not None:
             self._watched, self._watched_until = Watched(self._record, order.watch), order.watch.elements
             graph = self._watched.over(graph)
-        session = self._open(graph, order.run, order.above)
+        session = self._open(graph, order.run, unpacked(order.above))
         self._write_down(order.behind)
         while self._made < order.behind:
             if self._watched is not None:
@@ -360,8 +368,13 @@ class Server(Loop):
             return all(self._send([element], look=False) for element in chunk)  # up to the one that it is
         chunk.clear()
         self._average = max(size // count, 1)
+        started = perf_counter()
         position = self._position() if look else None
+        looked = perf_counter()
         self._link.send(self._producer.items(count, size, body, position, self._errors(), self._keeping.news()))
+        if position is not None:
+            is_large = isinstance(position, Packed) and len(position.data) > _SMALL
+            self._looking.took((perf_counter() if is_large else looked) - started)
         return True
 
     def _opened(self) -> Session:

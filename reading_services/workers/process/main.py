@@ -27,7 +27,7 @@ from reading_services.workers.dispatcher import Dispatcher
 from reading_services.workers.failures import Failure
 from reading_services.workers.generators import Generators
 from reading_services.workers.process.members import leave_inherited_server
-from reading_services.workers.transport.packing import pickled
+from reading_services.workers.transport.packing import Packed, pickled
 from reading_services.workers.transport.process import Awaited, ConsumerEnd, ProducerEnd, ProducerEnds, SharedFd
 from reading_services.workers.transport.protocol import START, Failed, Window
 from reading_services.workers.worker import Making, Order, Server, WorkerEpochs, part_of
@@ -76,7 +76,7 @@ def work(job: WorkerJob) -> None:
 
     failure = partial(Failure.of, where=where)
     record = Record(job.record.fd)
-    making = Making(of_epoch, epochs.keeping, job.window, packed, failure, generators, record)
+    making = Making(of_epoch, epochs.keeping, job.window, packed, failure, generators, Packed.of, record)
     Server(job.link, making, asking.leave).run()
 
 
@@ -112,7 +112,8 @@ def dispatch(job: DispatcherJob) -> None:
         generators.seed(derive("dispatcher", *share.run.key))
         return epochs.graph_of(share)
 
-    making = Making(of_epoch, epochs.keeping, job.window, packed, partial(Failure.of, where=where), generators)
+    failure = partial(Failure.of, where=where)
+    making = Making(of_epoch, epochs.keeping, job.window, packed, failure, generators, Packed.of)
     Dispatcher(links, len(job.links), making).run()
 
 

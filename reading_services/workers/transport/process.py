@@ -1,7 +1,8 @@
 """The link between two processes: two pipes, and memory that both see.
 
-A message of elements is a pickle and the memory of its arrays (``transport.packing``). What is large goes into the
-arena and is read there in place; what is small, and what finds no room there, goes through the pipe.
+A message of elements is a pickle and the memory of its arrays (``transport.packing``), and a position that its maker
+has packed. What is large goes into the arena and is read there in place; what is small, and what finds no room there,
+goes through the pipe.
 
 One side of every link never waits for room in a pipe (``pipes``): the process at home, and the dispatcher, which
 have others to listen to meanwhile. So a worker, which does wait for room, is sure to be read in the end.
@@ -19,7 +20,7 @@ from multiprocessing.reduction import DupFd
 from typing import Any
 
 from reading_services.workers.transport import arena
-from reading_services.workers.transport.packing import unpickled
+from reading_services.workers.transport.packing import Packed, unpickled
 from reading_services.workers.transport.pipes import Inbox, Outbox, Poller, pipe, until_ready
 from reading_services.workers.transport.protocol import Close, Items, ToConsumer, ToProducer
 
@@ -70,7 +71,10 @@ class ProducerEnd:
         sizes = [len(data), *(part.nbytes for part in copied)]
         slot = writer.put([memoryview(data), *copied]) if sum(sizes) > _THROUGH_THE_PIPE else None
         places = [place if type(place) is tuple else None for place in places]
-        meta = pickle.dumps((replace(frame, body=None), slot, sizes, places), 5)
+        above = frame.above.data if isinstance(frame.above, Packed) else b""
+        far = writer.put([memoryview(above)]) if len(above) > _THROUGH_THE_PIPE else None
+        frame = replace(frame, body=None, above=frame.above if far is None else None)
+        meta = pickle.dumps((frame, slot, sizes, places, far), 5)
         head = _HEAD.pack(len(meta)) + meta
         return head if slot is not None else b"".join([head, data, *copied])
 
@@ -153,13 +157,14 @@ class ConsumerEnd:
             frame: ToConsumer = pickle.loads(message[_HEAD.size :])
             return frame
         start = _HEAD.size + size
-        items, slot, sizes, places = pickle.loads(message[_HEAD.size : start])
+        items, slot, sizes, places, far = pickle.loads(message[_HEAD.size : start])
         lease = self.open_memory().lease
         memory = message[start:] if slot is None else lease(*slot)
         self.overflows |= slot is None and len(memory) > _THROUGH_THE_PIPE
         own = [None if place is None else lease(*place) for place in places]
         body = _Body(memory, sizes, own, aligned=slot is not None)
-        whole: Items = replace(items, body=body)
+        above = items.above if far is None else Packed(lease(*far))
+        whole: Items = replace(items, body=body, above=above)
         return whole
 
     def open_memory(self) -> arena.ArenaReader:
