@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 import torch
 
-from datapipes.iter import Collator, Shuffler
+from datapipes.iter import Collator, IterableWrapper, Shuffler
 from datapipes.map import MapDataPipe, SequenceWrapper
 from loader2 import DataLoader2
 
@@ -68,6 +68,12 @@ GRAPHS: dict[str, Callable[[], Any]] = {
     "arrays in tensors": lambda: arrays().shuffle(buffer_size=6).batch(3).collate(),
     "an error below tensors": lambda: rows().shuffle(buffer_size=6).batch(3).collate().map(first_fails),
     "an error below arrays": lambda: arrays().shuffle(buffer_size=6).batch(3).collate().map(first_fails),
+    "copies of a list's": lambda: (
+        IterableWrapper([[10 * i] for i in range(LENGTH)]).shuffle(buffer_size=6).map(sum).map(failing)
+    ),
+    "copies in one shard": lambda: (
+        IterableWrapper([[i] for i in range(LENGTH)]).shuffle(buffer_size=6).sharding_filter()
+    ),
     "one shard": lambda: numbers().shuffle(buffer_size=6).sharding_filter().map(failing),
     "two shuffles": lambda: numbers().shuffle(buffer_size=6).shuffle(buffer_size=4).map(failing),
     "cycle": lambda: numbers().shuffle(buffer_size=6).cycle(2).map(failing),
