@@ -74,6 +74,8 @@ def batches_of(data: Any) -> Gather | None:
         return partial(_selected_of_each, data.tensors) if all(map(_is_plain, data.tensors)) else None
     if _is_plain_array(data):
         return partial(_taken, data)
+    if type(data) is getattr(sys.modules.get("datasets"), "Dataset", None):  # Hugging Face's
+        return partial(_columns, data)
     several = getattr(data, "__getitems__", None)
     return partial(_fetched, several) if callable(several) else None
 
@@ -121,12 +123,20 @@ def _taken(data: Any, positions: Sequence[int]) -> torch.Tensor:
 
 
 def _fetched(several: Callable[[list[int]], Sequence[Any]], positions: Sequence[int]) -> Any:
-    found: Any = several(list(positions))
-    if type(found) is not torch.Tensor and _is_plain_array(found):
-        found = torch.as_tensor(found)
-    if type(found) is torch.Tensor and _is_plain(found) and len(found):
-        return _new(found.shape, found.dtype).copy_(found)  # which may be a part of what the data set keeps
-    return batches.collated(list(found))
+    return _as_one(several(list(positions)))
+
+
+def _columns(data: Any, positions: Sequence[int]) -> dict[str, Any]:
+    # Its __getitems__ takes the columns of this batch apart into rows.
+    return {name: _as_one(column) for name, column in data[list(positions)].items()}
+
+
+def _as_one(rows: Any) -> Any:
+    if type(rows) is not torch.Tensor and _is_plain_array(rows):
+        rows = torch.as_tensor(rows)
+    if type(rows) is torch.Tensor and _is_plain(rows) and len(rows):
+        return _new(rows.shape, rows.dtype).copy_(rows)  # which may be a part of what the data set keeps
+    return batches.collated(list(rows))
 
 
 def _new(shape: Sequence[int], dtype: torch.dtype | None) -> torch.Tensor:

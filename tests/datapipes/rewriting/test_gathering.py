@@ -7,7 +7,9 @@ import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest.mock import patch
 
+import datasets
 import numpy as np
 import pytest
 import torch
@@ -115,6 +117,8 @@ def equal(one: Any, other: Any) -> bool:
         return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
     if isinstance(one, list):
         return len(one) == len(other) and all(map(equal, one, other))
+    if isinstance(one, str):
+        return bool(one == other)
     return bool(one.dtype == other.dtype and one.equal(other))
 
 
@@ -220,6 +224,18 @@ def test_a_batch_that_comes_as_one_is_the_loops_own(as_array: bool) -> None:
         batch.zero_()
     assert data.rows.equal(tensor_of(4))
     assert data.asked == [2, 2]
+
+
+@pytest.mark.parametrize("kind", [None, "torch", "numpy"])
+def test_columns_of_hugging_face_are_not_taken_apart(kind: str | None) -> None:
+    columns = {"row": [[float(i), 1.0] for i in range(7)], "number": [*range(7)], "text": [*"abcdefg"]}
+    data: Any = datasets.Dataset.from_dict(columns).with_format(kind)
+    pipe: Any = SequenceWrapper(data).shuffle()
+    with patch.object(datasets.Dataset, "__getitems__", None):
+        found = list(pipe.set_seed(1).batch(3).collate())
+    expected = list(pipe.set_seed(1).map(same).batch(3).collate())
+    assert all(map(equal, found, expected))
+    assert [len(batch["text"]) for batch in found] == [3, 3, 1]
 
 
 def test_a_row_of_an_array_that_is_not_there() -> None:
