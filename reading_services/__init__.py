@@ -13,6 +13,9 @@
 - ``threads``: ThreadingReadingService, the graph in worker threads of the loader's process
 """
 
+from typing import TYPE_CHECKING
+
+from datapipes.description.exports import exports
 from datapipes.errors import (
     PrefetchTimeoutError,
     RankDied,
@@ -25,18 +28,32 @@ from datapipes.errors import (
     WorkerError,
     WorkerTimeout,
 )
-from datapipes.ranks.in_step import PADDING
-from reading_services.distributed import DistributedReadingService
-from reading_services.in_process import InProcessReadingService
 from reading_services.interface.service import (
     CheckpointableReadingServiceInterface,
     ReadingServiceInterface,
     WorkerInfo,
     get_worker_info,
 )
-from reading_services.multi_process import MultiProcessingReadingService
-from reading_services.sequential import SequentialReadingService
-from reading_services.threads import ThreadingReadingService
+
+if TYPE_CHECKING:
+    from datapipes.ranks.in_step import PADDING
+    from reading_services.distributed import DistributedReadingService
+    from reading_services.in_process import InProcessReadingService
+    from reading_services.multi_process import MultiProcessingReadingService
+    from reading_services.sequential import SequentialReadingService
+    from reading_services.threads import ThreadingReadingService
+else:
+    __getattr__, __dir__ = exports(
+        __name__,
+        {
+            "datapipes.ranks.in_step": "PADDING",
+            "reading_services.distributed": "DistributedReadingService",
+            "reading_services.in_process": "InProcessReadingService",
+            "reading_services.multi_process": "MultiProcessingReadingService",
+            "reading_services.sequential": "SequentialReadingService",
+            "reading_services.threads": "ThreadingReadingService",
+        },
+    )
 
 __all__ = [
     "PADDING",

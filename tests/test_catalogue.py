@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 import pkgutil
 import re
+import subprocess
+import sys
 import typing
 from importlib import import_module
 from inspect import Parameter, signature
@@ -82,7 +84,26 @@ def test_every_operator_is_in_the_catalogue() -> None:
 
 @pytest.mark.parametrize(("module", "base", "fluent"), KINDS)
 def test_exports_are_sorted_and_complete(module: Any, base: type, fluent: type) -> None:
-    assert list(module.__all__) == sorted(name for name in vars(module) if name[:1].isupper())
+    assert list(module.__all__) == sorted(
+        name for name in dir(module) if name[:1].isupper() and name != "TYPE_CHECKING"
+    )
+    assert all(hasattr(module, name) for name in module.__all__)
+    with pytest.raises(AttributeError, match=f"module '{module.__name__}' has no attribute 'Nothing'"):
+        getattr(module, "Nothing")  # noqa: B009  that it is asked for is what is tried
+
+
+def test_a_plain_graph_imports_no_operators_but_its_own() -> None:
+    program = (
+        "import sys\n"
+        "from datapipes.iter import IterableWrapper\n"
+        "from loader2 import DataLoader2\n"
+        "assert list(DataLoader2(IterableWrapper([3, 1]).shuffle().map(str).batch(1).collate()))\n"
+        "print(*sys.modules)\n"
+    )
+    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+    assert "datapipes.iter.grouping.shuffle" in loaded
+    idle = ("datapipes.iter.formats", "datapipes.iter.remote", "datapipes.io", "reading_services.workers.process")
+    assert not [module for module in loaded if module.startswith(idle)]
 
 
 @pytest.mark.parametrize(("name", "home"), HOMES.items())
@@ -104,7 +125,7 @@ def test_what_has_a_method_is_exported_by_the_kind_that_it_makes() -> None:
     for module, _, fluent in KINDS:
         for name, operator in operators_of(fluent).items():
             assert vars(made.get(name, module))[operator.__name__] is operator
-        named = {getattr(exported, "_fluent", None) for exported in vars(module).values()}
+        named = {getattr(getattr(module, exported), "_fluent", None) for exported in module.__all__}
         assert named <= {None, *operators_of(fluent), *made}
 
 

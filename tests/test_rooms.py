@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_house import PACKAGES, ROOT, Source, imported_files, python
+from tests.test_house import PACKAGES, ROOT, Source, imported_files, imports, python
 
 LISTED = re.compile(r"^- ``(?P<name>[\w/]+)``: \S", re.MULTILINE)
 LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
@@ -72,11 +72,12 @@ def test_a_ring_of_rooms_is_noticed() -> None:
 def in_a_catalogue() -> set[str]:
     """The files that the catalogue above their room lists already, with the operators that are in them."""
     above = ("datapipes.iter", "datapipes.map")
-    found = imported_files({source.module: source for source in packages()})
+    catalogues = (source for source in packages() if source.module in above)
     return {
-        asked.module
-        for source, _, asked in found
-        if source.module in above and asked.module.startswith(f"{source.module}.")
+        name.rpartition(".")[0]
+        for source in catalogues
+        for _, name in imports(source, ast.walk(source.tree))
+        if name.startswith(f"{source.module}.")
     }
 
 

@@ -1,5 +1,6 @@
 """Pipes and graphs as values: their attributes, parents, repr, copies and pickles.
 
+- ``exports``: names of a package that are imported when they are first asked for
 - ``indexed``: streams that can be read by position
 - ``pipe``: IterDataPipe, MapDataPipe, operators as classes and as functions, users' fluent names
 - ``parameters``: documentation of the parameters that many operators share

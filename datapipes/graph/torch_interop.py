@@ -8,6 +8,7 @@ seed the user's own pipes for good. So torch is told of two things, and of these
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
@@ -30,7 +31,17 @@ def lend_methods() -> None:
     for pipes, methods in ((TorchIterDataPipe, IterMethods), (TorchMapDataPipe, MapMethods)):
         for name in dir(methods):
             if not name.startswith("_") and name not in pipes.functions:
-                pipes.register_function(name, getattr(methods, name))
+                pipes.register_function(name, _lent(methods, name))
+
+
+def _lent(methods: type, name: str) -> Callable[..., Any]:
+    """A chain method that imports its operator when it is called."""
+
+    def method(pipe: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return getattr(methods, name)(pipe, *args, **kwargs)
+
+    method.__name__, method.__doc__ = name, f"``datapipes.fluent.{methods.__name__}.{name}`` of a pipe of torch's."
+    return method
 
 
 def lend_traversal() -> None:

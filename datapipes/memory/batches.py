@@ -9,15 +9,18 @@ does so for what it makes.
 from __future__ import annotations
 
 import mmap
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from math import prod
-from typing import Any
+from operator import attrgetter
+from typing import Any, cast
 
 import torch
+from torch.utils.data import get_worker_info
 from torch.utils.data._utils.collate import collate, default_collate_fn_map
 
 from datapipes.memory.leases import lend
@@ -75,15 +78,31 @@ def collated(batch: Any) -> Any:
 
 def _stacked(batch: Sequence[torch.Tensor], *, collate_fn_map: Any = None) -> torch.Tensor:
     first = batch[0]
-    plain = all(type(row) is torch.Tensor and row.dtype == first.dtype and row.shape == first.shape for row in batch)
-    if not plain or first.layout is not torch.strided or first.device.type != "cpu" or _needs_grad(batch):
-        stacked: torch.Tensor = default_collate_fn_map[torch.Tensor](batch, collate_fn_map=collate_fn_map)
-        return stacked
-    return torch.stack(list(batch), out=empty((len(batch), *first.shape), first.dtype))
+    plain = type(first) is torch.Tensor and first.layout is torch.strided and not first.is_nested
+    memory = empty((len(batch), *first.shape), first.dtype) if plain and first.device.type == "cpu" else None
+    # Nothing is asked of the rows of a small batch; but in torch's workers its own function would take a file for each.
+    asked = memory is not None or (plain and get_worker_info() is not None)
+    if asked and set(map(type, batch)) == {torch.Tensor} and len(set(map(_dtype_of, batch))) == 1:
+        with suppress(RuntimeError):  # rows of several sizes or devices, or that need gradients
+            return torch.stack(list(batch), out=memory)
+    return cast("torch.Tensor", default_collate_fn_map[torch.Tensor](batch, collate_fn_map=collate_fn_map))
 
 
-def _needs_grad(batch: Sequence[torch.Tensor]) -> bool:
-    return any(row.requires_grad for row in batch)
+def _stacked_arrays(batch: Sequence[Any], *, collate_fn_map: Any = None) -> torch.Tensor:
+    """The tensor of arrays that lie in memory alike: torch's own function makes a tensor of each."""
+    first, numpy = batch[0], sys.modules["numpy"]
+    plain = first.ndim and first.dtype.kind in "biufc" and set(map(type, batch)) <= {numpy.ndarray, numpy.memmap}
+    if not plain or len(set(map(_layout_of, batch))) > 1:
+        return cast("torch.Tensor", default_collate_fn_map[numpy.ndarray](batch, collate_fn_map=collate_fn_map))
+    shape, dtype = (len(batch), *first.shape), torch.as_tensor(first).dtype  # or torch's error
+    memory = empty(shape, dtype)
+    stacked = torch.empty(shape, dtype=dtype) if memory is None else memory
+    numpy.concatenate(batch, out=stacked.numpy().reshape(shape[0] * shape[1], *shape[2:]))
+    return stacked
 
 
+_dtype_of = attrgetter("dtype")
+_layout_of = attrgetter("dtype", "shape", "strides")
 _COLLATE = {**default_collate_fn_map, torch.Tensor: _stacked}
+if "numpy" in sys.modules:  # torch has imported it if it is there
+    _COLLATE[sys.modules["numpy"].ndarray] = _stacked_arrays

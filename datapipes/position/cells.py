@@ -160,6 +160,23 @@ def table_of(cells: Sequence[tuple[int, Cell]]) -> Table:
     return table
 
 
+def held_in(saved: Table | None) -> dict[int, bool]:
+    """The stages whose saved positions hold elements, by place, and whether all of those are numbers.
+
+    A graph may be rewritten so that a stage holds the positions of rows in place of the rows themselves.
+    """
+    held = {}
+    for place, cell in (saved or {}).items():
+        data = cell.get("elements") if type(cell) is dict else cell
+        if type(data) is bytes:
+            try:
+                elements = decode(data, what="")
+            except StateError:  # such as open streams; whoever loads the position says what is wrong with it
+                elements = None
+            held[place] = type(elements) is list and all(type(element) is int for element in elements)
+    return held
+
+
 def count(saved: object, what: str = "position", most: int | None = None) -> int:
     """A saved number of elements, checked."""
     if type(saved) is not int or saved < 0:

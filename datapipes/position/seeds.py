@@ -8,6 +8,7 @@ and takes its own part of it; stages below it are seeded per shard.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
@@ -53,6 +54,8 @@ class Run:
     """Counts of tolerated errors, by stage: one count for all sessions of the run (``position.on_error``)."""
     hubs: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
     """The hubs that more than one session of the run reads, by place (``datapipes.iter.combining.hub_apart``)."""
+    held: Mapping[int, bool] = field(default_factory=dict, compare=False, repr=False)
+    """Stages that the session begins with elements in, by place, and whether those are numbers (``cells.held_in``)."""
     iterators: WeakSet[Any] | None = field(default=None, compare=False, repr=False)
     """The iterators that users' classes have opened within a session, which closes them; None in no session."""
 
@@ -72,7 +75,7 @@ class Run:
 
     def alone(self) -> Run:
         """The same run, for sessions that have nothing to do with those that are open."""
-        return replace(self, errors=Counter(), hubs={}, iterators=None)
+        return replace(self, errors=Counter(), hubs={}, held={}, iterators=None)
 
     def next_lap(self, lap: int) -> Run:
         """The same run, in the given repetition of a cycle."""

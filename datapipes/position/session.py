@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from types import GeneratorType
 from typing import Any
@@ -21,7 +22,7 @@ from datapipes.messages.interrupts import ShortInterrupts, cut
 from datapipes.messages.warnings import warn
 from datapipes.position import kept, user_classes
 from datapipes.position.blame import add_note, note_opening
-from datapipes.position.cells import Cell, Table, table_of, unsavable
+from datapipes.position.cells import Cell, Table, held_in, table_of, unsavable
 from datapipes.position.on_error import StepFaults
 from datapipes.position.opening import Opening
 from datapipes.position.reopening import Reopening
@@ -52,7 +53,7 @@ class Session:
     def __init__(self, pipe: structure.Pipe, run: Run, saved: Table | None = None, native_end: bool = False) -> None:
         self.description = pipe
         self.joined = run.hubs
-        self.run = run.within()
+        self.run = replace(run.within(), held=held_in(saved))
         kept.prepare(pipe)
         self.saved = saved
         self.cells: dict[int, Cell] = {}
@@ -295,10 +296,12 @@ class Session:
 
     def go_to(self, run: Run, saved: Table | None) -> None:
         """Open at a saved position, or at the end if there is none; what does not fit the graph is an error now."""
-        self.run = run
+        self.run = replace(run, held=held_in(saved))
         self.saved = saved
         self.ended = saved is None
         if saved is not None:
+            if self.run.held:
+                self._lay_out()  # it may be read in another way
             self.iterator()
 
     def errors(self) -> dict[str, int]:

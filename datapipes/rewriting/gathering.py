@@ -1,17 +1,19 @@
 """Gathering: a batch of rows is read at once, straight into the memory that the batch lies in.
 
 ``rows.batch(n).collate()`` reads n elements one after the other, and then copies them side by side. Where the rows are
-those of tensors, or of a data set that can give several at once (torch's ``__getitems__``), batching and reading
-commute: a batch of positions is made first, and what is at them is gathered. So ``collate`` with torch's own function
-becomes in a session (``_in_run``), behind streams that say which rows they read (``_positions``): a map-style pipe as a
-stream, shuffled or not, sharded or not (by then ``datapipes.rewriting.pushdown`` has put reading below the shard).
+those of tensors or arrays, or of a data set that can give several at once (torch's ``__getitems__``), batching and
+reading commute: a batch of positions is made first, and what is at them is gathered. So ``collate`` with torch's own
+function becomes in a session (``_in_run``), behind streams that say which rows they read (``_positions``): a map-style
+pipe as a stream, shuffled or not, sharded or not (by then ``datapipes.rewriting.pushdown`` has put reading below the
+shard).
 
 The elements are the same, in the same order. One difference can be seen: where ``__getitems__`` raises, the whole batch
-is lost, as it is in torch's DataLoader.
+is lost, as it is in torch's DataLoader. What it gives as rows of one tensor, or of one array, stays one.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -70,6 +72,10 @@ def batches_of(data: Any) -> Gather | None:
         return partial(_selected, data) if _is_plain(data) else None
     if type(data) is TensorDataset:
         return partial(_selected_of_each, data.tensors) if all(map(_is_plain, data.tensors)) else None
+    if _is_plain_array(data):
+        return partial(_taken, data)
+    if type(data) is getattr(sys.modules.get("datasets"), "Dataset", None):  # Hugging Face's
+        return partial(_columns, data)
     several = getattr(data, "__getitems__", None)
     return partial(_fetched, several) if callable(several) else None
 
@@ -77,6 +83,22 @@ def batches_of(data: Any) -> Gather | None:
 def _is_plain(data: torch.Tensor) -> bool:
     strided = type(data) is torch.Tensor and data.layout is torch.strided and data.device.type == "cpu"
     return strided and data.dim() > 0 and not data.requires_grad
+
+
+def _is_plain_array(data: Any) -> bool:
+    """Whether the rows of an array of numpy are arrays that torch has a type for, and that it takes as they lie."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None or type(data) not in (numpy.ndarray, numpy.memmap) or data.ndim < 2:
+        return False
+    strides = all(stride >= 0 and stride % data.itemsize == 0 for stride in data.strides)
+    return strides and data.dtype.kind in "biufc" and data.dtype.isnative and _dtype_of(data) is not None
+
+
+def _dtype_of(data: Any) -> torch.dtype | None:
+    try:
+        return torch.as_tensor(data[:0].copy()).dtype
+    except TypeError:  # such as the long numbers of some machines
+        return None
 
 
 def _selected(data: torch.Tensor, positions: Sequence[int]) -> torch.Tensor:
@@ -92,5 +114,31 @@ def _rows(data: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
     return torch.index_select(data, 0, chosen, out=batches.empty((len(chosen), *data.shape[1:]), data.dtype))
 
 
+def _taken(data: Any, positions: Sequence[int]) -> torch.Tensor:
+    dtype = _dtype_of(data)
+    data[max(positions)]  # an error if it is not there: the quick way to take many does not look
+    rows = _new((len(positions), *data.shape[1:]), dtype)
+    data.take(positions, axis=0, out=rows.numpy(), mode="clip")
+    return rows
+
+
 def _fetched(several: Callable[[list[int]], Sequence[Any]], positions: Sequence[int]) -> Any:
-    return batches.collated(list(several(list(positions))))
+    return _as_one(several(list(positions)))
+
+
+def _columns(data: Any, positions: Sequence[int]) -> dict[str, Any]:
+    # Its __getitems__ takes the columns of this batch apart into rows.
+    return {name: _as_one(column) for name, column in data[list(positions)].items()}
+
+
+def _as_one(rows: Any) -> Any:
+    if type(rows) is not torch.Tensor and _is_plain_array(rows):
+        rows = torch.as_tensor(rows)
+    if type(rows) is torch.Tensor and _is_plain(rows) and len(rows):
+        return _new(rows.shape, rows.dtype).copy_(rows)  # which may be a part of what the data set keeps
+    return batches.collated(list(rows))
+
+
+def _new(shape: Sequence[int], dtype: torch.dtype | None) -> torch.Tensor:
+    memory = None if dtype is None else batches.empty(shape, dtype)
+    return torch.empty(tuple(shape), dtype=dtype) if memory is None else memory

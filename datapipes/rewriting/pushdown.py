@@ -57,6 +57,7 @@ def pushed(shard: Pipe) -> Pipe:
     above_shuffles = 0
     top = shard.source_datapipe
     while True:
+        top = _as_written(top)
         if _is_shuffle(top):
             shuffles.append(top)
         elif _is_one_to_one(top):
@@ -122,6 +123,12 @@ def _shuffled_rows(stage: Pipe) -> tuple[Pipe, Pipe] | None:
         return None
     found = rows_of(stage)
     return None if found is None else (found.positions, found.rows)
+
+
+def _as_written(stage: Pipe) -> Pipe:
+    """The shuffle of rows that a stage reads by the positions which it has shuffled in their place; else the stage."""
+    is_rewritten = type(stage) is ReadAt and _is_shuffle(stage.datapipe)
+    return _put(stage.datapipe, stage.read) if is_rewritten else stage
 
 
 def _is_one_to_one(stage: Pipe) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeVar
 
 from torch.utils.data import default_collate
 
+from datapipes.description import structure
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.structure import with_parents
 from datapipes.elements.chunk import DataChunk
@@ -101,7 +102,8 @@ class Collator(Mapper[R_co]):
         if not (is_torchs and type(batcher) is Batcher and batcher.wrapper_class in (DataChunk, list)):
             return self
         rows = rows_of(batcher.datapipe)
-        if rows is None or rows.gather is None:
+        held = [run.held.get(structure.place_of(stage)) for stage in structure.walk(batcher)]
+        if rows is None or rows.gather is None or False in held:  # which are rows, and no positions
             return self
         new: Collator[R_co] = with_parents(self, lambda _: with_parents(batcher, lambda _: rows.positions))
         new.fn = rows.gather

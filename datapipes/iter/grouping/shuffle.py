@@ -7,6 +7,10 @@ batch is a pure function of the seed and the batch's number.
 
 Above a source that can be sought, the position is saved as that count alone: which elements are in the buffer follows
 from it, and they are read again. Above any other source the elements in the buffer are saved.
+
+Above a map-style pipe it is the numbers of the elements that are shuffled, and elements are read behind it: the buffer
+holds no rows, and the first one need not wait until the buffer is full of them. An element that cannot be read is then
+an error where it is to be handed on, and not where it would have come into the buffer.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from typing import Any, ClassVar, TypeVar
 
 import torch
 
+from datapipes.description import structure
 from datapipes.description.indexed import Indexed, indexed, reread
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.chunk import DataChunk
@@ -27,8 +32,9 @@ from datapipes.operators.checks import needs_count, same_length
 from datapipes.operators.random_order import Draws, Shuffling
 from datapipes.position.cells import Cell, Given, count, fields
 from datapipes.position.opening import Opening
-from datapipes.position.seeds import derive
+from datapipes.position.seeds import Run, derive
 from datapipes.rewriting.gathering import Rows, rows_of
+from datapipes.rewriting.pushdown import Positions, ReadAt
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -87,6 +93,11 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
         while buffer:
             yield take()
 
+    def _in_run(self, run: Run) -> IterDataPipe[Any]:
+        # Rows that are in a saved buffer are there already.
+        rows = None if structure.place_of(self) in run.held else self._positions()
+        return self if rows is None else ReadAt(rows.positions, rows.rows)
+
     def _positions(self) -> Rows | None:
         above = rows_of(self.datapipe) if self._enabled else None
         return None if above is None or above.rows is not self.datapipe else above.below(self)
@@ -107,6 +118,7 @@ class _Buffer(Cell):
         slots = self._slots_of = partial(_slots, seed, pipe.buffer_size)
         self._draws: Draws[int] = Draws(_BLOCK, lambda block: slots(block).tolist())
         self._by_position = indexed(pipe.datapipe) is not None
+        self._of_positions = type(pipe.datapipe) is Positions
         self._taken_in_all = 0
         self._loaded: dict[str, Any] | None = None  # a position whose elements are still to be read again
         self.emptying = False
@@ -178,12 +190,15 @@ class _Buffer(Cell):
             "emptying": self.emptying,
         }
         if not self._by_position:
-            saved["elements"] = self.encode(self._elements)
+            saved["positions" if self._of_positions else "elements"] = self.encode(self._elements)
         return saved
 
     def load(self, saved: Any) -> None:
-        elements = dict(saved).pop("elements", None) if isinstance(saved, dict) else None
-        names = ("size", "taken", "left", "emptying") + (("elements",) if elements is not None else ())
+        # Among shards, what is called elements may be positions, too.
+        kinds = ("elements", "positions") if self._of_positions else ("elements",)
+        kept = [kind for kind in kinds if isinstance(saved, dict) and saved.get(kind) is not None]
+        elements = saved[kept[0]] if kept else None
+        names = ("size", "taken", "left", "emptying", *kept)
         size, taken, left, emptying = fields(saved, *names)[:4]
         if size != self._pipe.buffer_size:
             raise StateError(f"size: saved with buffer_size={size!r}, and it is {self._pipe.buffer_size} now")

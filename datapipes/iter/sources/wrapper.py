@@ -25,7 +25,8 @@ from datapipes.errors import BadArgumentType, StateError
 from datapipes.operators.checks import no_length
 from datapipes.position.cells import Cell, Counted, count, skip
 from datapipes.position.opening import Opening
-from datapipes.rewriting.pushdown import Part
+from datapipes.rewriting.gathering import Rows
+from datapipes.rewriting.pushdown import Part, Positions
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -84,6 +85,10 @@ class IterableWrapper(IterDataPipe[T_co]):
 
     def _is_free(self) -> bool:
         return not self._copies()
+
+    def _positions(self) -> Rows | None:
+        # A buffer of elements that are copied is one of numbers: none is copied before it is handed on.
+        return Rows(Positions(self), self, None) if self._is_sequence() and self._copies() else None
 
     def _part(self, part: Part) -> IterDataPipe[Any] | None:
         return part.numbers(place_of(self), self.iterable) if isinstance(self.iterable, range) else None

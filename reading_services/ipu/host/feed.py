@@ -30,7 +30,7 @@ from reading_services.workers.process.members import (
 )
 from reading_services.workers.transport import process
 from reading_services.workers.transport.pipes import Poller
-from reading_services.workers.transport.protocol import ToConsumer, ToProducer, Window
+from reading_services.workers.transport.protocol import Close, ToConsumer, ToProducer, Window
 
 _METHODS = {
     SharingStrategy.SharedMemory: "spawn",
@@ -69,13 +69,22 @@ class Feed:
         self._link = link.consumer
         link.producer_started()
         link.consumer_is_here()
-        if parcel is not None:
-            parcel.close()
         self._death = _death_of(begun)
         self._poller = Poller([self._link.elements.fileno(), self._death], [self._link.control])
         self._origin = OwnerProcess()
         self._lock = threading.Lock()
         self.closed = False
+        if parcel is not None:
+            self._fill(parcel)
+
+    def _fill(self, parcel: Parcel) -> None:
+        try:
+            parcel.fill()
+        except BaseException:
+            self.close(Close())
+            raise
+        finally:
+            parcel.close()
 
     @property
     def pid(self) -> int:

@@ -20,6 +20,7 @@ import signal
 import tempfile
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -43,33 +44,63 @@ from reading_services.workers.transport.protocol import START, Failed, Open, Pro
 
 
 class Parcel:
-    """An object that was packed; it can be given to a process when that is started, and is opened there."""
+    """An object that was packed; it can be given to a process when that is started, and is opened there.
+
+    Its arrays are written while that process starts. They are written, and not copied into a mapping, which would have
+    the system clear each page first; by several threads, because one does not use all of the memory's speed.
+    """
 
     def __init__(self, obj: object, on_disk: bool = False) -> None:
         data, buffers = pickled(obj)
-        parts = [memoryview(data), *buffers]
-        self._sizes = [part.nbytes for part in parts]
+        self._parts = [memoryview(data), *buffers]
+        self._sizes = [part.nbytes for part in self._parts]
         self._file = SharedFd(_on_disk() if on_disk else os.memfd_create("loader2-parcel", os.MFD_CLOEXEC))
         os.truncate(self._file.fd, sum(map(aligned, self._sizes)))
-        with mmap.mmap(self._file.fd, 0) as memory:
-            at = 0
-            for part in parts:
-                memory[at : at + part.nbytes] = part
-                at += aligned(part.nbytes)
+        ready, self._is_full = os.pipe()
+        self._ready = SharedFd(ready)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: vars(self)[name] for name in ("_sizes", "_file", "_ready")}
+
+    def fill(self) -> None:
+        """Write the object; the process may have been started by then, and is told when it is there."""
+        pieces, at = [], 0
+        for part in self._parts:
+            pieces += [(part[i : i + _PIECE], at + i) for i in range(0, part.nbytes, _PIECE)]
+            at += aligned(part.nbytes)
+        with ThreadPoolExecutor(min(len(pieces), os.cpu_count() or 1)) as threads:
+            for done in [threads.submit(self._write, *piece) for piece in pieces]:
+                done.result()
+        os.write(self._is_full, b".")
+
+    def _write(self, piece: memoryview, at: int) -> None:
+        while piece:
+            written = os.pwrite(self._file.fd, piece, at)
+            piece, at = piece[written:], at + written
 
     def open(self) -> Any:
-        """Unpack the object; done once, by the process that was given the parcel."""
+        """Unpack the object; done once, by the process that was given the parcel. EOFError if it was never filled."""
+        if not os.read(self._ready.fd, 1):
+            raise EOFError("the process that packs the dataset has gone")
         memory = memoryview(mmap.mmap(self._file.fd, 0, access=mmap.ACCESS_COPY))
         parts, at = [], 0
         for size in self._sizes:
             parts.append(memory[at : at + size])
             at += aligned(size)
-        self.close()
+        self._close(self._file.fd, self._ready.fd)
         return unpickled(parts[0], parts[1:])
 
     def close(self) -> None:
-        """Close the file; the process that was given the parcel has it by now."""
-        os.close(self._file.fd)
+        """Close the files; the process that was given the parcel has them by now."""
+        self._close(self._file.fd, self._ready.fd, self._is_full)
+
+    @staticmethod
+    def _close(*descriptors: int) -> None:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+_PIECE: Final = 1 << 24  # bytes that are written at once
 
 
 def _on_disk() -> int:

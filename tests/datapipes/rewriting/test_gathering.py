@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest.mock import patch
 
+import datasets
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -54,6 +58,30 @@ def pairs_of(length: int) -> Any:
     return TensorDataset(tensor_of(length), torch.arange(length))
 
 
+class FetchesAsOne(Fetches):
+    """A data set whose batches are made by one call, as rows of a tensor or of an array."""
+
+    def __init__(self, length: int, as_array: bool) -> None:
+        super().__init__(length)
+        self.rows = tensor_of(length)
+        self.as_array = as_array
+
+    def __getitem__(self, key: int) -> Any:
+        return self.rows[key].numpy() if self.as_array else self.rows[key]
+
+    def __getitems__(self, keys: list[int]) -> Any:
+        self.asked.append(len(keys))
+        found = self.rows[keys[0] : keys[-1] + 1] if keys == [*range(keys[0], keys[-1] + 1)] else self.rows[keys]
+        return found.numpy() if self.as_array else found
+
+
+def mapped(length: int) -> Any:
+    with tempfile.TemporaryFile() as file:
+        rows = np.memmap(file, np.float32, "w+", shape=(max(length, 1), 3))
+    rows[:] = tensor_of(max(length, 1)).numpy()
+    return rows[:length]
+
+
 ROWS: dict[str, Callable[[int], Any]] = {
     "in order": lambda n: SequenceWrapper(tensor_of(n)).to_iter_datapipe(),
     "some": lambda n: SequenceWrapper(tensor_of(n)).to_iter_datapipe(range(0, n, 2)),
@@ -61,6 +89,11 @@ ROWS: dict[str, Callable[[int], Any]] = {
     "shuffled as a stream": lambda n: SequenceWrapper(tensor_of(n)).to_iter_datapipe().shuffle(buffer_size=4),
     "tensors side by side": lambda n: SequenceWrapper(pairs_of(n)).shuffle(),
     "fetched": lambda n: Fetches(n).to_iter_datapipe().shuffle(),
+    "fetched as a tensor": lambda n: FetchesAsOne(n, as_array=False).shuffle(),
+    "fetched as an array": lambda n: FetchesAsOne(n, as_array=True).to_iter_datapipe(),
+    "array": lambda n: SequenceWrapper(tensor_of(n).numpy()).shuffle(),
+    "array of another order": lambda n: SequenceWrapper(np.asfortranarray(tensor_of(n).numpy())).to_iter_datapipe(),
+    "memory map": lambda n: SequenceWrapper(mapped(n), deepcopy=False).to_iter_datapipe().shuffle(buffer_size=4),
 }
 
 
@@ -84,6 +117,8 @@ def equal(one: Any, other: Any) -> bool:
         return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
     if isinstance(one, list):
         return len(one) == len(other) and all(map(equal, one, other))
+    if isinstance(one, str):
+        return bool(one == other)
     return bool(one.dtype == other.dtype and one.equal(other))
 
 
@@ -136,10 +171,27 @@ def plain(length: int) -> IterDataPipe[Any]:
         plain(4).batch(2).collate(on_error="skip"),
         SequenceWrapper([1, 2, 3]).to_iter_datapipe().batch(2).collate(),
         SequenceWrapper(tensor_of(3)).to_iter_datapipe([2, 0]).batch(2).collate(),
+        SequenceWrapper(np.arange(3)).to_iter_datapipe().batch(2).collate(),
+        SequenceWrapper(np.ones((3, 2))[::-1], deepcopy=False).to_iter_datapipe().batch(2).collate(),
+        SequenceWrapper(np.ones((3, 2), ">f4")).to_iter_datapipe().batch(2).collate(),
+        SequenceWrapper(np.full((3, 2), "text")).to_iter_datapipe().batch(2).collate(),
         SequenceWrapper(tensor_of(3).requires_grad_(), deepcopy=False).to_iter_datapipe().batch(2).collate(),
         SequenceWrapper(of_parameters(3), deepcopy=False).to_iter_datapipe().batch(2).collate(),
     ],
-    ids=["mapped", "own function", "tuples", "tolerant", "numbers", "chosen", "learnt", "learnt, side by side"],
+    ids=[
+        "mapped",
+        "own function",
+        "tuples",
+        "tolerant",
+        "numbers",
+        "chosen",
+        "array of numbers",
+        "reversed",
+        "other bytes",
+        "text",
+        "learnt",
+        "learnt, side by side",
+    ],
 )
 def test_these_are_not(graph: IterDataPipe[Any]) -> None:
     assert not is_gathered(graph)
@@ -163,6 +215,35 @@ def test_a_data_set_is_asked_once_for_a_batch() -> None:
     data = Fetches(10)
     assert len(list(data.to_iter_datapipe().batch(4).collate())) == 3
     assert data.asked == [4, 4, 2]
+
+
+@pytest.mark.parametrize("as_array", [False, True])
+def test_a_batch_that_comes_as_one_is_the_loops_own(as_array: bool) -> None:
+    data = FetchesAsOne(4, as_array)
+    for batch in data.to_iter_datapipe().batch(2).collate():
+        batch.zero_()
+    assert data.rows.equal(tensor_of(4))
+    assert data.asked == [2, 2]
+
+
+@pytest.mark.parametrize("kind", [None, "torch", "numpy"])
+def test_columns_of_hugging_face_are_not_taken_apart(kind: str | None) -> None:
+    columns = {"row": [[float(i), 1.0] for i in range(7)], "number": [*range(7)], "text": [*"abcdefg"]}
+    data: Any = datasets.Dataset.from_dict(columns).with_format(kind)
+    pipe: Any = SequenceWrapper(data).shuffle()
+    with patch.object(datasets.Dataset, "__getitems__", None):
+        found = list(pipe.set_seed(1).batch(3).collate())
+    expected = list(pipe.set_seed(1).map(same).batch(3).collate())
+    assert all(map(equal, found, expected))
+    assert [len(batch["text"]) for batch in found] == [3, 3, 1]
+
+
+def test_a_row_of_an_array_that_is_not_there() -> None:
+    graph = SequenceWrapper(np.ones((3, 2))).to_iter_datapipe(range(5)).batch(2).collate()
+    batches = iter(graph)
+    next(batches)
+    with pytest.raises(IndexError, match="index 3 is out of bounds"):
+        next(batches)
 
 
 def test_each_shard_asks_for_its_own() -> None:

@@ -15,6 +15,7 @@ import torch
 from torch.utils.data import TensorDataset
 
 from reading_services.ipu import AsynchronousDataAccessor, SharingStrategy, registerCustomArgParser
+from reading_services.ipu.host import feeding
 from tests.reading_services.ipu.host.datasets import (
     Counted,
     Couple,
@@ -64,6 +65,13 @@ def test_every_sharing_strategy_gives_the_same(strategy: SharingStrategy) -> Non
     with accessor(Numbers(7), sharing_strategy=strategy) as acc:
         assert [numbers(acc) for _ in range(3)] == [list(range(7))] * 3
         assert len(acc) == 7
+
+
+def test_a_dataset_is_packed_in_several_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeding, "_PIECE", 1000)
+    rows = torch.arange(3000.0).view(30, 100)
+    with accessor(rows, sharing_strategy=SharingStrategy.SharedMemory) as acc:
+        assert torch.stack([row.clone() for row in acc]).equal(rows)
 
 
 @pytest.mark.parametrize("load_indefinitely", [True, False])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
+from errno import ENOSPC
 from typing import Any
 
 import pytest
@@ -41,6 +43,16 @@ def test_it_cannot_start(dataset: Any, reason: str, capfd: pytest.CaptureFixture
 def test_what_cannot_be_pickled_is_named_here(strategy: SharingStrategy) -> None:
     with pytest.raises(TypeError, match="generator"):
         AsynchronousDataAccessor((x for x in [torch.ones(1)]), sharing_strategy=strategy)
+
+
+def test_a_dataset_that_there_is_no_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object) -> int:
+        raise OSError(ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(OSError, match="No space left"):
+        AsynchronousDataAccessor(Numbers(3), sharing_strategy=SharingStrategy.SharedMemory)
+    assert not multiprocessing.active_children()
 
 
 def test_what_was_made_before_an_error_still_comes() -> None:
