@@ -19,7 +19,7 @@ from datapipes.description.structure import Pipe
 from datapipes.errors import WorkerDied
 from datapipes.operators.checks import length_of
 from datapipes.parts.sharding import shard_length
-from datapipes.position.cells import Cell, Table, count, fields, table
+from datapipes.position.cells import Cell, count, fields, table
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import Run
 from reading_services.interface.service import WorkerInfo
@@ -27,7 +27,7 @@ from reading_services.workers.cut import dispatched_end, with_end_replaced
 from reading_services.workers.kept_by_workers import Keeping
 from reading_services.workers.transport.packing import unpacked
 from reading_services.workers.transport.protocol import Consumer, Failed, Items, ToConsumer, ToProducer
-from reading_services.workers.worker import EpochStart, Order, part_of
+from reading_services.workers.worker import Order, part_of
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -40,28 +40,21 @@ DEALT: Final = "dispatched: "
 class PartRequest:
     """A worker's request to the dispatcher for its part of an epoch, from its position."""
 
-    key: int
-    """The same for all workers that take part in one opening."""
-    crowd: tuple[int, ...]
-    """The workers that take part."""
-    run: Run
+    order: Order
+    """The worker's own, with the run that its graph reads this part in, and without its position."""
     above: Any
     """A position of the dispatcher, or None for the start,"""
     dealt: int
     """how many elements were dealt before that,"""
     taken: int
     """and how many this worker has taken in all."""
-    start: EpochStart | None = None
-    kept: Table | None = None
-    """State that users' classes keep, as far as home knows it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Absent:
     """A worker's message that it will not ask for its part of an opening."""
 
-    key: int
-    crowd: tuple[int, ...]
+    order: Order
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,33 +131,30 @@ class Asking:
 
     def __init__(self) -> None:
         self.link: DispatchLink | None = None
-        self.key = 0
-        self.crowd: tuple[int, ...] = (0,)
-        self.start: EpochStart | None = None
-        self.kept: Table | None = None
+        self._order: Order | None = None
         self.keeping = Keeping()  # where what the dispatcher's classes keep is told further
         self._consumer = Consumer()
         self._asked = 0  # the key of the last share that was asked for
 
     def ordered(self, order: Order) -> None:
         """Take note of the worker's order; later requests are for that."""
-        self.key, self.crowd, self.start, self.kept = order.key, order.crowd, order.start, order.kept
+        self._order = replace(order, above=None, behind=0, watch=None)
 
     def share(self, run: Run, dealt: Dealt) -> PartRequest:
         """The request for a worker's part, from its position."""
-        taken = dealt.above, dealt.before, dealt.taken
-        return PartRequest(self.key, self.crowd, run, *taken, self.start, self.kept)
+        order = Order(run) if self._order is None else replace(self._order, run=run)
+        return PartRequest(order, dealt.above, dealt.before, dealt.taken)
 
     def ask(self, share: PartRequest | Absent) -> None:
         """Begin an opening."""
-        self._asked = share.key
+        self._asked = share.order.key
         self._send(self._consumer.open(share))
 
     def leave(self) -> None:
         """End the worker's opening; if it has not asked for its part, it will not."""
-        if self.link is not None and self._asked < self.key:
+        if self.link is not None and self._order is not None and self._asked < self._order.key:
             with suppress(WorkerDied):
-                self.ask(Absent(self.key, self.crowd))
+                self.ask(Absent(self._order))
 
     def receive(self) -> ToConsumer | None:
         """The next message; None if it belongs to an earlier opening."""

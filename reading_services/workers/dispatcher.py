@@ -113,11 +113,11 @@ class Dispatcher(Loop):
     def _asked(self, number: int, share: PartRequest | Absent) -> None:
         worker = self._workers[number]
         worker.forget()
-        if share.key < self._key:  # of an opening that has been abandoned meanwhile
+        if share.order.key < self._key:  # of an opening that has been abandoned meanwhile
             self._links.send(number, worker.producer.end())
             return
-        if share.key > self._key:
-            self._next_opening(share.key, number)
+        if share.order.key > self._key:
+            self._next_opening(share.order.key, number)
         if isinstance(share, Absent):
             self._absent.add(number)
             self._links.send(number, worker.producer.end())
@@ -126,7 +126,7 @@ class Dispatcher(Loop):
             return
         else:
             worker.share = share
-        if self._session is None and {*self._absent, *self._with_shares()} >= set(share.crowd):
+        if self._session is None and {*self._absent, *self._with_shares()} >= set(share.order.crowd):
             self._begin()
 
     def _next_opening(self, key: int, asked_by: int) -> None:
@@ -151,7 +151,7 @@ class Dispatcher(Loop):
             return
         first = min(shares, key=lambda share: share.dealt)
         try:
-            self._open(self._open_graph(first), first.run.alone(), unpacked(first.above))
+            self._open(self._open_graph(first.order), first.order.run.alone(), unpacked(first.above))
         except BaseException as error:
             for number in self._taking_part():
                 self._refuse(number, error)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from datapipes.description import structure
 from datapipes.description.structure import Pipe
@@ -33,9 +33,6 @@ from reading_services.workers.portable import note_unsendable
 from reading_services.workers.transport import ProducerLink
 from reading_services.workers.transport.packing import Packed, unpacked
 from reading_services.workers.transport.protocol import Open, Producer, ToProducer, Window
-
-if TYPE_CHECKING:
-    from reading_services.workers.dispatched import PartRequest
 
 _SHORT, _LONG = 0.0005, 0.002  # seconds that a chunk should take
 _LARGEST = 4096  # elements in a chunk
@@ -104,7 +101,7 @@ class WorkerEpochs:
         self.keeping = Keeping()
         kept.prepare(graph, anew=True)
 
-    def graph_of(self, order: Order | PartRequest) -> Pipe:
+    def graph_of(self, order: Order) -> Pipe:
         """The graph for an epoch."""
         start = order.start
         if start is not None and start.number != self._number:
@@ -177,7 +174,7 @@ def pull(session: Session, most: int, chunk: list[Any]) -> BaseException | None:
 class Making:
     """How a loop makes elements, and what it makes of them for its links."""
 
-    open_graph: Callable[[Any], Pipe]
+    open_graph: Callable[[Order], Pipe]
     """The graph of an epoch, by the order for it."""
     keeping: Keeping
     window: Window

@@ -22,7 +22,7 @@ from datapipes.position.orphans import leave_with
 from datapipes.position.seeds import derive
 from reading_services.interface.service import WorkerInfo, set_worker_info
 from reading_services.workers.at_work import Record
-from reading_services.workers.dispatched import PartRequest, asking_of
+from reading_services.workers.dispatched import asking_of
 from reading_services.workers.dispatcher import Dispatcher
 from reading_services.workers.failures import Failure
 from reading_services.workers.generators import Generators
@@ -108,9 +108,9 @@ def dispatch(job: DispatcherJob) -> None:
     epochs = WorkerEpochs(graph, reset_fn, WorkerInfo(len(job.links), 0))
     generators = Generators()
 
-    def of_epoch(share: PartRequest) -> Pipe:
-        generators.seed(derive("dispatcher", *share.run.key))
-        return epochs.graph_of(share)
+    def of_epoch(order: Order) -> Pipe:
+        generators.seed(derive("dispatcher", *order.run.key))
+        return epochs.graph_of(order)
 
     failure = partial(Failure.of, where=where)
     making = Making(of_epoch, epochs.keeping, job.window, packed, failure, generators, Packed.of)
