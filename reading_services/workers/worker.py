@@ -1,9 +1,9 @@
 """The worker loop: makes the elements of a graph for a consumer, as far ahead as its window lets it.
 
 The loop waits only when it has nothing to do: for a message that opens something, or for credit. Elements travel in
-chunks, as many as are made in about a millisecond, so a slow element is on its way at once and quick ones share the
-price of a message. With a chunk goes the position after it, as long as looking at positions takes a small share of the
-time; whoever saves in between counts the elements since.
+chunks, as many as are made in about a millisecond, or what suits the link, so a slow element is on its way at once and
+quick ones share the price of a message. With a chunk goes the position after it, as long as looking at positions takes
+a small share of the time; whoever saves in between counts the elements since.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from reading_services.workers.transport import ProducerLink
 from reading_services.workers.transport.packing import Packed, unpacked
 from reading_services.workers.transport.protocol import Open, Producer, ToProducer, Window
 
-_SHORT, _LONG = 0.0005, 0.002  # seconds that a chunk should take
 _LARGEST = 4096  # elements in a chunk
 _SMALL = 1 << 12  # bytes of a position that costs next to nothing to send
 
@@ -144,16 +143,17 @@ class Packing(Protocol):
 
 
 class Pace:
-    """Chunk size: the number of elements made at a time, so that making them takes about a millisecond."""
+    """Chunk size: the number of elements made at a time, so that making them takes about as long as it should."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
         self.at_once = 1
 
     def took(self, seconds: float, full: bool) -> None:
         """Learn from a chunk; ``full``: it had as many elements as one may have."""
-        if seconds < _SHORT and full:
+        if seconds < self._seconds / 2 and full:
             self.at_once = min(2 * self.at_once, _LARGEST)
-        elif seconds > _LONG:
+        elif seconds > self._seconds * 2:
             self.at_once = max(self.at_once // 2, 1)
 
 
@@ -199,7 +199,8 @@ class Loop:
         self._failure = making.failure
         self._generators = making.generators
         self._session: Session | None = None
-        self._pace = Pace()
+        self._seconds = making.window.seconds
+        self._pace = Pace(self._seconds)
         self._average = 64  # bytes of an element, as far as is known
         self._pack_position = making.pack_position
         self._looking = Looking()
@@ -224,7 +225,7 @@ class Loop:
     def _open(self, graph: Pipe, run: Run, above: Table | None) -> Session:
         """Open a graph at a position."""
         self._session = opened(graph, run, above, self._generators)
-        self._pace = Pace()
+        self._pace = Pace(self._seconds)
         self._looking = Looking()
         return self._session
 

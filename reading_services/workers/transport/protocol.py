@@ -115,7 +115,7 @@ ToConsumer: TypeAlias = Items | Failed | End
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Limits of how far a producer may run ahead."""
+    """Limits of how far a producer may run ahead, and in what portions, as suits a link."""
 
     items: int
     """So many elements,"""
@@ -123,6 +123,8 @@ class Window:
     """or so many bytes of smaller ones, if that is more,"""
     most: int = 1 << 26
     """but not more than so many bytes."""
+    seconds: float = 0.001
+    """How long the elements of a message should take to be made."""
 
 
 class Producer:
