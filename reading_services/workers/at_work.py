@@ -43,6 +43,8 @@ class Call(NamedTuple):
     """The stage as it prints,"""
     text: str
     """and what it was called with."""
+    is_counted: bool = True
+    """Whether the stage lets no error pass, which it would count itself."""
 
     @property
     def key(self) -> Key | None:
@@ -125,18 +127,21 @@ class Watched:
             if structure.is_native(stage):
                 for name in FUNCTIONS:
                     if callable(fn := vars(stage).get(name)):
-                        stage.__dict__[name] = self._around(fn, structure.place_of(stage), printed(stage))
+                        stage.__dict__[name] = self._around(fn, stage)
         return graph
 
-    def _around(self, fn: Callable[..., Any], place: int, stage: str) -> Callable[..., Any]:
+    def _around(self, fn: Callable[..., Any], stage: Pipe) -> Callable[..., Any]:
+        place, named = structure.place_of(stage), printed(stage)
+        is_counted = getattr(stage, "on_error", "raise") == "raise"
+
         @wraps(fn)
         def called(*args: Any, **kwargs: Any) -> Any:
             if not self.goes_on:
                 return fn(*args, **kwargs)
             digest, text = _described(args)
-            call = Call(place, digest, stage, text)
+            call = Call(place, digest, named, text, is_counted)
             if call.key in self._left_out:
-                raise LeftOut(stage)
+                raise LeftOut("it has killed its worker, and is left out")
             token = object()
             self._write(token, call)
             try:

@@ -128,7 +128,7 @@ class Deaths:
         key = next(iter(both)) if len(both) == 1 else None
         if key is not None:
             self._left_out.setdefault(worker, {})[key] = until
-            self.errors[calls[key].stage] += 1
+            self.errors[calls[key].stage] += calls[key].is_counted
         if key is None or self.allowed.on_death == "raise":
             what = f": {calls[key].stage} of {calls[key].text}" if key is not None else ""
             after = "next() goes on without it" if key is not None else "it died outside of any function of a stage"

@@ -13,6 +13,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -28,7 +29,7 @@ from reading_services.workers import thread_place
 from reading_services.workers.at_work import AtWork, Call, Record, Watch, Watched, file_for_record
 from tests.reading_services.workers.in_turn import SEED, numbers
 
-REPLACED = pytest.mark.filterwarnings("ignore:.*it is replaced:UserWarning")
+REPLACED = pytest.mark.filterwarnings("ignore:.*(it is replaced|goes on after LeftOut):UserWarning")
 
 
 def with_restarts(graph: Pipe, restart: int, workers: int = 2, **options: Any) -> DataLoader2[Any]:
@@ -147,6 +148,28 @@ def test_an_element_that_kills_is_left_out_and_counted(bad: set[int]) -> None:
         assert "kills" in stage
         assert count == len(bad)
         assert list(loader) == without(bad), "the next epoch"
+
+
+def kills_13(x: int) -> int:
+    return kills(frozenset({13}), signal.SIGKILL, x)
+
+
+SHAPES: dict[str, Callable[[Pipe], Pipe]] = {
+    "in a thread": lambda dp: dp.map(kills_13).prefetch(5).map(abs),
+    "in several threads": lambda dp: dp.threadpool_map(kills_13, max_workers=4),
+    "tolerated": lambda dp: dp.map(kills_13, on_error="skip"),
+    "below a fork": lambda dp: (lambda a, b: a.map(kills_13).zip(b).map(itemgetter(0)))(*dp.fork(2)),
+    "flattened": lambda dp: dp.flatmap(lambda x: [kills_13(x)]),
+    "a batch at a time": lambda dp: dp.map_batches(lambda batch: [*map(kills_13, batch)], batch_size=1),
+}
+
+
+@REPLACED
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_it_is_left_out_wherever_it_is_called(shape: Callable[[Pipe], Pipe]) -> None:
+    with with_restarts(shape(numbers(40).sharding_filter()), 3, on_death="skip") as loader:
+        assert sorted(loader) == [x for x in range(40) if x != 13]
+        assert list(loader.errors.values()) == [1]
 
 
 @REPLACED
