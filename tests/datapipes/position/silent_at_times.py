@@ -12,11 +12,12 @@ class SilentAtTimes(IterDataPipe[int]):
 
     def __init__(self, length: int) -> None:
         self.length = length
-        self.given = 0
+        self.begin = self.given = 0
 
     def __iter__(self) -> Iterator[int]:
-        while self.given < self.length:
-            self.given += 1
+        begin, self.begin = self.begin, 0
+        for number in range(begin, self.length):
+            self.given = number + 1
             yield self.given
 
     def state_dict(self) -> int:
@@ -25,4 +26,4 @@ class SilentAtTimes(IterDataPipe[int]):
         return self.given
 
     def load_state_dict(self, given: int) -> None:
-        self.given = given
+        self.begin = self.given = given
