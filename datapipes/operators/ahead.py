@@ -103,7 +103,7 @@ class Ahead(Cell):
                     if taken.element is not _END:
                         must = taken.error is not None or is_lost(taken.element)
                         self._trail.made(perf_counter() - started, number, self._handed_on, mark, must)
-                except BaseException as error:  # of a user's state_dict()
+                except BaseException as error:  # no Exception, which is one only when somebody saves
                     taken = _Taken(None, error, number)
                 self._buffer.append(taken)
             at_end = taken.error is not None or taken.element is _END

@@ -21,7 +21,7 @@ from operator import itemgetter
 from time import perf_counter
 from typing import Any, Final, Generic, TypeVar
 
-from datapipes.errors import GraphError, StateError, UnsavableElement
+from datapipes.errors import GraphError, StateError
 from datapipes.position.cells import Cell
 
 T = TypeVar("T")
@@ -64,6 +64,8 @@ class Trail(Generic[T]):
 
     def __init__(self) -> None:
         self.looking = Looking()
+        self.refusal: str | None = None
+        """What the last look met in place of a position. It is an error only when somebody saves, who asks again."""
         self._marks: deque[tuple[int, T]] = deque()
 
     def made(self, seconds: float, upto: int, handed_on: int, look: Callable[[], T] | None, must: bool = False) -> bool:
@@ -84,11 +86,12 @@ class Trail(Generic[T]):
         started = perf_counter()
         try:
             self.mark(upto, look(), handed_on)
-            return True
-        except UnsavableElement:  # an error only when somebody saves
-            return False
+            self.refusal = None
+        except Exception as error:  # of a user's state_dict(), say
+            self.refusal = told(error)
         finally:
             looking.took(perf_counter() - started)
+        return self.refusal is None
 
     def mark(self, upto: int, position: T, handed_on: int) -> None:
         """Keep a position, behind all others; those that nobody will ask for any more are forgotten."""

@@ -1,25 +1,22 @@
 """Read-ahead buffer of one rank, in blocks of some milliseconds, and its positions.
 
-Positions above are looked at now and then, in front of a block. A position is one of those, and how many elements have
-been handed on since, which are made again on resume. Where somebody else reads above as well, positions say nothing,
-and the elements themselves are saved.
+Positions above are looked at in front of a block, as a trail says. Where it knows of none, what waits is saved.
 
 A source that has ended can begin anew, if it is asked to: each lap is an opening of its own.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from itertools import islice
 from time import perf_counter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from datapipes.elements.streams import holds_stream
-from datapipes.errors import GraphError, StateError, UnsavableElement
+from datapipes.errors import GraphError, StateError
 from datapipes.position.cells import Table, skip
 from datapipes.position.session import Session, segment
+from datapipes.position.trail import Trail
 
 BLOCK: Final = 0.025
 """Seconds that reading a block should take,"""
@@ -28,17 +25,7 @@ MOST: Final = 2048
 AHEAD: Final = 4
 """Blocks that a rank may have and the others do not: fewer would have it wait for whoever is slow just now;"""
 _FEW: Final = 32
-"""Elements that are read without a look at the clock, since they may have become slow;"""
-_CHEAP: Final = 0.05
-"""the share of the time of reading that may go into looking at positions."""
-
-
-class Mark(NamedTuple):
-    """A position: the lap, the positions above, and the number of elements read by then."""
-
-    read: int
-    lap: int
-    above: Table
+"""Elements that are read without a look at the clock, since they may have become slow."""
 
 
 class Blocks:
@@ -51,13 +38,12 @@ class Blocks:
         self.error: Exception | None = None  # in place of the element after those ahead
         self.since = 0  # how many elements the source gives that were handed on before a state was saved
         self.lap = 0
+        self.trail: Trail[tuple[int, Table]] = Trail()  # laps, and positions in them
         self.inside: Table | None = None  # a position in a lap, loaded
         self._lap_began = 0  # how many had been read by then
         self._lap_ended = False
         self._session: Session | None = None  # of a lap behind the first
-        self._marks: deque[Mark] = deque()
         self._size = 1
-        self._reading = self._looking = 0.0  # seconds
 
     def start(
         self,
@@ -67,11 +53,7 @@ class Blocks:
     ) -> None:
         """Read from here: where the source is now, or in the lap that was reached."""
         self.source, self._mark, self._lap_of = source, mark, lap_of
-        if self.lap:
-            self._enter()
-        if not self.ahead:
-            self._marks.clear()
-            self._look(self.read - self.since)
+        self._enter()
 
     def go_on(self) -> None:
         """Skip the elements that were handed on before the state was saved."""
@@ -94,8 +76,7 @@ class Blocks:
             self._next_lap()
         most = self._size - self.read % self._size
         most = most if total is None else min(most, total - self.read)
-        if self._looking <= _CHEAP * self._reading:
-            self._look(self.read)
+        self._look(self.read)
         before, started = len(self.ahead), perf_counter()
         got, took = 0, 0.0
         try:
@@ -107,7 +88,7 @@ class Blocks:
         except Exception as error:
             self.error = error
         got = len(self.ahead) - before
-        self._reading += took
+        self.trail.looking.making += took
         self.read += got
         if self._lap_ended and self.end is None:
             self.end = self.read
@@ -124,29 +105,27 @@ class Blocks:
         self._session, self.inside, self.lap, self._lap_ended = None, None, self.lap + 1, False
         self._lap_began = self.read
         self._enter()
-        self._look(self.read)
 
     def _enter(self) -> None:
-        if self._session is None and self._lap_of is not None:
+        if self.lap and self._session is None and self._lap_of is not None:
             self._session, self.inside = self._lap_of(self.lap, self.inside), None
         if self._session is not None:
             self.source, self._mark = segment(self._session), self._session.table
+        if not self.ahead and self.error is None:
+            self.trail = Trail()  # from a position before an error, or in another lap, nobody gets here again
+            self._look(self.read - self.since, must=True)
 
-    def _look(self, read: int) -> None:
-        started = perf_counter()
-        if self._mark is not None:
-            with suppress(UnsavableElement):  # an error only if a state is asked for
-                self._marks.append(Mark(read, self.lap, self._mark()))
-        self._looking += perf_counter() - started
+    def _look(self, upto: int, must: bool = False) -> None:
+        lap, mark = self.lap, self._mark
+        look = None if mark is None else lambda: (lap, mark())
+        self.trail.made(0.0, upto, upto - len(self.ahead), look, must)
 
-    def mark(self, behind: int) -> Mark | None:
-        """The last position at or before an element, if there is one."""
-        while len(self._marks) > 1 and self._marks[1].read <= behind:
-            self._marks.popleft()
-        return self._marks[0] if self._marks and self._marks[0].read <= behind else None
+    def now(self) -> tuple[int, Table | None]:
+        """The lap, and the positions in it if it is not the first, whose positions are the live ones."""
+        return self.lap, None if self._session is None else self._session.table()
 
     def close(self) -> None:
-        """Let go of everything."""
-        self.ahead = []
+        """Let go of everything, and of what leads to the session."""
+        self.ahead, self.source, self._mark, self._lap_of = [], iter(()), None, None
         if self._session is not None:
             self._session.close()

@@ -20,6 +20,7 @@ from typing import Any, Final
 from datapipes.errors import GraphError, PrefetchTimeoutError, RanksDiffer, RanksError, StateError, UnevenRanks
 from datapipes.position.cells import Cell, Counted, Table, count, fields, table
 from datapipes.position.session import Session
+from datapipes.position.trail import lost, told
 from datapipes.ranks.blocks import Blocks
 from datapipes.ranks.exchange import Exchange, connected
 from datapipes.ranks.topics import Key, RankProgress, RankReport, Uneven
@@ -240,8 +241,8 @@ class InStep(Cell):
         return self._blocks.read + self._streamed - len(self._blocks.ahead) - len(self._left())
 
     def carried(self) -> Table | None:
-        mark = self._blocks.mark(self._behind())
-        return None if mark is None or mark.lap else mark.above
+        position, _ = self._blocks.trail.after(self._behind())
+        return None if position is None or position[0] else position[1]
 
     def in_step(self) -> bool:
         return False
@@ -251,25 +252,24 @@ class InStep(Cell):
 
     def save(self) -> dict[str, Any]:
         blocks, behind = self._blocks, self._behind()
-        mark = blocks.mark(behind)
-        lap = 0 if mark is None else mark.lap
-        lost = None if mark is not None or blocks.error is None else f"{type(blocks.error).__name__}: {blocks.error}"
+        known, since = blocks.trail.after(behind)
+        lap, inside = known or blocks.now()
         return {
             "given": self.done(),
             "read": behind,
             "certain": self._length is not None,
-            "since": 0 if mark is None else behind - mark.read,
-            "lap": [lap, blocks.end, None if mark is None else mark.above] if lap else None,
-            "ahead": self.encode([*self._left(), *blocks.ahead]) if mark is None else None,
-            "lost": lost,
+            "since": since if known else blocks.since,
+            "lap": [lap, blocks.end, inside] if lap else None,
+            "ahead": None if known else self.encode([*self._left(), *blocks.ahead]),
+            "lost": None if known or blocks.error is None else told(blocks.error),
         }
 
     def load(self, saved: Any) -> None:
         names = ("given", "read", "certain", "since", "lap", "ahead", "lost")
-        given, read, certain, since, lap, ahead, lost = fields(saved, *names)
-        if type(certain) is not bool or not (lost is None or type(lost) is str):
+        given, read, certain, since, lap, ahead, error = fields(saved, *names)
+        if type(certain) is not bool or not (error is None or type(error) is str):
             raise StateError(
-                f"expected whether the length is certain, and an error or None, found {certain!r:.80} and {lost!r:.80}"
+                f"expected whether the length is certain, and an error or None, found {certain!r:.80} and {error!r:.80}"
             )
         blocks = self._blocks
         self._given, blocks.read = count(given, "given"), count(read, "read")
@@ -283,8 +283,8 @@ class InStep(Cell):
         if ahead is not None:
             blocks.ahead = self.decode_list(ahead)
             blocks.read += len(blocks.ahead)
-        if lost is not None:
-            blocks.error = GraphError(f"{self.label} met an error before its position was saved: {lost:.500}")
+        if error is not None:
+            blocks.error = lost(self, error)
 
     def close(self) -> None:
         self._put_back()

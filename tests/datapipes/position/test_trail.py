@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from datapipes import iterate
 from datapipes.errors import GraphError, StateError, UnsavableElement
-from datapipes.iter import IterableWrapper
+from datapipes.iter import IterableWrapper, IterDataPipe
 from datapipes.position import trail
 from datapipes.position.cells import Cell
-from datapipes.position.trail import Trail, loaded_waiting, saved_waiting
+from datapipes.position.trail import Looking, Trail, loaded_waiting, saved_waiting, told
+from tests.datapipes.position.silent_at_times import SilentAtTimes
 
 LENGTH = 60
 STREAM: list[Any] = [ValueError(f"{i} is bad") if i % 9 in (0, 4, 5) else i for i in range(LENGTH)]
@@ -146,13 +149,38 @@ def test_the_first_look_is_not_free_and_what_it_costs_is_waited_for() -> None:
     assert looks(4, 2.0)
 
 
-def test_a_look_that_fails_is_an_error_only_when_somebody_saves() -> None:
+@pytest.mark.parametrize("error", [UnsavableElement("of a stage above"), LookupError("in a user's state_dict()")])
+def test_a_look_that_fails_is_an_error_only_when_somebody_saves(error: Exception) -> None:
     def look() -> None:
-        raise UnsavableElement("a stage above holds what nobody can save")
+        raise error
 
     where: Trail[None] = Trail()
     assert not where.made(1.0, 1, 0, look, must=True)
     assert where.after(1) == (None, 1)
+    assert where.refusal == told(error)
+    assert where.made(1.0, 1, 0, lambda: None, must=True)
+    assert where.refusal is None
+
+
+@pytest.mark.parametrize(
+    "graph", [SilentAtTimes(12).prefetch(2), SilentAtTimes(12).threadpool_map(str, scheduled_tasks=2).map(int)]
+)
+def test_a_class_that_does_not_say_where_it_is_keeps_nobody_from_going_on(
+    graph: IterDataPipe[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Looking, "is_cheap", lambda self: True)
+    whole, refused = list(range(1, 13)), 0
+    for k in range(len(whole)):
+        iterator = iterate(graph)
+        assert list(islice(iterator, k)) == whole[:k]
+        try:
+            again = iterate(graph)
+            again.load_state_dict(iterator.state_dict())
+            assert list(again) == whole[k:]
+        except LookupError:
+            refused += 1
+        assert list(iterator) == whole[k:]
+    assert refused < len(whole)
 
 
 def test_what_waits_is_checked_when_it_is_loaded() -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import ref
 
 import pytest
 from hypothesis import given
@@ -21,12 +26,16 @@ from datapipes.errors import (
     RanksDiffer,
     RanksError,
     UnevenRanks,
+    UnsavableElement,
 )
 from datapipes.graph import Pipe
 from datapipes.iter import FullSync, IterableWrapper
 from datapipes.iter.placement import full_sync
+from datapipes.position.trail import Looking
 from datapipes.ranks.in_step import PADDING
 from datapipes.ranks.topics import POLICIES, Uneven
+from tests.datapipes.iter.mishaps import outcomes
+from tests.datapipes.position.silent_at_times import SilentAtTimes
 from tests.datapipes.ranks.taking_turns import InTurns, in_turns
 
 SEEDS = some.integers(0, 2**32 - 1)
@@ -272,3 +281,128 @@ def test_an_element_that_is_kept_back_is_part_of_the_position() -> None:
 
     assert in_turns(2, begin) == [(RankFailed, 50, [50]), (ValueError, 50, [PADDING])]
     assert in_turns(2, go_on) == [[50], [PADDING]]
+
+
+class Hidden(NamedTuple):
+    """A number that cannot be saved in this form."""
+
+    number: int
+    lock: Any
+
+    @classmethod
+    def of(cls, number: int) -> Hidden:
+        return cls(number, threading.Lock())
+
+
+def waiting_unsaved(bad: set[int]) -> Pipe:
+    """Numbers, of which some wait above in a form that cannot be saved, errors among them."""
+    return (
+        IterableWrapper(range(7))
+        .map(Hidden.of)
+        .shuffle(buffer_size=3)
+        .set_seed(7)
+        .map(lambda x: failing(bad)(x.number))
+    )
+
+
+@pytest.mark.parametrize("bad", [None, set(), {5}])
+@pytest.mark.parametrize("is_cheap", [True, False])
+def test_who_cannot_say_where_it_is_goes_on(
+    bad: set[int] | None, is_cheap: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a state is refused, or is one to go on from, in whichever lap."""
+    monkeypatch.setattr(Looking, "is_cheap", lambda self: is_cheap)
+
+    def opened(exchange: InTurns) -> Any:
+        short = SilentAtTimes(20) if bad is None else waiting_unsaved(bad)
+        return iterate(synced(exchange, IterableWrapper(range(20)) if exchange.rank else short, False, "repeat"))
+
+    def take(exchange: InTurns, iterator: Iterator[Any], most: int) -> None:
+        mine = taken[exchange.rank]
+        while len(mine) < most:
+            try:
+                mine.append(next(iterator))
+            except (ValueError, RankFailed):
+                continue
+            if exchange.rank:  # the other one is to meet its errors while this one is there
+                exchange.others_run(until=lambda: exchange.alarmed or len(taken[0]) >= len(mine))
+
+    def begin(exchange: InTurns) -> None:
+        iterator = opened(exchange)
+        take(exchange, iterator, k)
+        with suppress(LookupError, UnsavableElement):
+            states[exchange.rank] = pickle.dumps(iterator.state_dict())
+        take(exchange, iterator, 20)
+
+    def go_on(exchange: InTurns) -> None:
+        iterator = opened(exchange)
+        iterator.load_state_dict(pickle.loads(states[exchange.rank]))
+        take(exchange, iterator, 20 - k)
+
+    whole: list[list[Any]] = []
+    laps = set()
+    for k in range(20):
+        states: dict[int, bytes] = {}
+        taken: list[list[Any]] = [[], []]
+        in_turns(2, begin)
+        whole = whole or taken
+        assert taken == whole
+        if len(states) == 2:
+            taken = [[], []]
+            in_turns(2, go_on)
+            assert taken == [each[k:] for each in whole]
+            cells = pickle.loads(states[0])["cells"].values()
+            (cell,) = (cell for cell in cells if isinstance(cell, dict) and "lap" in cell)
+            laps.add((cell["lap"][0] if cell["lap"] else 0, cell["ahead"] is None))
+    if bad is not None:
+        assert {(0, True), (1, True), (2, True)} <= laps
+        assert ((1, False) in laps) == bool(bad), "behind an error its position is that of now, with what waits"
+
+
+def test_an_error_that_waits_is_saved_however_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Looking, "is_cheap", lambda self: False)  # so that what is ahead is saved
+
+    def opened(exchange: InTurns, state: Any = None) -> Any:
+        iterator = iterate(synced(exchange, SilentAtTimes(20).map(failing({2, 7, 14})), False))
+        if state is not None:
+            iterator.load_state_dict(state)
+        return iterator
+
+    def begin(k: int, exchange: InTurns) -> Any:
+        iterator = opened(exchange)
+        had = outcomes(iterator, k)
+        try:
+            return had, iterator.state_dict()
+        except LookupError:
+            return had, None
+
+    def save_again(state: Any, exchange: InTurns) -> Any:
+        return opened(exchange, state).state_dict()
+
+    def go_on(state: Any, exchange: InTurns) -> Any:
+        return outcomes(opened(exchange, state))
+
+    loads = 0
+    for k in range(20):
+        ((had, state),) = in_turns(1, partial(begin, k))
+        if state is not None:
+            (state,) = in_turns(1, partial(save_again, state))
+            (rest,) = in_turns(1, partial(go_on, state))
+            assert [number for number, each in enumerate(had + rest, 1) if isinstance(each, str)] == [2, 7, 14]
+            loads += 1
+    assert loads > 10
+
+
+def test_an_iterator_that_is_dropped_is_gone_at_once() -> None:
+    def run(exchange: InTurns) -> Any:
+        iterator = iterate(synced(exchange, IterableWrapper(own(exchange.rank, 9)), False))
+        assert next(iterator) == own(exchange.rank, 9)[0]
+        session = ref(iterator.session)
+        del iterator
+        return session()
+
+    gc.disable()
+    try:
+        assert in_turns(2, run) == [None, None]
+    finally:
+        gc.enable()

@@ -62,7 +62,8 @@ def test_a_stray_stop_is_no_end() -> None:
     assert outcomes(numbers(4).map(stopping_at(1)).prefetch(2)) == [0, STRAY_STOP, 2, 3]
 
 
-def test_a_position_that_cannot_be_asked_for_is_an_error_and_nobody_waits_for_ever() -> None:
+@pytest.mark.parametrize("why", [LookupError("no state"), SystemExit("no state")])
+def test_nobody_waits_for_ever_for_a_position_that_cannot_be_asked_for(why: BaseException) -> None:
     class Broken(IterDataPipe[int]):
         """Cannot say where it is, not even after it has raised."""
 
@@ -70,12 +71,17 @@ def test_a_position_that_cannot_be_asked_for_is_an_error_and_nobody_waits_for_ev
             return map(failing_at(0), range(3))
 
         def state_dict(self) -> None:
-            raise LookupError("no state")
+            raise why
 
         def load_state_dict(self, state_dict: None) -> None:
             pass
 
-    assert outcomes(Broken().prefetch(2), 1) == ["LookupError: no state"]
+    it = iterate(Broken().prefetch(2))
+    with pytest.raises((ValueError, SystemExit)) as caught:
+        next(it)
+    assert str(caught.value) == ("0 is bad" if isinstance(why, Exception) else "no state")
+    with pytest.raises(type(why), match="no state"):
+        it.state_dict()
 
 
 def test_the_thread_ends_when_the_iterator_is_dropped() -> None:
