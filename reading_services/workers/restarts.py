@@ -2,8 +2,8 @@
 
 Home knows where each worker was after the last element that it handed on, so another worker can go on from there: no
 element is lost, doubled or out of order. The new one is watched for a while (``at_work``). An element that kills its
-worker twice in a row is an error that names it, or is left out and counted; a death that is explained so is none of
-those that are allowed.
+worker twice in a row is an error that names it, or is left out and counted; it takes one of the deaths that are
+allowed, however often the worker has died of it.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Deaths:
             return not tells
         self._suspicions.pop(worker, None)
         deaths = before.deaths + 1
-        self._survived -= min(self._survived, before.deaths - before.uncounted)
+        self._survived -= min(self._survived, before.deaths - before.uncounted)  # they are explained
         key = next(iter(both)) if len(both) == 1 else None
         if key is not None:
             self._left_out.setdefault(worker, {})[key] = until
@@ -137,7 +137,7 @@ class Deaths:
                 f"element {first} of worker {worker} (counted from 0, from where this iteration began) has killed its "
                 f"worker {deaths} times in a row{what}; last, {ended.name} {ended.how}; {after}, and {how}"
             )
-        return False
+        return True  # one for the element: if all kill, this has an end
 
 
 def _said_of(ended: Ended) -> str:
