@@ -51,8 +51,10 @@ class Cycler(IterDataPipe[T_co]):
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         lap = at.cell(_Lap)
-        if lap.loaded is not None:
-            self._session_of(at, lap).iterator()  # what does not fit is said when the state is loaded
+        is_loaded = lap.loaded is not None
+        session = self._session_of(at, lap)  # which saves what users' classes have kept, before anything is taken
+        if is_loaded:
+            session.iterator()  # what does not fit is said when the state is loaded
         return self._laps(at, lap)
 
     def _session_of(self, at: Opening, lap: _Lap) -> Session:

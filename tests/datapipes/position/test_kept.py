@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from random import Random, SystemRandom
 from typing import Any
@@ -135,6 +136,26 @@ def test_two_openings_at_once_begin_alike_and_the_last_to_close_has_the_say() ->
 
 def test_each_lap_of_a_cycle_goes_on() -> None:
     assert [row[0] for row in Counting(numbers(2)).cycle(3)] == [1, 1, 2, 2, 3, 3]
+
+
+READERS: dict[str, Callable[[Pipe], Pipe]] = {
+    "cycle": lambda dp: dp.cycle(2),
+    "flatmap": lambda dp: dp.flatmap(lambda row: [row, row]),
+    "unbatch": lambda dp: dp.batch(2).unbatch(),
+    "groupby": lambda dp: dp.groupby(itemgetter(0), group_size=2),
+    "prefetch": lambda dp: dp.prefetch(2),
+    "shuffled_flatmap": lambda dp: dp.shuffled_flatmap(lambda row: [row, row], buffer_size=2),
+}
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_a_state_from_before_the_first_element_has_what_was_kept(read: Callable[[Pipe], Pipe]) -> None:
+    loader: DataLoader2[Any] = DataLoader2(read(Counting(numbers(3))))
+    loader.seed(1)
+    list(loader)
+    iterator = iter(loader)
+    state = loader.state_dict()
+    assert list(resumed(lambda: read(Counting(numbers(3))), state)) == list(iterator)
 
 
 def test_what_failed_is_run_again_from_what_it_was_when_the_epoch_began() -> None:
