@@ -288,10 +288,14 @@ class Session:
             return table_of(self._saving)
         return {place: cell.save() for place, cell in self._saving}
 
+    def problem(self) -> str | None:
+        """Why the position cannot be saved, as far as a look at a few of the waiting elements tells."""
+        return unsavable(self._saving)
+
     def tell(self) -> None:
         """Warn if what waits in buffers cannot be saved."""
         self.tells = False
-        if (problem := unsavable(self._saving)) is not None:
+        if (problem := self.problem()) is not None:
             warn(f"{problem}; until then state_dict() raises this, and nothing can be resumed")
 
     def go_to(self, run: Run, saved: Table | None) -> None:

@@ -84,6 +84,7 @@ class Dispatcher(Loop):
         self._key = START  # the opening that is asked for
         self._absent: set[int] = set()  # who will not ask for its share of it
         self._dealt = 0
+        self._start: tuple[Any, int] | None = None  # the position before the first element, until another is known
 
     @property
     def gone(self) -> bool:
@@ -159,6 +160,7 @@ class Dispatcher(Loop):
         for worker in self._workers:
             worker.news = news
         self._dealt = first.dealt
+        self._start = None if first.above is not None else self._behind_all(in_any_case=True)
 
     def _refuse(self, number: int, error: BaseException) -> None:
         self._links.send(number, self._workers[number].producer.failed(self._failure(error)))
@@ -188,7 +190,10 @@ class Dispatcher(Loop):
         error = self._pulled(session, room, chunk, self._pace.at_once * len(self._workers))
         made = len(chunk)
         self._dealt += made
-        self._deal(chunk, self._dealt - made, None if error is not None else self._behind_all())
+        position = None if error is not None else self._behind_all()
+        self._deal(chunk, self._dealt - made, position or self._start)
+        if position is not None:
+            self._start = None
         if error is not None:
             self._deal_error(error)
             error = None  # it keeps the frames that it went through, and with them this one

@@ -211,6 +211,8 @@ class Turns(Cell):
         if type(frame.above) is str:
             self._tell(frame.above)
             frame = replace(frame, above=None)
+        if share.above is None:
+            share.above = frame.start
         share.frame, share.left = frame, iter(frame.body.unpack())
 
     def _tell(self, refusal: str) -> None:

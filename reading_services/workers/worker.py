@@ -272,6 +272,8 @@ class Server(Loop):
         self._left = left
         self._producer = Producer(making.window)
         self._record = making.record
+        self._start: Any = None  # the position before the first element, to be told with it
+        self._is_first = True  # whether nothing of this opening was sent yet
         self._made = 0  # how many elements of this opening, with those that home has had
         self._watched: Watched | None = None
         self._watched_until = 0
@@ -306,6 +308,8 @@ class Server(Loop):
             self._watched, self._watched_until = Watched(self._record, order.watch), order.watch.elements
             graph = self._watched.over(graph)
         session = self._open(graph, order.run, unpacked(order.above))
+        self._is_first = True
+        self._start = self._position(in_any_case=True) if order.above is None else None
         self._write_down(order.behind)
         while self._made < order.behind:
             if self._watched is not None:
@@ -368,8 +372,12 @@ class Server(Loop):
         self._average = max(size // count, 1)
         started = perf_counter()
         position = self._position() if look else None
+        if position is None and self._is_first:
+            position = self._opened().problem()  # is said soon; to look costs more than it takes to see this
         looked = perf_counter()
-        self._link.send(self._producer.items(count, size, body, position, self._errors(), self._keeping.news()))
+        told = position, self._errors(), self._keeping.news(), self._start
+        self._is_first, self._start = False, None
+        self._link.send(self._producer.items(count, size, body, *told))
         if position is not None:
             is_large = isinstance(position, Packed) and len(position.data) > _SMALL
             self._looking.took((perf_counter() if is_large else looked) - started)

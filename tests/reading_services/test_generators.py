@@ -99,8 +99,8 @@ def test_so_does_an_epoch_that_goes_on_behind_an_error() -> None:
 def test_a_state_holds_no_generators_that_nobody_used() -> None:
     sizes = []
     for fn in (abs, augmented):
-        with DataLoader2(numbers(40).sharding_filter().map(fn), reading_service=processes(2)) as loader:
-            list(islice(iter(loader), 20))
+        with DataLoader2(numbers(4000).sharding_filter().map(fn), reading_service=processes(2)) as loader:
+            list(islice(iter(loader), 2000))  # long enough for a look at where the workers are
             sizes.append(len(pickle.dumps(loader.state_dict())))
     assert sizes[0] < 1000 < sizes[1] < 40_000
 

@@ -87,6 +87,8 @@ class Items:
     """How many errors the stages have tolerated up to here, if any: in the whole stream, not in the message."""
     kept: Any = None
     """State that users' classes had when the opening began, in its first message, unless the consumer knows that."""
+    start: Any = None
+    """The position before the first element, in the first message of an opening that begins there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +189,9 @@ class Producer:
         small = (self.window.small - self._bytes) // max(size, 1)
         return min(max(self.window.items - self._items, small), max(fits, 1))
 
-    def items(self, count: int, size: int, body: Any, above: Any = None, errors: Any = None, kept: Any = None) -> Items:
-        """The message for some elements."""
-        frame = Items(self._open_one(), count, size, body, above, errors, kept)
+    def items(self, count: int, size: int, body: Any, *told: Any) -> Items:
+        """The message for some elements, and what is told with them: a position, errors, what is kept, the start."""
+        frame = Items(self._open_one(), count, size, body, *told)
         self._under_way.append((count, size))
         self._items += count
         self._bytes += size
