@@ -306,4 +306,5 @@ def _is_more(given: int, verdict: RankReport) -> bool:
 
 def _is_over(verdict: RankReport, given: int) -> bool:
     """Whether the stream has ended; a rank may have had more than all will have, if another one failed meanwhile."""
-    return verdict["total"] is not None and bool(given >= verdict["total"])
+    total = verdict.get("total")  # a verdict on the epoch has none: this rank may have failed before the others began
+    return total is not None and bool(given >= total)

@@ -33,7 +33,7 @@ from datapipes.iter import FullSync, IterableWrapper
 from datapipes.iter.placement import full_sync
 from datapipes.position.trail import Looking
 from datapipes.ranks.in_step import PADDING
-from datapipes.ranks.topics import POLICIES, Uneven
+from datapipes.ranks.topics import POLICIES, Facts, Uneven
 from tests.datapipes.iter.mishaps import outcomes
 from tests.datapipes.position.silent_at_times import SilentAtTimes
 from tests.datapipes.ranks.taking_turns import InTurns, in_turns
@@ -406,3 +406,32 @@ def test_an_iterator_that_is_dropped_is_gone_at_once() -> None:
         assert in_turns(2, run) == [None, None]
     finally:
         gc.enable()
+
+
+def test_an_element_that_cannot_be_made_again_on_resume_is_told_to_all() -> None:
+    """Before the ranks have begun, when they have only agreed on the epoch."""
+    bad: set[int] = set()
+    states: dict[int, Any] = {}
+
+    def graph(exchange: InTurns) -> FullSync[Any]:
+        return synced(exchange, IterableWrapper(own(exchange.rank, 9)).map(failing(bad)), False)
+
+    def begin(exchange: InTurns) -> None:
+        iterator = iterate(graph(exchange))
+        assert len(list(islice(iterator, 4))) == 4
+        states[exchange.rank] = iterator.state_dict()
+
+    def go_on(exchange: InTurns) -> Any:
+        exchange.epoch = 1
+        exchange.begin((1, -1), Facts(), Facts.report(exchange.rank, (5, 0, False), {}))
+        exchange.wait(lambda _: True, 0, 1800)
+        iterator = iterate(graph(exchange))
+        iterator.load_state_dict(states[exchange.rank])
+        with pytest.raises((RankFailed, ValueError), match="bad row 10") as caught:
+            next(iterator)
+        iterator.session.close()
+        return caught.type
+
+    in_turns(2, begin)
+    bad.update(own(1, 9))
+    assert in_turns(2, go_on) == [RankFailed, ValueError]
