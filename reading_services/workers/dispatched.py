@@ -26,7 +26,7 @@ from reading_services.interface.service import WorkerInfo
 from reading_services.workers.cut import dispatched_end, with_end_replaced
 from reading_services.workers.kept_by_workers import Keeping
 from reading_services.workers.transport.packing import unpacked
-from reading_services.workers.transport.protocol import Consumer, Failed, Items, ToConsumer, ToProducer
+from reading_services.workers.transport.protocol import Consumer, End, Failed, Items, ToConsumer, ToProducer
 from reading_services.workers.worker import Order, part_of
 
 T_co = TypeVar("T_co", covariant=True)
@@ -106,7 +106,7 @@ class Dispatched(IterDataPipe[T_co]):
                 self.asking.used_up(used_up)
             frame, error = self.asking.receive(), None
             if frame is not None:
-                self.asking.keeping.add(frame.kept)
+                self.asking.keeping.add(frame.kept, at_end=isinstance(frame, End))
             if frame is not None and frame.errors:
                 errors.update({DEALT + stage: n - errors[DEALT + stage] for stage, n in frame.errors.items()})
             if isinstance(frame, Items):

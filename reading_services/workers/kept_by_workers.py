@@ -27,6 +27,7 @@ class Keeping:
         self._began: dict[int, kept.KeptValues] = {}  # what the classes had when the epoch began
         self._after: Table | None = None  # by the last message of the opening before, which home may have dropped
         self._news: Table = {}  # what home was not told
+        self._dealt_after: Table = {}  # what the dispatcher's classes keep after this opening, told when it ends here
 
     def begin(self, graph: Pipe, number: int, run: Run, known: Table | None) -> None:
         """Begin an epoch of the classes; if it is opened again, after an error, with what they had at its start."""
@@ -43,11 +44,15 @@ class Keeping:
         self._began = {place: dict(kept.kept_by(stage)) for place, stage in self._stages.items()}
         now = self._now() if self._after is None else self._after
         self._news = {place: data for place, data in now.items() if known.get(place) != data}
-        self._epoch, self._after = epoch, None
+        self._epoch, self._after, self._dealt_after = epoch, None, {}
 
-    def add(self, told: Table | None) -> None:
-        """Add the dispatcher's classes' state to what is told next."""
-        self._news |= told or {}
+    def add(self, told: Table | None, at_end: bool = False) -> None:
+        """Add the dispatcher's classes' state to what is told next; ``at_end``: with the last message, as it was told.
+
+        The dispatcher is ahead: until home has had all elements, a state is to hold what the classes began with.
+        """
+        news = self._dealt_after if at_end else self._news
+        news |= told or {}
 
     def news(self) -> Table | None:
         """Kept state to be told to home with the next message, if any."""
@@ -57,7 +62,7 @@ class Keeping:
     def after(self) -> Table | None:
         """The same with the last message of an opening, whose session has been closed."""
         self._after = self._now()
-        self._news |= self._after
+        self._news |= self._after | self._dealt_after
         return self.news()
 
     def _now(self) -> Table:
