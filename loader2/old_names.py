@@ -37,6 +37,7 @@ Homes: TypeAlias = Mapping[str, str]
 
 _ITER, _MAP, _GRAPH = "datapipes.iter", "datapipes.map", "datapipes.graph"
 _UTIL, _TORCH = "torchdata.datapipes.iter.util", "torch.utils.data.datapipes"
+_JANITOR = "torchdata.datapipes.utils.janitor"
 
 _IMPORTED: Homes = {
     "datapipes": "DataChunk StreamWrapper functional_datapipe janitor",
@@ -121,7 +122,10 @@ TORCHDATA: Mapping[str, Homes] = {
     "torchdata.datapipes.map.util.converter": {_ITER: "MapToIterConverter"},
     "torchdata.datapipes.map.util.unzipper": {_MAP: "UnZipper"},
     "torchdata.datapipes.utils": {"datapipes": "StreamWrapper janitor pin_memory_fn", _GRAPH: "to_graph"},
+    "torchdata.datapipes.utils._visualization": {_GRAPH: "to_graph"},
     "torchdata.datapipes.utils.common": {},
+    _JANITOR: {},
+    "torchdata.datapipes.utils.pin_memory": {"datapipes": "pin_memory_fn"},
     "torchdata.dataloader2": {
         "loader2": "DataLoader2 DataLoader2Iterator",
         "reading_services": "CheckpointableReadingServiceInterface DistributedReadingService InProcessReadingService "
@@ -315,7 +319,7 @@ def _install(table: Mapping[str, Homes], undo: ExitStack) -> None:
         _stand_ins[name] = stand_in
         _put(sys.modules, name, stand_in, undo)
         parent, _, child = name.rpartition(".")
-        if parent:
+        if parent and name != _JANITOR:  # as an attribute of its package, this was the function in it
             _put(vars(sys.modules[parent]), child, stand_in, undo)
 
 

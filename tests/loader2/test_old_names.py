@@ -65,6 +65,8 @@ MEANING: list[tuple[str, str, Any]] = [
     ("torchdata.datapipes.map", OF_MAPS, datapipes.map),
     ("torchdata.datapipes.utils", "StreamWrapper janitor pin_memory_fn", datapipes),
     ("torchdata.datapipes.utils", "to_graph", datapipes.graph),
+    ("torchdata.datapipes.utils.janitor", "StreamWrapper janitor", datapipes),
+    ("torchdata.datapipes.utils.pin_memory", "pin_memory_fn", datapipes),
     ("torchdata.dataloader2", "DataLoader2 DataLoader2Iterator", loader2),
     ("torchdata.dataloader2", SERVICES, reading_services),
     ("torchdata.dataloader2.dataloader2", "DataLoader2 DataLoader2Iterator", loader2),
