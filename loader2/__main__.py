@@ -1,20 +1,42 @@
-"""``python -m loader2 demo``: the tour of the library; ``python -m loader2 --version``."""
+"""``python -m loader2 demo``: the tour of the library; ``with-old-names SCRIPT``; ``--version``."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import runpy
+import sys
+from collections.abc import Sequence
 
 from loader2 import __version__
+from loader2.old_names import old_names
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m loader2", description="Load training data: see the README.")
     parser.add_argument("--version", action="version", version=__version__)
-    parser.add_subparsers(required=True, metavar="command").add_parser("demo", help="load, train, stop and resume")
-    parser.parse_args()
+    commands = parser.add_subparsers(required=True, metavar="command", dest="command")
+    commands.add_parser("demo", help="load, train, stop and resume")
+    script = commands.add_parser("with-old-names", help="run a script, torchdata's names in it meaning loader2's")
+    script.add_argument("--poptorch", action="store_true", help="PopTorch's names, too: poptorch and popdist")
+    script.add_argument("script")
+    script.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script is to find in sys.argv")
+    given = parser.parse_args()
+    if given.command == "with-old-names":
+        run_with_old_names(given.script, given.arguments, ("torchdata", "poptorch") if given.poptorch else ())
+        return
     from loader2 import demo
 
     demo.main()
+
+
+def run_with_old_names(script: str, arguments: Sequence[str], tables: Sequence[str]) -> None:
+    """Run a script as Python would, with old names switched on until it ends."""
+    script = os.path.abspath(script)  # as Python has it in __file__
+    sys.argv[:] = [script, *arguments]
+    sys.path[0] = os.path.dirname(script)
+    with old_names(*tables):
+        runpy.run_path(script, run_name="__main__")
 
 
 if __name__ == "__main__":
