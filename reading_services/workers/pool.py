@@ -109,6 +109,7 @@ class Pool:
         self.alone = plan.dispatched is None
         self._timeout = plan.timeout
         self._place = place
+        self._whose = f"the {place.members}"
         self._workers = [_Worker() for _ in range(plan.workers)]
         self._opening = 0
         self._origin = OwnerProcess()
@@ -168,7 +169,8 @@ class Pool:
 
     def open(self, orders: Sequence[Order | None]) -> None:
         """Begin an opening on the workers that are given an order; the others go on with what they have."""
-        with self._talking():
+        with self._lock:
+            self._must_talk()
             self._left = False
             with CtrlCWaits():
                 self.start([number for number, order in enumerate(orders) if order is not None])
@@ -189,14 +191,11 @@ class Pool:
                     with suppress(OSError):
                         self._place.send(number, frame)
 
-    @contextmanager
-    def _talking(self) -> Iterator[None]:
-        """A block in which this thread speaks for this process; an error where nobody may."""
-        self._origin.must_be_here(f"the {self._place.members}")
-        with self._lock:
-            if self._closed:
-                raise WorkersLeft("the workers were ended, with their reading service")
-            yield
+    def _must_talk(self) -> None:
+        """Raise where nobody may speak for the pool: in a fork of its process, and when it has ended."""
+        self._origin.must_be_here(self._whose)
+        if self._closed:
+            raise WorkersLeft("the workers were ended, with their reading service")
 
     @contextmanager
     def _nobody_waits(self) -> Iterator[None]:
@@ -215,13 +214,15 @@ class Pool:
 
     def used_up(self, number: int, frame: Items) -> None:
         """Give a worker credit for a message."""
-        with self._talking():
+        with self._lock:
+            self._must_talk()
             if (credit := self._workers[number].consumer.used_up(frame)) is not None:
                 self._tell(number, credit)
 
     def next_frame(self, numbers: Iterable[int]) -> tuple[int, ToConsumer]:
         """The next message of one of these workers, whichever comes first."""
-        with self._talking():
+        with self._lock:
+            self._must_talk()
             asked = [(number, self._workers[number]) for number in numbers]
             started = monotonic()
             while not self._left:
@@ -255,7 +256,8 @@ class Pool:
 
     def dispatcher_died(self) -> WorkerDied:
         """The error for the dispatcher, of which a worker has said that it is gone."""
-        with self._talking():
+        with self._lock:
+            self._must_talk()
             death = self._death_of(None)
             assert isinstance(death, WorkerDied)
             return death
