@@ -7,6 +7,7 @@
 - ``graph``: ``datapipes.graph`` under torchdata's name
 - ``iteration``: the iterator of a loader, with ``limit`` and ``resume``
 - ``loader``: DataLoader2
+- ``migrating/``: migration of programs written for torchdata: ``python -m loader2 migrate``
 - ``random``: SeedGenerator, seeds that ranks and workers share or have for themselves
 - ``rank_states``: one checkpoint of all ranks, gathered and scattered
 - ``state``: the saved state of a loader, field by field
