@@ -1,4 +1,4 @@
-"""``python -m loader2 demo``: the tour of the library; ``with-old-names SCRIPT``; ``--version``."""
+"""``python -m loader2 demo``: the tour of the library; ``with-old-names``, ``migrate``: old programs; ``--version``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import runpy
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from loader2 import __version__
 from loader2.old_names import old_names
@@ -21,7 +22,14 @@ def main() -> None:
     script.add_argument("--poptorch", action="store_true", help="PopTorch's names, too: poptorch and popdist")
     script.add_argument("script")
     script.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script is to find in sys.argv")
+    migrate = commands.add_parser("migrate", help="rewrite torchdata's, torch's and PopTorch's names in a program")
+    migrate.add_argument("path", nargs="+", type=Path, help="a file, or a folder with all that is below it")
+    migrate.add_argument("--write", action="store_true", help="change the files; otherwise the differences are shown")
     given = parser.parse_args()
+    if given.command == "migrate":
+        from loader2.migrating import migration
+
+        sys.exit(migration.main(given.path, given.write))
     if given.command == "with-old-names":
         run_with_old_names(given.script, given.arguments, ("torchdata", "poptorch") if given.poptorch else ())
         return

@@ -1,0 +1,8 @@
+"""Migration of programs written for torchdata, torch's pipes or PopTorch: ``python -m loader2 migrate``.
+
+- ``configs``: whole dotted names in YAML, JSON and TOML files
+- ``migration``: the command: files found, differences shown or written, notes
+- ``names``: old dotted name -> new dotted name
+- ``notes``: what a person has to decide, with its line
+- ``programs``: Python files: imports, chains of attributes, strings
+"""

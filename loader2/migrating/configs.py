@@ -1,0 +1,51 @@
+"""Old names in YAML, JSON and TOML: values and keys that are a dotted name and nothing else.
+
+The text is not parsed, because writing it again would lose its comments and its layout: it is read as strings, comments
+and words, and a word counts where it is a whole value, as in ``_target_: torchdata.datapipes.iter.Mapper``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from loader2.migrating.names import Gone, in_text
+from loader2.migrating.notes import Note
+
+_PIECE: Final = re.compile(
+    r"""(?P<comment>(?:^|(?<=\s))\#[^\r\n]*)
+    |(?<!\w)(?P<quote>["'])(?P<string>(?:\\.|(?!(?P=quote))[^\\\r\n])*)(?P=quote)
+    |(?P<word>[^\s"'\[\]{},]+)""",
+    re.VERBOSE | re.MULTILINE,
+)
+_IN_BRACKETS: Final = re.compile(r"[\[{][^\]}]*,$")
+
+
+def migrated(text: str) -> tuple[str, list[Note]]:
+    """A text with new names, and notes on names that have no counterpart.
+
+    >>> migrated("_target_: torchdata.datapipes.iter.Mapper  # torchdata.datapipes.iter.Mapper")[0]
+    '_target_: datapipes.iter.Mapper  # torchdata.datapipes.iter.Mapper'
+    """
+    notes: list[Note] = []
+
+    def piece(found: re.Match[str]) -> str:
+        whole = found[0]
+        name = found["string"] if found["quote"] else (found["word"] or "").removesuffix(":")
+        here = in_text(name)
+        if here is None or not (found["quote"] or _is_a_value(found)):
+            return whole
+        if isinstance(here, Gone):
+            notes.append(Note(text.count("\n", 0, found.start()) + 1, here.advice()))
+            return whole
+        return whole.replace(name, here.dotted)
+
+    return _PIECE.sub(piece, text), notes
+
+
+def _is_a_value(found: re.Match[str]) -> bool:
+    """Whether a word without quotes is all that stands between what separates values."""
+    before = found.string[found.string.rfind("\n", 0, found.start()) + 1 : found.start()].rstrip()
+    behind = found.string[found.end() :].partition("\n")[0].strip()
+    begins = not before or before[-1] in ":-[{=" or _IN_BRACKETS.search(before) is not None
+    return begins and (found[0].endswith(":") or not behind or behind[0] in "#,]}")

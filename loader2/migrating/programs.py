@@ -1,0 +1,434 @@
+"""Old names in a Python file: imports, chains of attributes and strings; the rest of the file stays as it is.
+
+An import goes on binding the name that it bound (``import poptorch`` becomes ``import reading_services.ipu as
+poptorch``, and a class that is called otherwise here is imported under its old name), so that what is written with it,
+here or in files that import it from here, is right as it stands. Only where a name stood for more than one module of
+ours (``torch``, ``torchdata``, ``torchdata.dataloader2``) are chains rewritten, and their modules imported beside it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import libcst as cst
+from libcst.helpers import get_full_name_for_node
+from libcst.metadata import (
+    Assignment,
+    BaseAssignment,
+    ByteSpanPositionProvider,
+    ClassScope,
+    CodeRange,
+    CodeSpan,
+    ExpressionContext,
+    ExpressionContextProvider,
+    GlobalScope,
+    ImportAssignment,
+    MetadataWrapper,
+    ParentNodeProvider,
+    PositionProvider,
+    Scope,
+    ScopeProvider,
+)
+
+from loader2.migrating.names import Gone, Member, Module, New, in_text, new, real, rooms_of
+from loader2.migrating.notes import Note, decisions
+
+_DOTTED: Final = re.compile(r"[A-Za-z_]\w*(?:\.\w+)+")
+_ROOTS: Final = ("datapipes", "loader2", "reading_services")
+_WIDTH: Final = 88
+"""Characters of a line: an import that is taken apart and has more gets a name in a line."""
+
+_Import = cst.Import | cst.ImportFrom
+
+
+def migrated(source: bytes) -> tuple[bytes, list[Note]]:
+    """A program with new names, and what is left to decide; a ``SyntaxError`` if it is no Python.
+
+    >>> text, notes = migrated(b"import torch\\n\\ntorch.utils.data.graph.traverse_dps(dp)  # all\\n")
+    >>> print(text.decode(), end="")
+    import torch
+    import datapipes.graph
+    <BLANKLINE>
+    datapipes.graph.traverse_dps(dp)  # all
+    """
+    with warnings.catch_warnings(action="ignore"):  # of escapes in somebody's strings
+        tree = ast.parse(source)
+    try:
+        module = cst.parse_module(source)
+    except cst.ParserSyntaxError as error:
+        raise SyntaxError(str(error)) from error
+    program = _Program(module)
+    program.read()
+    notes = sorted({*program.notes, *decisions(tree)})
+    return (_edited(module, program.edits) if program.edits else source), notes
+
+
+def _edited(module: cst.Module, edits: list[tuple[CodeSpan, str]]) -> bytes:
+    """The module with pieces replaced, from the last to the first."""
+    code = module.code.encode()
+    for span, text in sorted(edits, key=lambda edit: edit[0].start, reverse=True):
+        code = code[: span.start] + text.encode() + code[span.start + span.length :]
+    return code.decode().encode(module.encoding)
+
+
+@dataclass(frozen=True)
+class _Binding:
+    """A name that an import binds, and the dotted name that it stands for."""
+
+    node: _Import
+    alias: cst.ImportAlias
+    target: str
+    is_root: bool
+    """Whether this is ``import a.b.c``, which binds ``a``."""
+
+
+class _Program:
+    """One file: what is to be replaced in it, and notes."""
+
+    def __init__(self, module: cst.Module) -> None:
+        wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
+        found: Mapping[Any, Mapping[cst.CSTNode, Any]] = wrapper.resolve_many(
+            (ScopeProvider, PositionProvider, ByteSpanPositionProvider, ExpressionContextProvider, ParentNodeProvider)
+        )
+        self._module = module
+        self._scopes: Mapping[cst.CSTNode, Scope | None] = found[ScopeProvider]
+        self._places: Mapping[cst.CSTNode, CodeRange] = found[PositionProvider]
+        self._spans: Mapping[cst.CSTNode, CodeSpan] = found[ByteSpanPositionProvider]
+        self._contexts: Mapping[cst.CSTNode, ExpressionContext | None] = found[ExpressionContextProvider]
+        self._parents: Mapping[cst.CSTNode, cst.CSTNode] = found[ParentNodeProvider]
+        self._assigned = {scope: _by_root(scope) for scope in set(self._scopes.values()) if scope is not None}
+        self._taken = {root for root in _ROOTS if any(map(self._is_others, self._assigned_as(root)))}
+        self._imports: list[_Import] = []
+        self._needs: dict[_Import, set[str]] = {}
+        self._used: set[cst.ImportAlias] = set()
+        self.edits: list[tuple[CodeSpan, str]] = []
+        self.notes: list[Note] = []
+
+    def read(self) -> None:
+        """Collect edits and notes."""
+        self._read(self._module)
+        for node in self._imports:
+            if isinstance(node, cst.Import):
+                self._import(node)
+            else:
+                self._import_from(node)
+
+    def _read(self, node: cst.CSTNode) -> None:
+        match node:
+            case cst.Import() | cst.ImportFrom():
+                self._imports.append(node)
+                return
+            case cst.SimpleString():
+                self._string(node)
+                return
+            case cst.FormattedStringText(value=value):
+                self._mentions(node, value)
+                return
+            case cst.Name() if self._contexts.get(node) is ExpressionContext.LOAD:
+                self._chain(node, [node.value], node)
+                return
+            case cst.Attribute() if (root := _root(node)) is not None:
+                self._chain(node, (get_full_name_for_node(node) or "").split("."), root)
+                return
+        for child in node.children:
+            self._read(child)
+
+    # -- names that are used -------------------------------------------------------------------------------------------
+
+    def _chain(self, node: cst.CSTNode, parts: list[str], root: cst.Name) -> None:
+        bindings = self._bindings(root)
+        if not bindings:
+            return
+        old = [new(".".join((binding.target, *parts[1:]))) for binding in bindings]
+        known = {name for name in old if isinstance(name, Module | Member)}
+        texts = {self._as_bound(parts[0], binding, name) for binding, name in zip(bindings, old, strict=True)}
+        if len(texts) == 1 and (text := texts.pop()) is not None:
+            pass  # the names bound stay, and so does what follows them
+        elif len(known) == 1:
+            (name,) = known
+            statement, module = self._reference(name.module)
+            text = module + name.dotted.removeprefix(name.module)
+            for binding in self._where_to_import(statement, bindings):
+                self._needs.setdefault(binding.node, set()).add(statement)
+        else:
+            self._used.update(binding.alias for binding in bindings)
+            if not any(isinstance(new(binding.target), Gone) for binding in bindings):  # told at the import
+                self.notes += (self._note(node, name.advice()) for name in old if isinstance(name, Gone))
+            if known:
+                names = " or ".join(sorted(name.dotted for name in known))
+                self._note_at(
+                    node, f"{'.'.join(parts)} is {names} by what was imported, and is left: write one of them"
+                )
+            return
+        if text != ".".join(parts):
+            self.edits.append((self._spans[node], text))
+
+    def _as_bound(self, local: str, binding: _Binding, name: New | None) -> str | None:
+        """A new name by what an import will bind then; None if it is not below that."""
+        here = new(binding.target)
+        if not isinstance(name, Module | Member) or not isinstance(here, Module | Member):
+            return None
+        is_below = f"{name.dotted}.".startswith(f"{here.dotted}.")
+        return local + name.dotted.removeprefix(here.dotted) if is_below else None
+
+    def _where_to_import(self, statement: str, bindings: list[_Binding]) -> list[_Binding]:
+        """The imports beside which a module of ours has to be imported."""
+        if bare := [binding for binding in bindings if _is_torchdata(binding)]:
+            return bare
+        if any(statement == self._replacing(binding) for binding in bindings):
+            return []
+        return bindings[:1] if len({new(binding.target) for binding in bindings}) == 1 else bindings
+
+    def _bindings(self, name: cst.Name) -> list[_Binding]:
+        """The imports that a name may come from."""
+        scope = start = self._scopes.get(name)
+        while scope is not None:
+            found = self._assigned[scope].get(name.value, []) if scope in self._assigned else []
+            if found and (scope is start or not isinstance(scope, ClassScope)):
+                bindings = (_binding(assignment) for assignment in found if isinstance(assignment, ImportAssignment))
+                there = (binding for binding in bindings if binding is not None)
+                return sorted(there, key=lambda binding: self._spans[binding.node].start)
+            scope = None if isinstance(scope, GlobalScope) else scope.parent
+        return []
+
+    def _reference(self, module: str) -> tuple[str, str]:
+        """The statement that imports a module of ours, and what to call it then."""
+        if module.partition(".")[0] not in self._taken:
+            return f"import {module}", module
+        name = module.replace(".", "_") if "." in module else f"{module}_"
+        return f"import {module} as {name}", name
+
+    def _assigned_as(self, root: str) -> Iterator[BaseAssignment]:
+        return (assignment for names in self._assigned.values() for assignment in names.get(root, ()))
+
+    def _is_others(self, assignment: BaseAssignment) -> bool:
+        """Whether a name like one of our packages' is something else in this file."""
+        if isinstance(assignment, ImportAssignment) and (binding := _binding(assignment)) is not None:
+            here = new(binding.target)
+            target = here.dotted if isinstance(here, Module | Member) else binding.target
+            return target != assignment.name.partition(".")[0]
+        return isinstance(assignment, Assignment)
+
+    # -- imports -------------------------------------------------------------------------------------------------------
+
+    def _replacing(self, binding: _Binding) -> str | None:
+        """The import of ours in the place of ``import a.b.c``."""
+        module = real(new(get_full_name_for_node(binding.alias.name) or ""))
+        return self._reference(module)[0] if binding.is_root and module is not None else None
+
+    def _import(self, node: cst.Import) -> None:
+        kept: list[str] = []
+        beside: list[str] = []
+        needs = sorted(self._needs.get(node, set()))
+        for alias in node.names:
+            old = get_full_name_for_node(alias.name) or ""
+            here = new(old)
+            local = alias.evaluated_alias
+            root = old.partition(".")[0]
+            if isinstance(here, Gone):
+                self._note_at(node, here.advice())
+            module = real(here)
+            if old == "torchdata" and needs and alias not in self._used:
+                continue  # it stood for our modules alone
+            if module is None:
+                kept.append(self._module.code_for_node(alias.with_changes(comma=cst.MaybeSentinel.DEFAULT)))
+            elif local is not None or root == old:
+                name = local or old
+                kept.append(module if module == name else f"{module} as {name}")
+            else:
+                kept.append(self._reference(module)[0].removeprefix("import "))
+                if isinstance(whole := new(root), Module):
+                    beside.append(f"import {whole.module} as {root}")
+                elif alias in self._used and not self._is_bound_elsewhere(node, root):
+                    beside.append(f"import {root}")
+        needs = sorted(self._needs.get(node, set()))
+        statements = [f"import {', '.join(kept)}"] if kept else []
+        self._replace(node, list(dict.fromkeys([*statements, *beside, *needs])))
+
+    def _is_bound_elsewhere(self, node: cst.Import, root: str) -> bool:
+        """Whether another import of the scope binds the same root and stays."""
+        for assignment in self._assigned_as(root):
+            binding = _binding(assignment) if isinstance(assignment, ImportAssignment) else None
+            same = binding is not None and binding.node is not node and binding.is_root
+            if same and assignment.scope is self._scopes.get(node) and new(assignment.name) is None:
+                return True
+        return False
+
+    def _import_from(self, node: cst.ImportFrom) -> None:
+        module = get_full_name_for_node(node.module) if node.module is not None else None
+        needs = sorted(self._needs.get(node, set()))
+        if node.relative or module is None:
+            return
+        if isinstance(node.names, cst.ImportStar):
+            self._import_all(node, module)
+            return
+        homes: dict[str | None, list[tuple[cst.ImportAlias, str]]] = {}
+        for alias in node.names:
+            home, text = self._home(node, alias, module)
+            homes.setdefault(home, []).append((alias, text))
+        if list(homes) == [None]:
+            self._replace(node, [self._module.code_for_node(node), *needs] if needs else [])
+        elif len(homes) == 1 and not needs and (home := next(iter(homes))):
+            assert node.module is not None  # said above
+            self.edits.append((self._spans[node.module], home))
+            for alias, text in homes[home]:
+                if text != _text(alias):
+                    self.edits.append((self._spans[alias], text))
+        else:
+            self._replace(
+                node,
+                [
+                    *(
+                        statement
+                        for home, names in homes.items()
+                        for statement in self._taken_apart(node, module if home is None else home, names)
+                    ),
+                    *needs,
+                ],
+            )
+
+    def _home(self, node: cst.ImportFrom, alias: cst.ImportAlias, module: str) -> tuple[str | None, str]:
+        """The module to import a name from, None where it stays, and "" for ``import name``; and name and alias."""
+        here = new(f"{module}.{alias.evaluated_name}")
+        if isinstance(here, Gone):
+            self._note_at(node, here.advice())
+        if not isinstance(here, Module | Member):
+            return None, _text(alias)
+        home, name = here.home if isinstance(here, Member) else here.module.rpartition(".")[::2]
+        local = alias.evaluated_alias or alias.evaluated_name
+        is_plain = name == local and alias.asname is None
+        return home, name if is_plain else f"{name} as {local}"
+
+    def _import_all(self, node: cst.ImportFrom, module: str) -> None:
+        rooms = rooms_of(module)
+        if rooms is None:
+            if module == "torch.utils.data" and re.search(r"\b(IterDataPipe|MapDataPipe)\b", self._module.code):
+                self._note_at(node, "a star import of torch's pipes is left: name the pipes that are used")
+        elif not rooms or rooms[0] == "loader2":
+            self._note_at(node, f"a star import of {module} is left: name what is used, and migrate again")
+        elif node.module is not None:
+            self.edits.append((self._spans[node.module], rooms[0]))
+            self._note_at(node, f"a star import of {rooms[0]}, which has other names, too: name what is used")
+
+    def _taken_apart(self, node: cst.ImportFrom, home: str, names: list[tuple[cst.ImportAlias, str]]) -> Iterator[str]:
+        """The statements that import some of the names of another one."""
+        if not home:
+            yield from (f"import {text}" for _, text in names)
+            return
+        flat = f"from {home} import {', '.join(text for _, text in names)}"
+        comments = {alias: text for alias, text in self._comments(node) if any(alias is one for one, _ in names)}
+        indent = self._indent(node)
+        if not comments and len(indent) + len(flat) <= _WIDTH:
+            yield flat
+            return
+        newline = self._module.default_newline
+        within = indent + self._module.default_indent
+        lines = [f"from {home} import ("]
+        for alias, text in names:
+            lines.append(f"{within}{text},{'  ' if alias in comments else ''}{comments.get(alias, '')}")
+        yield newline.join([*lines, f"{indent})"])
+
+    def _comments(self, node: cst.ImportFrom) -> Iterator[tuple[cst.ImportAlias, str]]:
+        """The names in parentheses that have a comment behind or, in lines of its own, below them; and it."""
+        aliases = [] if isinstance(node.names, cst.ImportStar) else list(node.names)
+        for number, alias in enumerate(aliases):
+            spaces: list[cst.BaseParenthesizableWhitespace] = []
+            if isinstance(alias.comma, cst.Comma):
+                spaces.append(alias.comma.whitespace_after)
+            if number == 0 and node.lpar is not None:
+                spaces.append(node.lpar.whitespace_after)
+            if number == len(aliases) - 1 and node.rpar is not None:
+                spaces.append(node.rpar.whitespace_before)
+            within = [space for space in spaces if isinstance(space, cst.ParenthesizedWhitespace)]
+            lines = [space.first_line.comment for space in within]
+            lines += [line.comment for space in within for line in space.empty_lines]
+            texts = [comment.value for comment in lines if comment is not None]
+            if texts:
+                yield alias, "  ".join(texts)
+
+    def _replace(self, node: _Import, statements: list[str]) -> None:
+        """Put statements in the place of one: in lines of their own, unless it shares its line."""
+        line = self._parents[node]
+        alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
+        text = (self._module.default_newline + self._indent(node) if alone else "; ").join(statements)
+        if statements and text != self._module.code_for_node(node):
+            self.edits.append((self._spans[node], text))
+
+    def _indent(self, node: cst.CSTNode) -> str:
+        place = self._places[node].start
+        line = self._module.code.splitlines()[place.line - 1][: place.column]
+        return line[: len(line) - len(line.lstrip())]
+
+    # -- strings -------------------------------------------------------------------------------------------------------
+
+    def _string(self, node: cst.SimpleString) -> None:
+        parent = self._parents[node]
+        if isinstance(parent, cst.Expr) or "b" in node.prefix:
+            return  # a docstring
+        here = in_text(node.raw_value)
+        if isinstance(here, Module | Member) and not isinstance(parent, cst.ConcatenatedString):
+            self.edits.append((self._spans[node], f"{node.prefix}{node.quote}{here.dotted}{node.quote}"))
+        else:
+            self._mentions(node, node.raw_value)
+
+    def _mentions(self, node: cst.CSTNode, text: str) -> None:
+        for found in _DOTTED.findall(text):
+            here = in_text(found)
+            if isinstance(here, Gone):
+                self._note_at(node, here.advice())
+            elif here is not None:
+                self._note_at(node, f"a text has {found} in it, and is left: its new name is {here.dotted}")
+
+    def _note(self, node: cst.CSTNode, text: str) -> Note:
+        return Note(self._places[node].start.line, text)
+
+    def _note_at(self, node: cst.CSTNode, text: str) -> None:
+        self.notes.append(self._note(node, text))
+
+
+def _root(node: cst.Attribute) -> cst.Name | None:
+    """The name that a chain of attributes begins with, if it begins with one."""
+    value = node.value
+    while isinstance(value, cst.Attribute) and not value.lpar:
+        value = value.value
+    return value if isinstance(value, cst.Name) and not value.lpar else None
+
+
+def _by_root(scope: Scope) -> dict[str, list[BaseAssignment]]:
+    """What a scope assigns, by name; ``import a.b`` under ``a``."""
+    table: dict[str, list[BaseAssignment]] = {}
+    for assignment in scope.assignments:
+        table.setdefault(assignment.name.partition(".")[0], []).append(assignment)
+    return table
+
+
+def _binding(assignment: ImportAssignment) -> _Binding | None:
+    node = assignment.node
+    if isinstance(node, cst.Import):
+        for alias in node.names:
+            if alias.evaluated_alias == assignment.name:
+                return _Binding(node, alias, alias.evaluated_name, is_root=False)
+            if alias.asname is None and alias.evaluated_name == assignment.name:
+                return _Binding(node, alias, assignment.name.partition(".")[0], is_root=True)
+    if isinstance(node, cst.ImportFrom) and not node.relative and not isinstance(node.names, cst.ImportStar):
+        for alias in node.names:
+            if (alias.evaluated_alias or alias.evaluated_name) == assignment.name and node.module is not None:
+                return _Binding(
+                    node, alias, f"{get_full_name_for_node(node.module)}.{alias.evaluated_name}", is_root=False
+                )
+    return None
+
+
+def _is_torchdata(binding: _Binding) -> bool:
+    """Whether this is ``import torchdata``, which goes where nothing else of it is used."""
+    return binding.is_root and binding.alias.evaluated_name == "torchdata"
+
+
+def _text(alias: cst.ImportAlias) -> str:
+    local = alias.evaluated_alias
+    return alias.evaluated_name if local is None else f"{alias.evaluated_name} as {local}"

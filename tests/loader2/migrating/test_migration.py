@@ -1,0 +1,245 @@
+"""``python -m loader2 migrate``: old programs become ours, and nothing else in them changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loader2.__main__ import main as command
+from loader2.migrating import configs, migration, names, programs
+from tests.loader2.migrating.old_programs import PROGRAMS, OldProgram
+from tests.preloaded import Preloaded
+
+EACH = pytest.mark.parametrize("old", PROGRAMS, ids=lambda old: old.name)
+
+
+@pytest.fixture
+def migrate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Run the command; its exit code and what it says."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["loader2", "migrate", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            command()
+        said = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, said.out, said.err
+
+    return run
+
+
+def written(folder: Path, files: dict[str, str]) -> dict[str, bytes]:
+    for name, text in files.items():
+        (folder / name).write_bytes(text.encode())
+    return contents(folder)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@EACH
+def test_a_program_is_migrated_and_runs(old: OldProgram, tmp_path: Path, preloaded: Preloaded, migrate: Any) -> None:
+    before = written(tmp_path, old.files)
+    code, shown, _ = migrate(tmp_path)
+    assert (code, contents(tmp_path)) == (0, before), "without --write nothing is written"
+    assert all(f"--- {tmp_path / name}" in shown for name in old.files)
+
+    code, shown, _ = migrate(tmp_path, "--write")
+    assert code == 0
+    after = contents(tmp_path)
+    assert {name: text.decode() for name, text in after.items()} == {name: old.migrated(name) for name in old.files}
+    assert all(any(change in text for text in old.files.values()) for change in old.changes)
+    noted = [line for line in shown.splitlines() if not line.startswith("written: ")]
+    for place, text in old.notes.items():
+        assert any(line.startswith(f"{tmp_path / place}: ") and text in line for line in noted), (place, text)
+    assert {line.split(": ")[0] for line in noted} == {str(tmp_path / place) for place in old.notes}
+
+    assert migrate(tmp_path, "--write")[0] == 0
+    assert contents(tmp_path) == after, "migrating again changes nothing"
+
+    ended = preloaded.ran(tmp_path / "main.py", cwd=tmp_path, seconds=50)
+    assert (ended.code, ended.out) == (0, old.prints), ended.err
+
+
+def test_every_module_of_the_table_is_there() -> None:
+    for old, rooms in names.MODULES.items():
+        for room in rooms:
+            assert import_module(room).__name__ == room, old
+    for single in names.SINGLE.values():
+        module, _, name = single.rpartition(".")
+        assert hasattr(import_module(module), name), single
+
+
+@pytest.mark.parametrize("kind", ["iter", "map"])
+def test_every_pipe_has_its_name(kind: str) -> None:
+    ours = import_module(f"datapipes.{kind}").__all__
+    assert all(
+        names.new(f"torchdata.datapipes.{kind}.{name}") == names.Member(f"datapipes.{kind}", name) for name in ours
+    )
+    torchs = import_module(f"torch.utils.data.datapipes.{kind}").__all__
+    assert all(isinstance(names.new(f"torch.utils.data.datapipes.{kind}.{name}"), names.Member) for name in torchs)
+    assert names.new("torch.utils.data.Sampler") is None, "it is torch's, and not the pipe of that name"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"import poptorch\r\nx = 1\t\r\n", b"import reading_services.ipu as poptorch\r\nx = 1\t\r\n"),
+        (b"\xef\xbb\xbfimport poptorch", b"\xef\xbb\xbfimport reading_services.ipu as poptorch"),
+        (
+            "# coding: latin-1\nimport poptorch  # é\n".encode("latin-1"),
+            "# coding: latin-1\nimport reading_services.ipu as poptorch  # é\n".encode("latin-1"),
+        ),
+        (b"import torchdata\ntorchdata.datapipes\n", b"import datapipes\ndatapipes\n"),
+        (
+            b"import torchdata, os\ntorchdata.datapipes, torchdata.__version__\n",
+            b"import torchdata, os\nimport datapipes\ndatapipes, torchdata.__version__\n",
+        ),
+        (b"import torchdata.datapipes\nf(torchdata)\n", b"import datapipes\nimport torchdata\nf(torchdata)\n"),
+        (b"from torchdata.datapipes.iter import Mapper as Mapper", b"from datapipes.iter import Mapper as Mapper"),
+        (b"from torchdata.datapipes.utils.janitor import janitor", b"from datapipes import janitor"),
+        (b"from torchdata.datapipes.iter.util import cycler as c", b"from datapipes import iter as c"),
+        (
+            b"class A:\n\timport torch\n\tx = torch.utils.data.IterDataPipe\n",
+            b"class A:\n\timport torch\n\timport datapipes.iter\n\tx = datapipes.iter.IterDataPipe\n",
+        ),
+        (
+            b"import torch\ndef f(torch):\n    torch.utils.data.graph.traverse_dps()\n",
+            b"import torch\ndef f(torch):\n    torch.utils.data.graph.traverse_dps()\n",
+        ),
+        (
+            b"from torch.utils import data\n(data.IterDataPipe)\n",
+            b"from torch.utils import data\nimport datapipes.iter\n(datapipes.iter.IterDataPipe)\n",
+        ),
+        (b"x = 'poptorch', b'poptorch.Options'", b"x = 'poptorch', b'poptorch.Options'"),
+        (b"x = r'popdist.init'", b"x = r'reading_services.ipu.popdist.init'"),
+        (b"from .torchdata.datapipes import iter", b"from .torchdata.datapipes import iter"),
+        (b"import torchdata.stateful_dataloader as s", b"import torchdata.stateful_dataloader as s"),
+    ],
+)  # fmt: skip
+def test_a_piece_is_migrated(before: bytes, after: bytes) -> None:
+    assert programs.migrated(before)[0] == after
+    assert programs.migrated(after)[0] == after
+
+
+def test_names_of_which_there_are_two() -> None:
+    source = b"""
+try:
+    import torchdata.datapipes as x
+except ImportError:
+    import torchdata.dataloader2 as x
+x.DataLoader2, x.iter.Mapper
+"""
+    text, notes = programs.migrated(source)
+    assert text.count(b"    import loader2\n") == text.count(b"    import datapipes.iter\n") == 2, "whichever fails"
+    assert text.splitlines()[-1] == b"loader2.DataLoader2, datapipes.iter.Mapper"
+    assert not notes
+
+    of_maps = source.replace(b"dataloader2", b"datapipes.map").replace(b"datapipes as", b"datapipes.iter as")
+    text, notes = programs.migrated(of_maps.replace(b"x.DataLoader2, x.iter", b"x"))
+    assert (text.splitlines()[-1], notes) == (b"x.Mapper", [])
+
+    text, notes = programs.migrated(
+        b"if y: import torch as x\nelse: import torchdata as x\nx.utils.data.IterDataPipe\n"
+    )
+    assert text.splitlines()[-1] == b"datapipes.iter.IterDataPipe"
+
+    text, notes = programs.migrated(
+        b"if y: import torchdata.datapipes.iter as x\nelse: import torchdata.dataloader2 as x\nx.PrefetchTimeoutError\n"
+    )
+    assert text.splitlines()[-1] == b"x.PrefetchTimeoutError"
+    (note,) = notes
+    assert (note.line, "datapipes.errors.PrefetchTimeoutError or reading_services." in note.text) == (3, True)
+
+
+def test_files_that_cannot_be_read_are_told_and_passed_over(tmp_path: Path, migrate: Any) -> None:
+    written(tmp_path, {"broken.py": "import poptorch\nprint 'old'\n", "fine.py": "import poptorch\n"})
+    (tmp_path / "torchdata.yaml").write_bytes(b"torchdata \xff")
+    code, shown, told = migrate(tmp_path, "--write")
+    assert code == 1
+    assert shown == f"written: {tmp_path / 'fine.py'}\n"
+    assert f"{tmp_path / 'broken.py'}: passed over" in told
+    assert f"{tmp_path / 'torchdata.yaml'}: passed over" in told
+    assert "3 files read, 1 written, 0 notes, 2 passed over" in told
+    assert (tmp_path / "broken.py").read_text() == "import poptorch\nprint 'old'\n"
+
+
+def test_what_is_not_the_projects_is_not_looked_at(tmp_path: Path) -> None:
+    for folder in (".git", "venv", "src", "build", "src/__pycache__"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.py").touch()
+    (tmp_path / "venv" / "pyvenv.cfg").touch()
+    (tmp_path / "src" / "linked.py").symlink_to(tmp_path / "build" / "a.py")
+    (tmp_path / "src" / "notes.txt").touch()
+    assert list(migration.files(tmp_path)) == [tmp_path / "src" / "a.py"]
+
+
+def test_paths_that_are_not_there_and_packages_that_are_not_installed(
+    tmp_path: Path, migrate: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, _, told = migrate(tmp_path / "nowhere")
+    assert (code, "nowhere is not there" in told) == (2, True)
+    (tmp_path / "a.txt").touch()
+    code, _, told = migrate(tmp_path / "a.txt")
+    assert (code, "a.txt is none of .json," in told) == (2, True)
+    monkeypatch.setitem(__import__("sys").modules, "libcst", None)
+    code, _, told = migrate(tmp_path)
+    assert (code, "pip install 'loader2[migrate]'" in told) == (2, True)
+
+
+def test_notebooks_and_modules_that_hide_ours_are_noted(tmp_path: Path, migrate: Any) -> None:
+    written(tmp_path, {"a.py": "import poptorch", "datapipes.py": "", "b.ipynb": '{"source": ["import poptorch"]}'})
+    _, shown, _ = migrate(tmp_path, "--write")
+    assert f"{tmp_path / 'a.py'}:1: datapipes beside this file hides" in shown
+    assert f"{tmp_path / 'b.ipynb'}:1: a notebook is left" in shown
+
+
+def test_a_diff_of_a_file_without_an_end_can_be_applied(tmp_path: Path) -> None:
+    lines = list(
+        migration.difference(tmp_path / "a.py", b"import poptorch", b"import reading_services.ipu as poptorch")
+    )
+    assert lines[-1].endswith("poptorch\n\\ No newline at end of file\n")
+
+
+WORDS = st.sampled_from(
+    ("torch", "torch.utils.data", "torchdata", "torchdata.nodes", "x", "poptorch_", "IterDataPipe.x", "my.poptorch.x")
+)
+IMPORTS = st.one_of(
+    st.builds("import {} as {}".format, WORDS, st.sampled_from(["a", "dp", "data"])),
+    st.builds("from {} import Dataset, DataLoader as d".format, st.sampled_from(["torch.utils.data", "x", ".y"])),
+    st.builds("{}({!r},  # {}\n  )".format, WORDS, st.text("ab.\"'\\é ", max_size=9), WORDS),
+    st.builds("if {}: {}; {} ;".format, WORDS, WORDS, WORDS),
+)
+
+
+@given(st.lists(IMPORTS, max_size=8), st.sampled_from(["\n", "\r\n", "\n\n\n", "\n# é\t\n"]), st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_programs_without_old_names_come_back(statements: list[str], between: str, end: bool) -> None:
+    source = (between.join(statements) + between * end).encode()
+    assert programs.migrated(source)[0] == source
+
+
+@given(st.text("torchdata.ip: -#'\"[]{},\n\r\té=" + "ab", max_size=60))
+@settings(max_examples=200, deadline=None)
+def test_configs_without_old_names_come_back(text: str) -> None:
+    assert configs.migrated(text)[0] == text
+
+
+@given(
+    st.lists(st.sampled_from(["torchdata.datapipes.iter.Mapper", "see", '"', "'", ":", "#", " ", "\n", ",", "[", "-"]))
+)
+@settings(max_examples=300, deadline=None)
+def test_configs_change_in_names_alone(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    after, _ = configs.migrated(text)
+    assert after.replace("torchdata.datapipes.iter.Mapper", "datapipes.iter.Mapper") == text.replace(
+        "torchdata.datapipes.iter.Mapper", "datapipes.iter.Mapper"
+    )
+    assert configs.migrated(after)[0] == after
