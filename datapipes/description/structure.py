@@ -17,6 +17,7 @@ and what two pipes share is shared afterwards.
 from __future__ import annotations
 
 import copy
+import re
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -36,6 +37,7 @@ DataPipe: TypeAlias = IterDataPipe | MapDataPipe | TorchIterDataPipe | TorchMapD
 Pipe: TypeAlias = Any
 """The same, where code deals with any of the four: they have no base of their own in common."""
 
+_ONE_PIPE = re.compile(r"(?:Iter|Map)DataPipe(?:\[.*\])?$")
 R = TypeVar("R")
 
 NO_CELL = -1
@@ -100,6 +102,23 @@ def _data(cls: type) -> frozenset[str]:
         if (names := _declared(base)) is not None:
             return frozenset(getattr(base, "__dataclass_fields__", ())).difference(names)
     return frozenset()
+
+
+@of_class
+def _single_parents(cls: type) -> tuple[str, ...]:
+    """The fields of an operator that hold one pipe each."""
+    known = getattr(cls, "__dataclass_fields__", {})
+    return tuple(name for name in _declared(cls) or () if name in known and _ONE_PIPE.match(str(known[name].type)))
+
+
+def needs_parents(stage: Pipe) -> None:
+    """Raise if an operator was given something else in place of a pipe; its constructor takes what it gets."""
+    for name in _single_parents(type(stage)):
+        if not is_pipe(given := vars(stage)[name]):
+            raise GraphError(
+                f"{type(stage).__name__}({name}=...) expects a pipe, got {type(given).__name__}: {given!r:.80}; wrap a "
+                "list, or what else can be iterated over, in IterableWrapper(...)"
+            )
 
 
 @of_class

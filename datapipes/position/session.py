@@ -93,6 +93,8 @@ class Session:
     def _lay_out(self) -> None:
         """Take a private copy of the graph, and put its stages into the order in which they are opened."""
         self._end = self._whole = structure.unfold(self.description)
+        for stage in structure.walk(self._whole):
+            structure.needs_parents(stage)
         self.reopening = Reopening(self._whole)
         self.sources = Sources(self._whole)
         self._has_hubs = structure.has_hubs(structure.walk(self._end))
