@@ -114,7 +114,8 @@ def _single_parents(cls: type) -> tuple[str, ...]:
 def needs_parents(stage: Pipe) -> None:
     """Raise if an operator was given something else in place of a pipe; its constructor takes what it gets."""
     for name in _single_parents(type(stage)):
-        if not is_pipe(given := vars(stage)[name]):
+        given = vars(stage)[name]
+        if given is not None and not is_pipe(given):  # None where a part of a graph was cut off
             raise GraphError(
                 f"{type(stage).__name__}({name}=...) expects a pipe, got {type(given).__name__}: {given!r:.80}; wrap a "
                 "list, or what else can be iterated over, in IterableWrapper(...)"

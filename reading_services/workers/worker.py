@@ -310,10 +310,11 @@ class Server(Loop):
         session = self._open(graph, order.run, unpacked(order.above))
         self._is_first = True
         self._start = self._position(in_any_case=True) if order.above is None else None
-        self._write_down(order.behind)
+        if self._record is not None:
+            self._write_down(self._record, order.behind)
         while self._made < order.behind:
-            if self._watched is not None:
-                self._write_down(1)
+            if self._record is not None and self._watched is not None:
+                self._write_down(self._record, 1)
             try:
                 next(session.iterator(), None)
             except Exception as error:
@@ -323,13 +324,12 @@ class Server(Loop):
                     continue  # home has not had it
             self._made += 1
 
-    def _write_down(self, wanted: int) -> None:
+    def _write_down(self, record: Record, wanted: int) -> None:
         """Write down how many elements are about to be made; 0: none."""
         if self._watched is not None and self._made >= self._watched_until:
             self._watched.goes_on = False
             self._watched = None
-        if self._record is not None:
-            self._record.making(self._made, wanted)
+        record.making(self._made, wanted)
 
     def _make(self) -> None:
         """Make a chunk, and send it with what ended it, if something did."""
@@ -338,10 +338,12 @@ class Server(Loop):
         wanted = max(1, min(self._pace.at_once, self._producer.room(self._average)))
         if self._made < self._watched_until:
             wanted = 1
-        self._write_down(wanted)
+        if self._record is not None:
+            self._write_down(self._record, wanted)
         error = self._pulled(session, wanted, chunk, self._pace.at_once)
         self._made += (made := len(chunk))
-        self._write_down(0)
+        if self._record is not None:
+            self._write_down(self._record, 0)
         if isinstance(error, LeftOut):  # home has counted it
             error = None
             if made:
