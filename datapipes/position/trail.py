@@ -28,6 +28,7 @@ T = TypeVar("T")
 
 _SHARE: Final = 0.05
 """The share of the time of making elements that may go into looking at positions."""
+_TOLD: Final = "told"
 _UNKNOWN: Final = 1e-4
 """Seconds that a look is taken to cost as long as none was taken."""
 
@@ -132,10 +133,13 @@ def loaded_waiting(cell: Cell, saved: Any, *kinds: str) -> Iterator[tuple[str, A
 
 
 def told(error: BaseException) -> str:
-    """The text by which an exception that waits is saved."""
-    return f"{type(error).__name__}: {error}"
+    """The text by which an exception that waits is saved; that of one which was saved before, and was not met since."""
+    text: str = vars(error).get(_TOLD, f"{type(error).__name__}: {error}")
+    return text
 
 
 def lost(cell: Cell, text: str) -> GraphError:
     """The error in place of one that was saved."""
-    return GraphError(f"{cell.label} met an error before its position was saved: {text:.500}")
+    error = GraphError(f"{cell.label} met an error before its position was saved: {text:.500}")
+    vars(error)[_TOLD] = text
+    return error

@@ -15,7 +15,7 @@ from datapipes.errors import GraphError, StateError, UnsavableElement
 from datapipes.iter import IterableWrapper, IterDataPipe
 from datapipes.position import trail
 from datapipes.position.cells import Cell
-from datapipes.position.trail import Looking, Trail, loaded_waiting, saved_waiting, told
+from datapipes.position.trail import Looking, Trail, loaded_waiting, lost, saved_waiting, told
 from tests.datapipes.position.silent_at_times import SilentAtTimes
 
 LENGTH = 60
@@ -193,3 +193,8 @@ def test_what_waits_is_checked_when_it_is_loaded() -> None:
     for other in (saved, CELL.encode([5]), CELL.encode([["lost", 5]]), b"x", 5):
         with pytest.raises(StateError):
             list(loaded_waiting(CELL, other, "element"))
+
+
+def test_an_error_that_is_saved_twice_is_told_as_it_was() -> None:
+    again = lost(CELL, told(ValueError("no row 3")))
+    assert told(lost(CELL, told(again))) == told(again) == "ValueError: no row 3"
