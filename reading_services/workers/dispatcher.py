@@ -248,10 +248,11 @@ class Dispatcher(Loop):
 
     def _behind_all(self, in_any_case: bool = False) -> tuple[Any, int] | None:
         """The position behind all that was dealt, and how many elements that were, if looking is cheap."""
+        if not (in_any_case or self._looking.is_cheap()):
+            return None
         started = perf_counter()
-        position = self._position(in_any_case)
-        if position is not None:
-            self._looking.took(perf_counter() - started)
+        position = self._position()
+        self._looking.took(perf_counter() - started)
         if isinstance(position, str):
             with suppress(UserWarning):  # where warnings are errors, nobody is there to catch one
                 warn(f"{position}; until then a resume deals out again what was dealt since the position was known")

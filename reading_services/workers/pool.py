@@ -224,33 +224,31 @@ class Pool:
         with self._lock:
             self._must_talk()
             asked = [(number, self._workers[number]) for number in numbers]
-            started = monotonic()
+            started = 0.0 if self._timeout is None else monotonic()
             while not self._left:
                 for number, worker in asked:
                     if worker.frames:
                         return number, worker.frames.popleft()
-                came = self._place.wait(self._patience(asked, started))
+                came = self._place.wait(None if self._timeout is None else self._patience(asked, started))
                 if came is None:
                     raise self._too_slow(asked[0][0])
-                ended = [number for number, frame in came if frame is None]
+                ended = []
                 for sender, frame in came:
-                    if sender is not None and frame is not None:
-                        self._take(self._workers[sender], frame)
-                if not self._left and ended and not any(worker.frames for _, worker in asked):
+                    if sender is None or frame is None:
+                        ended.append(sender)
+                        continue
+                    worker = self._workers[sender]
+                    worker.has_spoken = True
+                    if (current := worker.consumer.receive(frame)) is not None:
+                        worker.frames.append(current)
+                if ended and not self._left and not any(worker.frames for _, worker in asked):
                     raise self._death_of(min(ended, key=_dispatcher_first))
             raise WorkersLeft("this iteration was left, or its workers were ended, while an element was waited for")
 
-    def _patience(self, asked: list[tuple[int, _Worker]], since: float) -> float | None:
-        """Timeout in seconds; a worker that is only starting has to import first."""
-        if self._timeout is None:
-            return None
+    def _patience(self, asked: list[tuple[int, _Worker]], since: float) -> float:
+        """Seconds that are left of the timeout; a worker that is only starting has to import first."""
         started = all(worker.has_spoken for _, worker in asked)
-        return max(0.0, since + self._timeout + (0 if started else self._place.to_start) - monotonic())
-
-    def _take(self, worker: _Worker, frame: ToConsumer) -> None:
-        worker.has_spoken = True
-        if (current := worker.consumer.receive(frame)) is not None:
-            worker.frames.append(current)
+        return max(0.0, since + (self._timeout or 0) + (0 if started else self._place.to_start) - monotonic())
 
     # -- what goes wrong -----------------------------------------------------------------------------------------------
 

@@ -238,10 +238,9 @@ class Loop:
         self._pace.took(took, full=len(chunk) == full)
         return error
 
-    def _position(self, in_any_case: bool = False) -> Any:
-        """The session's position, packed, if looking is cheap; or why nobody can save that."""
-        session = self._session
-        if session is None or not (in_any_case or self._looking.is_cheap()):
+    def _position(self) -> Any:
+        """The session's position, packed; or why nobody can save that. It is for the caller to ask if that is cheap."""
+        if (session := self._session) is None:
             return None
         try:
             return self._pack_position(
@@ -283,12 +282,13 @@ class Server(Loop):
         return self._producer.gone
 
     def _serve(self) -> None:
-        while not self.gone:
-            frame = self._link.receive(wait=not self._producer.may_send)
-            if frame is not None:
-                self._receive(frame)
-            elif self._producer.may_send:
+        producer = self._producer
+        while not producer.gone:
+            frame = self._link.receive(wait=not producer.may_send)
+            if frame is None:
                 self._make()
+            else:
+                self._receive(frame)
 
     def _receive(self, frame: ToProducer) -> None:
         self._producer.receive(frame)
@@ -309,7 +309,7 @@ class Server(Loop):
             graph = self._watched.over(graph)
         session = self._open(graph, order.run, unpacked(order.above))
         self._is_first = True
-        self._start = self._position(in_any_case=True) if order.above is None else None
+        self._start = self._position() if order.above is None else None
         if self._record is not None:
             self._write_down(self._record, order.behind)
         while self._made < order.behind:
@@ -372,15 +372,17 @@ class Server(Loop):
             return all(self._send([element], look=False) for element in chunk)  # up to the one that it is
         chunk.clear()
         self._average = max(size // count, 1)
-        started = perf_counter()
-        position = self._position() if look else None
-        if position is None and self._is_first:
+        position, started, looked = None, 0.0, 0.0
+        if look and self._looking.is_cheap():
+            started = perf_counter()
+            position = self._position()
+            looked = perf_counter()
+        elif self._is_first:
             position = self._opened().problem()  # is said soon; to look costs more than it takes to see this
-        looked = perf_counter()
         told = position, self._errors(), self._keeping.news(), self._start
         self._is_first, self._start = False, None
         self._link.send(self._producer.items(count, size, body, *told))
-        if position is not None:
+        if looked:
             is_large = isinstance(position, Packed) and len(position.data) > _SMALL
             self._looking.took((perf_counter() if is_large else looked) - started)
         return True
@@ -394,7 +396,7 @@ class Server(Loop):
         above = None
         if self._session is not None and self._session.failed:
             try:
-                above = self._position(in_any_case=True)
+                above = self._position()
             except Exception as another:
                 error.add_note(f"  and its position could not be saved: {another!r}")
         failed = self._producer.failed(self._failure(error), above, self._errors(), self._keeping.news())

@@ -6,7 +6,7 @@ wait for whichever comes first.
 
 from __future__ import annotations
 
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import TypeAlias
 
 from reading_services.workers.transport.protocol import Close, ToConsumer, ToProducer
@@ -27,10 +27,7 @@ class ProducerEnd:
         self._arrivals.put((self._number, frame))
 
     def receive(self, wait: bool = True) -> ToProducer | None:
-        try:
-            return self._control.get(block=wait)
-        except Empty:
-            return None
+        return self._control.get() if wait or not self._control.empty() else None  # nobody else takes from it
 
 
 class ConsumerEnd:
@@ -54,10 +51,7 @@ class DispatcherEnds:
         self.dealt[number].put(frame)
 
     def receive(self, wait: bool) -> tuple[int, ToProducer] | None:
-        try:
-            return self.asked.get(block=wait)
-        except Empty:
-            return None
+        return self.asked.get() if wait or not self.asked.empty() else None
 
     def close(self) -> None:
         """Have the dispatcher leave, and whoever waits for it."""
