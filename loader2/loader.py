@@ -13,7 +13,7 @@ import warnings
 import weakref
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Never, Self, TypeVar
 
 from datapipes.description import structure
 from datapipes.description.pipe import IterDataPipe, MapDataPipe
@@ -249,6 +249,15 @@ class DataLoader2(Generic[T_co]):
     def sampler(self) -> Self:
         """The loader itself: what trainers call ``set_epoch`` of."""
         return self
+
+    @property
+    def dataset(self) -> Never:
+        """There is none: this says so to what takes torch's loaders apart, such as Accelerate's skip_first_batches."""
+        raise AttributeError(
+            "a DataLoader2 has a graph (dl.datapipe) and no dataset, so what takes torch's DataLoader apart is not for "
+            "it. To go on in mid-epoch, call dl.load_state_dict(state), with transformers beside "
+            "TrainingArguments(ignore_data_skip=True); itertools.islice passes over elements"
+        )
 
     @property
     def epoch(self) -> int:
