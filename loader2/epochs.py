@@ -48,6 +48,18 @@ class Epochs:
         """The same, with this seed waiting for the next epoch."""
         return Epochs(pending=seed, begun=self.begun) if self.seed is None else replace(self, pending=seed)
 
+    def before(self, number: int) -> Epochs:
+        """The same sequence of epochs, at the end of the one before this.
+
+        >>> Epochs(pending=7).before(2).following() == Epochs(pending=7).following().following().following()
+        True
+        """
+        seed = self.seed if self.pending is None else self.pending
+        drawn = seed is None or (self.drawn and self.pending is None)
+        if number == 0:
+            return Epochs(pending=None if drawn else seed)
+        return Epochs(seed or 0, number - 1, drawn=drawn, begun=number - 1)
+
     def resumed(self) -> Epochs:
         """Resume a loaded epoch: a seed that is given for it once more is not meant for the one after."""
         return replace(self, pending=None) if self.pending == self.seed and self.number == 0 else self

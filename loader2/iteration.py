@@ -11,7 +11,7 @@ loader's, which can save it after a ``break`` has dropped the iterator.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -59,14 +59,13 @@ class DataLoader2Iterator(chain[T]):
     _refusal: str = ""
 
     @classmethod
-    def begin(
-        cls, dataloader: DataLoader2[T], session: Session, given: Given, foreign: Any = None
-    ) -> DataLoader2Iterator[T]:
-        """The iterator over a session of a loader: it counts in ``given``, and tells the service of the epoch's end."""
-        stream = _segments(session, given, dataloader.reading_service)
-        iterator = cast("DataLoader2Iterator[T]", cls.from_iterable(stream))
+    def begin(cls, dataloader: DataLoader2[T], position: Callable[[], tuple[Session, Given]]) -> DataLoader2Iterator[T]:
+        """The iterator over the session that a loader has when the first element is asked for.
+
+        It counts in what comes with the session, and tells the service of the epoch's end.
+        """
+        iterator = cast("DataLoader2Iterator[T]", cls.from_iterable(_segments(position, dataloader.reading_service)))
         iterator.dataloader = dataloader
-        iterator.foreign = foreign
         return iterator
 
     def limit(self, num_batches: int | None) -> None:
@@ -128,8 +127,11 @@ class LookingIterator(DataLoader2Iterator[T]):
         return element
 
 
-def _segments(session: Session, given: Given, service: ReadingServiceInterface | None) -> Iterator[Iterator[Any]]:
+def _segments(
+    position: Callable[[], tuple[Session, Given]], service: ReadingServiceInterface | None
+) -> Iterator[Iterator[Any]]:
     """The stream, a part at a time: each ends with an exception, or at the end of the epoch."""
+    session, given = position()
     yield from map(given.counting, segments(session))
     session.close()
     if service is not None:

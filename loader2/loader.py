@@ -13,12 +13,12 @@ import warnings
 import weakref
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Never, Self, TypeVar
 
 from datapipes.description import structure
 from datapipes.description.pipe import IterDataPipe, MapDataPipe
 from datapipes.description.printing import chain as printed
-from datapipes.errors import BadArgumentType, LengthUnknown
+from datapipes.errors import BadArgument, BadArgumentType, LengthUnknown
 from datapipes.iter import IterableWrapper
 from datapipes.messages.interrupts import ShortInterrupts
 from datapipes.operators.checks import length_of
@@ -31,6 +31,7 @@ from loader2.adapters import AdapterFn, adapted, listed
 from loader2.epochs import Epochs
 from loader2.iteration import DataLoader2Iterator
 from loader2.random import SeedGenerator, checked_seed
+from loader2.rank_states import gather, is_gathered, scatter
 from loader2.state import LoaderState, stages_of
 from reading_services import CheckpointableReadingServiceInterface, ReadingServiceInterface
 from reading_services.interface.service import own_copy, warn_without_ranks
@@ -65,9 +66,18 @@ class DataLoader2(Generic[T_co]):
     ends_at_length: bool = False
     """Whether a state that is taken after ``len(dl)`` elements is one between two epochs.
 
-    Set it for a loop that never asks whether an epoch has ended, as Lightning's does if it knows the length. By default
-    what is left of the epoch is resumed: nothing, before the next one.
+    Set it for a loop that never asks whether an epoch has ended, nor tells by ``set_epoch`` which one comes next. By
+    default what is left of the epoch is resumed: nothing, before the next one.
     """
+
+    state_of_all_ranks: bool = False
+    """Whether ``state_dict()`` gathers the states of all ranks, each of which has to call it, as ``gather`` does.
+
+    Set it for what keeps one rank's state for all, as Lightning, Accelerate and ``torch.distributed.checkpoint`` do.
+    """
+
+    batch_sampler: ClassVar[None] = None
+    """None, as in torch's loaders of what is in batches already: trainers look here before they take ``sampler``."""
 
     def __init__(
         self,
@@ -90,7 +100,8 @@ class DataLoader2(Generic[T_co]):
         self._session: Session | None = None  # the position in the epoch under way, or in the last one
         self._given = Given()  # how many elements of it were handed on
         self._foreign: Any = None  # the iterator of what the service returned in place of a graph
-        self._iterator: weakref.ref[DataLoader2Iterator[T_co]] | None = None
+        self._newest: weakref.ref[DataLoader2Iterator[T_co]] | None = None
+        self._to_come: int | None = None  # the epoch that set_epoch() told, while another one is under way
         self._loaded: Table | None = None  # the positions at which the session was opened, if a state was loaded
         self._service_state: bytes | None = None  # loaded, and not yet given to the service
         self._unbegun: tuple[Any, Any] | None = None  # the graph and the service as they were before initialize()
@@ -107,20 +118,35 @@ class DataLoader2(Generic[T_co]):
         session = self._session
         self._invalidate()
         if session is None or session.asked or (self._epochs.pending is not None and self._loaded is None):
-            self._abandon()
-            with ShortInterrupts():
-                session = self._begin(epochs := self._epochs.following())
-            self._epochs, self._given = epochs.agreed(session.run), Given()
+            session = self._follow()
         elif self._loaded is not None:  # nobody has taken an element of the epoch: the new iterator goes on with it
             self._epochs = self._epochs.resumed()
-        iterator = DataLoader2Iterator.begin(self, session, self._given, self._foreign)
-        self._session, self._iterator = session, weakref.ref(iterator)
+        iterator = DataLoader2Iterator.begin(self, self._position)
+        iterator.foreign = self._foreign
+        self._newest = weakref.ref(iterator)
         self.valid_iterator_id = 0 if self.valid_iterator_id is None else self.valid_iterator_id + 1
         return iterator
 
+    def _position(self) -> tuple[Session, Given]:
+        """What the newest iterator goes along: known when it begins, because until then the epoch may be another."""
+        assert self._session is not None  # its iterator was made with one
+        return self._session, self._given
+
+    def _follow(self) -> Session:
+        """Leave the epoch under way, and begin the one that follows it."""
+        self._abandon()
+        with ShortInterrupts():
+            self._session = self._begin(epochs := self._between().following())
+        self._epochs, self._given, self._to_come = epochs.agreed(self._session.run), Given(), None
+        return self._session
+
+    def _between(self) -> Epochs:
+        """The epochs as they are once the one under way has ended."""
+        return self._epochs if self._to_come is None else self._epochs.before(self._to_come)
+
     def _current(self) -> DataLoader2Iterator[T_co] | None:
         """The newest iterator, if somebody still has it."""
-        return None if self._iterator is None else self._iterator()
+        return None if self._newest is None else self._newest()
 
     def _invalidate(self) -> None:
         if (iterator := self._current()) is not None:
@@ -188,6 +214,50 @@ class DataLoader2(Generic[T_co]):
             seed: A number from 0 to ``2**64 - 1``.
         """
         self._epochs = self._epochs.then(checked_seed(seed))
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which epoch comes next, as trainers do that count epochs themselves.
+
+        Its order is what the seed gives for the epoch of this number, whatever came before; without a seed only
+        ``epoch`` counts from there. An iterator that has handed on nothing is moved to it. An epoch that is under way
+        goes on, and so does one that was loaded, unless the one to come is later.
+
+        Args:
+            epoch: Its number, from 0.
+
+        >>> from datapipes.iter import IterableWrapper
+        >>> dl = DataLoader2(IterableWrapper(range(9)).shuffle())
+        >>> dl.seed(5)
+        >>> epochs = [list(dl) for _ in range(3)]
+        >>> dl.set_epoch(1)
+        >>> list(dl) == epochs[1]
+        True
+        """
+        if type(epoch) is not int or epoch < 0:
+            raise BadArgument(f"set_epoch({epoch!r}): expected the number of an epoch, from 0")
+        session, epochs = self._session, self._epochs
+        if session is not None and not session.asked and not self._shut_down:
+            if epoch <= epochs.begun if self._loaded is not None else (epochs.number, epochs.begun) == (epoch, epoch):
+                return
+            self._abandon()
+        self._to_come = epoch
+        if self._session is not session and (iterator := self._current()) is not None:
+            self._follow()
+            iterator.foreign = self._foreign
+
+    @property
+    def sampler(self) -> Self:
+        """The loader itself: what trainers call ``set_epoch`` of."""
+        return self
+
+    @property
+    def dataset(self) -> Never:
+        """There is none: this says so to what takes torch's loaders apart, such as Accelerate's skip_first_batches."""
+        raise AttributeError(
+            "a DataLoader2 has a graph (dl.datapipe) and no dataset, so what takes torch's DataLoader apart is not for "
+            "it. To go on in mid-epoch, call dl.load_state_dict(state), with transformers beside "
+            "TrainingArguments(ignore_data_skip=True); itertools.islice passes over elements"
+        )
 
     @property
     def epoch(self) -> int:
@@ -267,7 +337,9 @@ class DataLoader2(Generic[T_co]):
             for_service = service.checkpoint() or None  # a chain of services of which none has anything gives b""
         sources = {} if cells is None else self._sources.now()
         between = kept_in(self.datapipe) if cells is None and structure.is_pipe(self.datapipe) else {}
-        return LoaderState(self._epochs, self._stages, cells, for_service, self.step, sources, between).to_dict()
+        epochs = self._epochs if cells is not None else self._between()
+        state = LoaderState(epochs, self._stages, cells, for_service, self.step, sources, between).to_dict()
+        return gather(state) if self.state_of_all_ranks else state
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
         """Load the state of another loader of the same graph, before the first element is taken. Loading runs no code.
@@ -275,7 +347,7 @@ class DataLoader2(Generic[T_co]):
         An iterator that was made before, and has handed on nothing, is out of date: call ``iter`` again.
 
         Args:
-            state_dict: What the other loader's ``state_dict()`` gave.
+            state_dict: What the other loader's ``state_dict()`` gave, or what ``gather`` made of those of all ranks.
             strict: Whether, in the middle of an epoch, what the graph was given has to be what it was given then: a
                 list that has changed is refused with what differs. False goes on with the one that is here.
         """
@@ -284,7 +356,7 @@ class DataLoader2(Generic[T_co]):
                 "load_state_dict() comes before the first element, and this loader's iterator has already been asked "
                 "for one, or it was shut down; make a new DataLoader2"
             )
-        state = LoaderState.from_dict(state_dict)
+        state = LoaderState.from_dict(scatter(state_dict) if is_gathered(state_dict) else state_dict)
         state.must_fit(self._stages, self.reading_service)
         if strict:
             self._sources.must_be(state.sources)
@@ -300,7 +372,7 @@ class DataLoader2(Generic[T_co]):
         if state.cells is not None:
             with ShortInterrupts():
                 self._session, self._loaded = self._begin(state.epochs, state.cells), state.cells
-        self._epochs = state.epochs
+        self._epochs, self._to_come = state.epochs, None
         self._given = Given()
         self._given.load(state.step)
 

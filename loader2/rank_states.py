@@ -97,6 +97,11 @@ def scatter(
     return _unpacked(own[0], rank)
 
 
+def is_gathered(state: Any) -> bool:
+    """Whether this is what ``gather`` gave, and not the state of one rank."""
+    return type(state) is dict and set(state) == _FIELDS
+
+
 def _must_go_well(problem: Loader2Error | None, world: int, group: ProcessGroup | None) -> None:
     """Raise on all ranks what any of them has met."""
     problems: list[str | None] = [None] * world
@@ -120,7 +125,7 @@ def _here(group: ProcessGroup | None) -> tuple[int, int]:
 
 def _shares(gathered: Any, world: int, begin_epoch_again: bool) -> list[bytes]:
     """The state of each of ``world`` ranks."""
-    if type(gathered) is not dict or set(gathered) != _FIELDS:
+    if not is_gathered(gathered):
         raise StateError("this is not what gather() gave; load it, or scatter(..., src=...) from the rank that has it")
     saved, states = gathered["world_size"], gathered["states"]
     check(type(saved) is int and saved > 0, "world_size", "a number of ranks", saved)

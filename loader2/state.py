@@ -124,6 +124,13 @@ class LoaderState:
         )
         of_users = all(type(cell) is dict and set(cell) == {"kept"} for cell in cells.values())
         check(status == "running" or of_users, "cells", f"none in a state that is {status}", cells)
+        check(
+            status != "running" or bool(cells),
+            "cells",
+            "positions, where an epoch is under way (torch.distributed.checkpoint loads only what the state of a new "
+            "loader has: set dl.state_of_all_ranks = True, or save gather(state))",
+            cells,
+        )
         check_plain(cells, "cells")
         check(type(sources) is dict, "sources", "a dict by place", sources)
         check_plain(sources, "sources")

@@ -29,7 +29,8 @@ from tests.specimens import server
 
 GRACE = 1.0
 
-collect_ignore = ["loader2/in_lightning.py"]  # a program; what it imports takes each worker of pytest some seconds
+# Programs; what they import takes each worker of pytest some seconds.
+collect_ignore = ["loader2/in_hugging_face.py", "loader2/in_lightning.py"]
 
 # A shell starts what is to run in the background deaf to Ctrl-C, and so would be all that the tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -48,8 +48,11 @@ class InStep(Cell):
 
     carries = True
 
-    def __init__(self, uneven: Uneven, timeout: float, exchange: Exchange | None, length: int | None) -> None:
+    def __init__(
+        self, uneven: Uneven, timeout: float, exchange: Exchange | None, length: int | None, rank: int = 0
+    ) -> None:
         self._progress = RankProgress(uneven)
+        self._rank = rank
         self._timeout = timeout
         self._exchange = exchange
         self._owns_exchange = exchange is None
@@ -255,6 +258,7 @@ class InStep(Cell):
         known, since = blocks.trail.after(behind)
         lap, inside = known or blocks.now()
         return {
+            "rank": self._rank,
             "given": self.done(),
             "read": behind,
             "certain": self._length is not None,
@@ -266,6 +270,14 @@ class InStep(Cell):
 
     def load(self, saved: Any) -> None:
         names = ("given", "read", "certain", "since", "lap", "ahead", "lost")
+        if type(saved) is dict and "rank" in saved:  # which states of 0.1.0 lack
+            saved = {**saved}
+            if (rank := saved.pop("rank")) != self._rank:
+                raise StateError(
+                    f"saved on rank {rank!r:.80}, and this is rank {self._rank}. Each rank is somewhere else in its "
+                    "part: give each its own state, or save that of all by gather(state), or with "
+                    "dl.state_of_all_ranks = True for a trainer that keeps rank 0's"
+                )
         given, read, certain, since, lap, ahead, error = fields(saved, *names)
         if type(certain) is not bool or not (error is None or type(error) is str):
             raise StateError(

@@ -101,6 +101,81 @@ def test_an_epoch_that_was_left_counts(make: Make) -> None:
     assert list(loader) == second
 
 
+def test_an_epoch_that_is_told_by_its_number_comes_next(make: Make) -> None:
+    loader = make()
+    loader.seed(7)
+    epochs = epochs_of(loader, 4)
+    for number in (2, 0, 0, 3):
+        loader.sampler.set_epoch(number)  # as torchtune and Lightning call it
+        assert list(loader) == epochs[number]
+        assert loader.epoch == number
+    assert list(loader) not in epochs  # the fifth
+    other = make()
+    other.set_epoch(1)
+    other.seed(7)
+    state = other.state_dict()
+    assert epochs_of(other, 2) == epochs[1:3]
+    loaded = make()
+    loaded.load_state_dict(state)
+    assert epochs_of(loaded, 2) == epochs[1:3]
+
+
+def test_an_iterator_that_has_given_nothing_is_moved_to_the_epoch_that_is_told(make: Make) -> None:
+    loader = make()
+    loader.seed(7)
+    epochs = epochs_of(loader, 3)
+    loader = make()
+    loader.seed(7)
+    iterator = iter(loader)
+    loader.set_epoch(0)
+    loader.set_epoch(2)
+    begun = [next(iterator)]
+    assert loader.epoch == 2
+    loader.set_epoch(1)  # for the next one
+    begun.append(next(iterator))
+    resumed = make()
+    resumed.load_state_dict(loader.state_dict())
+    assert begun + list(iterator) == epochs[2]
+    assert list(loader) == epochs[1]
+    assert begun + list(resumed) == epochs[2]
+
+
+@pytest.mark.parametrize("told", [0, 1, 2])
+def test_a_position_is_gone_on_from_unless_a_later_epoch_is_told(make: Make, told: int) -> None:
+    loader = make()
+    loader.seed(7)
+    epochs = epochs_of(loader, 3)
+    loader.set_epoch(1)
+    next(iter(loader))
+    state = loader.state_dict()
+    for iterated in (False, True):
+        resumed = make()
+        resumed.load_state_dict(state)
+        iterator = iter(resumed) if iterated else None
+        resumed.set_epoch(told)
+        assert list(iterator or resumed) == (epochs[2] if told == 2 else epochs[1][1:])
+
+
+def test_without_a_seed_the_number_only_counts() -> None:
+    loader = DataLoader2(graph())
+    torch.manual_seed(3)
+    drawn = epochs_of(loader, 2)
+    loader = DataLoader2(graph())
+    loader.set_epoch(4)
+    torch.manual_seed(3)
+    assert epochs_of(loader, 2) == drawn
+    assert loader.epoch == 5
+    loader.set_epoch(0)
+    assert list(loader) not in drawn
+    assert loader.epoch == 0
+
+
+@pytest.mark.parametrize("epoch", [-1, 1.0, True, "1", None])
+def test_other_epochs_are_refused(epoch: Any) -> None:
+    with pytest.raises(BadArgument, match=r"set_epoch\(.*\): expected the number of an epoch, from 0"):
+        DataLoader2(graph()).set_epoch(epoch)
+
+
 @pytest.mark.parametrize("seed", [0, 2**64 - 1, numpy.uint64(5)], ids=str)
 def test_every_uint64_is_a_seed(seed: int) -> None:
     loader = DataLoader2(graph())

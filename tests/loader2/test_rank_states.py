@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import re
 from collections.abc import Callable
 from functools import partial
 from itertools import chain, islice
@@ -10,13 +12,19 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
 from datapipes.errors import StateError, UnsafeState
 from datapipes.iter import IterableWrapper
 from loader2 import DataLoader2, gather, scatter
-from reading_services import InProcessReadingService, SequentialReadingService, ThreadingReadingService
+from reading_services import (
+    DistributedReadingService,
+    InProcessReadingService,
+    SequentialReadingService,
+    ThreadingReadingService,
+)
 from tests.many_ranks import on_ranks
 from tests.reading_services.ranked import Ranked
 
@@ -70,9 +78,65 @@ def at_one(path: Path, rank: int) -> bool:
     return rest(rank, scatter(loaded, src=1), workers=2) == left
 
 
-@pytest.mark.parametrize("way", [everywhere, at_one])
+def stateful(path: Path, rank: int) -> bool:
+    """With torch.distributed.checkpoint, which calls the loader itself and keeps one of two values of one name."""
+    loader, other = loader_of(rank), loader_of(rank)
+    loader.state_of_all_ranks = other.state_of_all_ranks = True
+    iterator = iter(loader)
+    list(islice(iterator, TAKEN + rank))
+    save({"loader": loader}, checkpoint_id=path)
+    load({"loader": other}, checkpoint_id=path)
+    return list(other) == list(iterator)
+
+
+class OfItsRank:
+    """A loader as torchtitan keeps one: each rank's state under a name of its own, as bytes."""
+
+    def __init__(self, rank: int) -> None:
+        self.loader, self.name = loader_of(rank), f"dp_rank_{rank}"
+
+    def state_dict(self) -> dict[str, Any]:
+        return {self.name: pickle.dumps(self.loader.state_dict()), "world_size": 2}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        assert state["world_size"] == 2
+        self.loader.load_state_dict(pickle.loads(state[self.name]))
+
+
+def by_names(path: Path, rank: int) -> bool:
+    """With torch.distributed.checkpoint, by a ``Stateful`` of each rank."""
+    before, after = OfItsRank(rank), OfItsRank(rank)
+    iterator = iter(before.loader)
+    list(islice(iterator, TAKEN + rank))
+    save({"loader": before}, checkpoint_id=path)
+    load({"loader": after}, checkpoint_id=path)
+    return list(after.loader) == list(iterator)
+
+
+@pytest.mark.parametrize("way", [everywhere, at_one, stateful, by_names])
 def test_ranks_go_on_from_one_checkpoint(tmp_path: Path, way: Callable[[Path, int], bool]) -> None:
     assert on_ranks(2, partial(way, tmp_path / "checkpoint")) == [True, True]
+
+
+def of_another(rank: int) -> str:
+    """A rank that loads the state of rank 0."""
+    graph = IterableWrapper(range(40)).sharding_filter()
+    with DataLoader2(graph, reading_service=DistributedReadingService()) as loader:
+        list(islice(loader, TAKEN))
+        states: list[Any] = [loader.state_dict()]
+    dist.broadcast_object_list(states, 0)
+    with DataLoader2(graph, reading_service=DistributedReadingService()) as loader:
+        try:
+            loader.load_state_dict(states[0])
+        except StateError as error:
+            return str(error)
+    return "loaded"
+
+
+def test_the_state_of_another_rank_is_refused() -> None:
+    own, other = on_ranks(2, of_another)
+    assert own == "loaded"
+    assert re.search(r"stage 2, .*fullsync.*: saved on rank 0, and this is rank 1\. .*state_of_all_ranks = True", other)
 
 
 def both_are_told(rank: int) -> list[str]:
@@ -188,3 +252,9 @@ def test_what_makes_no_sense_is_refused(wrong: Any, said: str) -> None:
 def test_loading_runs_no_code() -> None:
     with pytest.raises(UnsafeState, match=r"states\[0\]"):
         scatter({"world_size": 1, "states": [b"cos\nsystem\n(S'false'\ntR."]})
+
+
+def test_positions_that_a_checkpoint_did_not_load_are_missed() -> None:
+    state = {**begun(0)[0], "cells": {}}
+    with pytest.raises(StateError, match=r"cells: expected positions.*dl\.state_of_all_ranks = True"):
+        loader_of(0).load_state_dict(state)

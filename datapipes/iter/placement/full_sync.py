@@ -68,10 +68,11 @@ class FullSync(IterDataPipe[T_co]):
         return False
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        if here()[1] == 1:
+        rank, world = here()
+        if world == 1:
             return at.source(self.datapipe)
         mark = at.mark()
-        step = at.cell(lambda: InStep(self.uneven, self.timeout, self.exchange, exact_length(self.datapipe)))
+        step = at.cell(lambda: InStep(self.uneven, self.timeout, self.exchange, exact_length(self.datapipe), rank))
         return step.elements(at.source(self.datapipe), mark, self._laps(at) if self.uneven == "repeat" else None)
 
     def _laps(self, at: Opening) -> Callable[[int, Table | None], Session]:

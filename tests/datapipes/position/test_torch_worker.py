@@ -16,7 +16,7 @@ import torch
 from torch.utils.data import ChainDataset, DataLoader, IterableDataset, get_worker_info
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-from datapipes.graph import Pipe
+from datapipes.graph import SHARDING_PRIORITIES, Pipe, apply_sharding
 from datapipes.iter import IterableWrapper, IterDataPipe, Mapper
 from datapipes.map import SequenceWrapper
 from tests.datapipes.position.written_for_torchdata import (
@@ -27,6 +27,7 @@ from tests.datapipes.position.written_for_torchdata import (
     OfTorch,
     TakesAPart,
 )
+from tests.many_ranks import on_ranks
 
 pytestmark = [
     pytest.mark.timeout(60),
@@ -302,6 +303,65 @@ def test_workers_that_are_spawned_get_the_graph_by_pickle() -> None:
         Generator(numbers().sharding_filter().map(abs)), batch_size=None, num_workers=1, multiprocessing_context="spawn"
     )
     assert list(loader) == list(range(LENGTH))
+
+
+# -- lengths ----------------------------------------------------------------------------------------------------------
+
+
+class Doubled(IterDataPipe[int]):
+    """A class of a user's, which says how many elements all of its copies give together."""
+
+    def __init__(self, source_datapipe: IterDataPipe[int], length: int) -> None:
+        self.source_datapipe, self.length = source_datapipe, length
+
+    def __iter__(self) -> Iterator[int]:
+        for element in self.source_datapipe:
+            yield from (element, element)
+
+    def __len__(self) -> int:
+        return self.length
+
+
+MEASURED: dict[str, Callable[[], Any]] = {
+    "batches": lambda: IterableWrapper(range(18)).shuffle().sharding_filter().batch(4),
+    "whole batches": lambda: IterableWrapper(range(18)).sharding_filter().map(abs).batch(4, drop_last=True),
+    "rows": lambda: Doubled(IterableWrapper(range(9)), 18).sharding_filter(),
+    "a collection": lambda: SequenceWrapper(range(18)).to_iter_datapipe().sharding_filter().batch(4),
+    "a part of a rank": lambda: apply_sharding(
+        IterableWrapper(range(36)).sharding_filter().batch(4), 2, 1, SHARDING_PRIORITIES.DISTRIBUTED
+    ),
+    "a declared length": lambda: IterableWrapper(range(18)).sharding_filter().filter(bool).set_length(17),
+    "one by a class": lambda: Doubled(IterableWrapper(range(9)).sharding_filter(), 18),
+}
+
+
+@pytest.mark.parametrize("loader", [DataLoader, StatefulDataLoader])
+@pytest.mark.parametrize("num_workers", [0, 1, 2, 3])
+@pytest.mark.parametrize("build", MEASURED.values(), ids=MEASURED.keys())
+def test_the_length_of_a_loader_is_how_much_it_gives(build: Callable[[], Any], num_workers: int, loader: Any) -> None:
+    graph = build()
+    alone = len(graph)
+    loaded = loader(graph, batch_size=None, num_workers=num_workers)
+    assert len(loaded) == len(list(loaded))
+    assert len(graph) == alone
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_the_length_of_a_loader_that_batches_is_how_much_it_gives(drop_last: bool) -> None:
+    graph = IterableWrapper(range(19)).sharding_filter()
+    loader: Any = StatefulDataLoader(graph, batch_size=4, num_workers=3, drop_last=drop_last)
+    assert len(loader) == len(list(loader)) == (3 if drop_last else 6)
+
+
+def measured_on(rank: int) -> tuple[int, int, int, int]:
+    graph = IterableWrapper(range(20)).shuffle().sharding_filter().batch(4)
+    loaders: list[Any] = [DataLoader(graph, batch_size=None, num_workers=count) for count in (0, 2)]
+    lengths = [(len(loader), len(list(loader))) for loader in loaders]
+    return (*lengths[0], *lengths[1])
+
+
+def test_the_length_of_a_loader_on_a_rank_is_how_much_it_gives_there() -> None:
+    assert on_ranks(2, measured_on) == [(3, 3, 4, 4)] * 2
 
 
 # -- StatefulDataLoader ------------------------------------------------------------------------------------------------
