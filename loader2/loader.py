@@ -48,7 +48,8 @@ class DataLoader2(Generic[T_co]):
         datapipe_adapter_fn: A function that takes the loader's graph and returns the one to use, such as those in
             ``loader2.adapters``; or several, called in this order. ``None``: the graph as it is.
         reading_service: Where the graph runs; the loader makes a copy of it for itself. ``None``: in this process, as
-            the loop asks for elements.
+            the loop asks for elements. A text names one, of this library or of an installed plugin:
+            ``"multi_process(num_workers=2)"``.
 
     >>> from datapipes.iter import IterableWrapper
     >>> with DataLoader2(IterableWrapper(range(6)).shuffle().batch(2)) as dl:
@@ -73,7 +74,7 @@ class DataLoader2(Generic[T_co]):
         self,
         datapipe: IterDataPipe[T_co] | MapDataPipe[T_co],
         datapipe_adapter_fn: AdapterFn | Iterable[AdapterFn] | None = None,
-        reading_service: ReadingServiceInterface | None = None,
+        reading_service: ReadingServiceInterface | str | None = None,
     ) -> None:
         self.valid_iterator_id: int | None = None
         self.datapipe_adapter_fns = listed(datapipe_adapter_fn)
@@ -317,7 +318,7 @@ class DataLoader2(Generic[T_co]):
     def from_state(
         cls,
         state: dict[str, Any],
-        reading_service: ReadingServiceInterface | None = None,
+        reading_service: ReadingServiceInterface | str | None = None,
         *,
         datapipe: IterDataPipe[T_co] | MapDataPipe[T_co],
         datapipe_adapter_fn: AdapterFn | Iterable[AdapterFn] | None = None,

@@ -3,6 +3,7 @@
 Loader2Error
 ├── GraphError (RuntimeError)            a graph that cannot be built, rewritten or opened
 │   └── NameTaken                        a fluent name that somebody else owns
+├── PluginError (AttributeError)         a name of an installed plugin that cannot be used
 ├── BadArgument (ValueError)             an argument out of range, found when the pipe is built
 ├── BadArgumentType (TypeError)          an argument of the wrong kind, found when the pipe is built
 ├── LengthUnknown (TypeError)            how many elements there are is not known beforehand; names the stage
@@ -72,6 +73,14 @@ class NameTaken(GraphError):
     """Two owners ask for one fluent name; the message names both.
 
     Choose another name in ``functional_datapipe``, or ``register_function``, which replaces the older owner.
+    """
+
+
+class PluginError(Loader2Error, AttributeError):
+    """A name of an installed plugin that cannot be used; the message names the distribution.
+
+    It cannot be imported (the cause says why), or two distributions offer the name, or it is not what its entry point
+    says: update or uninstall it. To ``hasattr`` it is a method that is not there.
     """
 
 
