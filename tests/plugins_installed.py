@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import venv
 from collections.abc import Mapping
 from pathlib import Path
+
+from tests.test_house import ROOT
 
 PIPE = '''
 from datapipes.iter import IterDataPipe
@@ -38,3 +44,20 @@ def installed(folder: Path, name: str, module: str, **groups: Mapping[str, str])
     (info / "entry_points.txt").write_text("\n".join(sections))
     (folder / f"{name}.py").write_text(module)
     return folder
+
+
+class Environment:
+    """An environment with all that this one has, and a ``site-packages`` of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        venv.create(folder, symlinks=True)
+        self.python = folder / "bin" / "python"
+        (self.site,) = folder.glob("lib/python*/site-packages")
+        here = [str(ROOT), *(path for path in sys.path if path.endswith("site-packages"))]
+        (self.site / "here.pth").write_text("\n".join(here))
+
+    def ran(self, *command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+        """Run a command, in which ``python`` is that of this environment."""
+        outside = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "MYPYPATH")}
+        env = {**outside, "PATH": f"{self.python.parent}{os.pathsep}{os.environ['PATH']}", "PIP_NO_INDEX": "1"}
+        return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=50, check=False)
