@@ -8,6 +8,7 @@
 - ``iteration``: the iterator of a loader, with ``limit`` and ``resume``
 - ``loader``: DataLoader2
 - ``migrating/``: migration of programs written for torchdata: ``python -m loader2 migrate``
+- ``new_plugin``: the files of a new plugin: ``python -m loader2 new-plugin``
 - ``old_functions``: functions that only torchdata's tests, forks and other people's pipes used
 - ``old_names``: torchdata's, torch's and PopTorch's modules, meaning this library's while somebody asks for it
 - ``poptorch_names``: import it to have PopTorch's names mean this library's

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from datapipes.errors import BadArgument
 from loader2 import __version__
 from loader2.old_names import old_names
 
@@ -31,7 +32,18 @@ def main() -> None:
     stubs = commands.add_parser("stubs", help="write stubs, so that type checkers see the methods of installed plugins")
     stubs.add_argument("--output", type=Path, help="where datapipes-stubs is to be; site-packages, if not given")
     stubs.add_argument("--check", action="store_true", help="write nothing, and fail if the stubs are out of date")
+    plugin = commands.add_parser("new-plugin", help="write an installable package that adds a method to pipes")
+    plugin.add_argument("name", help="of the package and of the method: lower case, digits and _")
+    plugin.add_argument("--output", type=Path, default=Path(), help="where its folder is to be; here, if not given")
     given = parser.parse_args()
+    if given.command == "new-plugin":
+        from loader2 import new_plugin
+
+        try:
+            print(*new_plugin.write(given.name, given.output), sep="\n")
+        except BadArgument as error:
+            plugin.error(str(error))
+        return
     if given.command == "stubs":
         from loader2 import stubs as stub_files
 

@@ -90,7 +90,7 @@ def unknown_name(pipe: object, name: str, base: Any, other: Any) -> AttributeErr
     """
     said = f"{type(pipe).__name__!r} object has no attribute {name!r}"
     if not name.startswith("_"):  # such a name is a probe by another library, and not worth a search
-        offered = plugins.offered(plugins.METHODS, _is_own)
+        offered = plugins.offered(plugins.METHODS, is_own_name)
         known = [n for n in (*dir(type(pipe)), *base.functions, *offered) if not n.startswith("_")]
         near = difflib.get_close_matches(name, known, n=1)
         if hasattr(other, name) or name in other.functions:
@@ -102,7 +102,7 @@ def unknown_name(pipe: object, name: str, base: Any, other: Any) -> AttributeErr
     return AttributeError(said, name=name, obj=pipe)
 
 
-def _is_own(name: str) -> bool:
+def is_own_name(name: str) -> bool:
     """Whether a method's name belongs to this library, for one kind of pipe or for both."""
     return hasattr(IterDataPipe, name) or hasattr(MapDataPipe, name)
 
@@ -113,7 +113,7 @@ def load_plugins(names: Iterable[str] | None = None) -> dict[str, PluginError | 
     >>> load_plugins(["nobody_offers_this"])
     {}
     """
-    offered = plugins.offered(plugins.METHODS, _is_own)
+    offered = plugins.offered(plugins.METHODS, is_own_name)
     loaded: dict[str, PluginError | None] = {}
     for name in offered if names is None else filter(offered.__contains__, names):
         try:
