@@ -12,6 +12,7 @@
 - ``old_functions``: functions that only torchdata's tests, forks and other people's pipes used
 - ``old_names``: torchdata's, torch's and PopTorch's modules, meaning this library's while somebody asks for it
 - ``poptorch_names``: import it to have PopTorch's names mean this library's
+- ``progress``: progress of an epoch: a bar, or lines in a log
 - ``random``: SeedGenerator, seeds that ranks and workers share or have for themselves
 - ``rank_states``: one checkpoint of all ranks, gathered and scattered
 - ``state``: the saved state of a loader, field by field

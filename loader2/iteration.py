@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -60,10 +61,18 @@ class DataLoader2Iterator(chain[T]):
 
     @classmethod
     def begin(
-        cls, dataloader: DataLoader2[T], session: Session, given: Given, foreign: Any = None
+        cls,
+        dataloader: DataLoader2[T],
+        session: Session,
+        given: Given,
+        foreign: Any = None,
+        progress: AbstractContextManager[object] | None = None,
     ) -> DataLoader2Iterator[T]:
-        """The iterator over a session of a loader: it counts in ``given``, and tells the service of the epoch's end."""
-        stream = _segments(session, given, dataloader.reading_service)
+        """The iterator over a session of a loader: it counts in ``given``, and tells the service of the epoch's end.
+
+        Each part of the stream, up to an exception or to the end, is handed on within ``progress``.
+        """
+        stream = _segments(session, given, dataloader.reading_service, progress or nullcontext())
         iterator = cast("DataLoader2Iterator[T]", cls.from_iterable(stream))
         iterator.dataloader = dataloader
         iterator.foreign = foreign
@@ -128,9 +137,13 @@ class LookingIterator(DataLoader2Iterator[T]):
         return element
 
 
-def _segments(session: Session, given: Given, service: ReadingServiceInterface | None) -> Iterator[Iterator[Any]]:
+def _segments(
+    session: Session, given: Given, service: ReadingServiceInterface | None, progress: AbstractContextManager[object]
+) -> Iterator[Iterator[Any]]:
     """The stream, a part at a time: each ends with an exception, or at the end of the epoch."""
-    yield from map(given.counting, segments(session))
+    for part in segments(session):
+        with progress:
+            yield given.counting(part)
     session.close()
     if service is not None:
         service.finalize_iteration()
