@@ -46,6 +46,7 @@ CLASSES: dict[str, list[Any]] = {
         datapipes.functional_datapipe,
         datapipes.Transfer,
         datapipes.allow,
+        datapipes.show_work,
     ],
     "Loaders": [
         loader2.DataLoader2,
