@@ -14,6 +14,7 @@
 - ``random``: SeedGenerator, seeds that ranks and workers share or have for themselves
 - ``rank_states``: one checkpoint of all ranks, gathered and scattered
 - ``state``: the saved state of a loader, field by field
+- ``testing/``: the laws of pipes and services, as a kit for those who write their own
 - ``torchdata_names``: import it to have torchdata's names mean this library's
 """
 
