@@ -94,9 +94,10 @@ PLACED: dict[str, Law] = {
 def check(specimen: Specimen, laws: Iterable[str] = LAWS) -> None:
     """Try some laws on a specimen, one after the other; the first that does not hold is raised as a ``LawBroken``."""
     __tracebackhide__ = True  # pytest shows where the pipe was given to the kit
+    known = LAWS if specimen.service is None else PLACED
     for name in laws:
-        if name not in PLACED:
-            raise BadArgument(f"there is no law {name!r}; the laws are {', '.join(map(repr, PLACED))}")
+        if name not in known:
+            raise BadArgument(f"there is no law {name!r} here; the laws are {', '.join(map(repr, known))}")
         if broken := _tried(specimen, name):
             raise _told(specimen, name, broken) from (None if isinstance(broken, Broken) else broken)
 

@@ -29,7 +29,7 @@ def check_pipe(
 
     All positions are tried, so some ten elements are enough. The first ``IterableWrapper`` of the graph is the source:
     it is made shorter to find the shortest graph, and is made to raise for the law of errors. A graph without one, such
-    as a source of your own, is tried as it is, and no exceptions are tried on it.
+    as a source of your own, is tried as it is, and no exceptions are tried on it. The stream has to end.
 
     Args:
         make: Builds the graph with your pipe in it, anew at each call. Where it has a parameter it is given a ``Tap``,

@@ -477,5 +477,5 @@ def test_a_function_that_returns_no_graph_is_named() -> None:
 
 
 def test_a_law_that_is_not_there_is_named() -> None:
-    with pytest.raises(BadArgument, match="there is no law 'order'; the laws are 'same elements', 'same seed', "):
-        check_pipe(lambda: IterableWrapper([]), laws=["order"])
+    with pytest.raises(BadArgument, match="there is no law 'same elements' here; the laws are 'same seed', "):
+        check_pipe(lambda: IterableWrapper([]), laws=["same elements"])
