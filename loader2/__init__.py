@@ -17,6 +17,7 @@
 - ``rank_states``: one checkpoint of all ranks, gathered and scattered
 - ``state``: the saved state of a loader, field by field
 - ``stubs``: stubs of installed plugins' methods, for type checkers: ``python -m loader2 stubs``
+- ``testing/``: the laws of pipes and services, as a kit for those who write their own
 - ``torchdata_names``: import it to have torchdata's names mean this library's
 """
 

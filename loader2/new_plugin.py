@@ -29,7 +29,7 @@ requires-python = ">=3.11"
 dependencies = ["loader2"]
 
 [project.optional-dependencies]
-test = ["loader2[testing]", "pytest"]
+test = ["loader2[testing]"]
 
 # The name of the method, and what makes the stage.
 [project.entry-points."loader2.datapipes"]

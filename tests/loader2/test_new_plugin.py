@@ -15,8 +15,8 @@ from loader2.new_plugin import FILES, write
 from tests.plugins_installed import Environment
 from tests.test_house import ROOT
 
-LEFT_OUT = ("python -m pytest running_sum",)  # what the page does with loader2.testing, which is not there yet
 PAGE = ROOT / "docs" / "own-plugin.md"
+pytestmark = pytest.mark.timeout(240)  # ten programs, most of which import torch
 BLOCK = re.compile(r'^```(?P<kind>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```', re.MULTILINE | re.DOTALL)
 
 
@@ -28,8 +28,6 @@ def test_the_page_can_be_followed_to_its_end(tmp_path: Path) -> None:
         if kind == "console":
             for told in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
                 command, _, says = told.partition("\n")
-                if command in LEFT_OUT:
-                    continue
                 ran = environment.ran(*command.split(), cwd=tmp_path)
                 assert (ran.returncode, says in ran.stdout) == (0, True), f"{command}: {ran.stdout}{ran.stderr}"
                 commands.append(command)
@@ -44,7 +42,7 @@ def test_the_page_can_be_followed_to_its_end(tmp_path: Path) -> None:
             assert (tmp_path / title).read_text() == text
         else:
             (tmp_path / title).write_text(text)
-    assert [command.split()[2] for command in commands] == ["loader2", "pip", "loader2", "pip"]
+    assert [command.split()[2] for command in commands] == ["loader2", "pip", "pytest", "loader2", "pip", "pytest"]
     assert programs == 2
 
 
@@ -55,13 +53,12 @@ def test_it_is_forty_lines_of_python_at_most(tmp_path: Path) -> None:
     assert 20 < len(lines) <= 40
 
 
-def test_what_is_written_is_formatted_typed_and_can_be_installed_anywhere(tmp_path: Path) -> None:
+def test_what_is_written_is_formatted_and_can_be_installed_anywhere(tmp_path: Path) -> None:
     environment = Environment(tmp_path / "env")
     (folder,) = {path.relative_to(tmp_path).parts[0] for path in write("byte_pairs", tmp_path)}
     for command in (
         ["python", "-m", "ruff", "format", "--isolated", "--check", folder],
         ["python", "-m", "ruff", "check", "--isolated", "--select=E,F,I", f"--config=src=['{folder}']", folder],
-        ["python", "-m", "mypy", "--strict", "--config-file=", f"{folder}/byte_pairs"],
         ["python", "-m", "pip", "install", "--no-build-isolation", "--no-deps", "--target", "elsewhere", f"./{folder}"],
     ):
         ran = environment.ran(*command, cwd=tmp_path)

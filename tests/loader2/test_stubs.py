@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from loader2.new_plugin import write
 from loader2.stubs import STUB
 from tests.plugins_installed import Environment, installed
 
@@ -53,6 +54,7 @@ def nowhere() -> type:
 
 Local = nowhere()
 """
+pytestmark = pytest.mark.timeout(180)  # two type checkers, which read torch, too
 METHODS = {"sums": "sums:RunningSum", "twice": "sums", "backwards": "sums:Backwards", "local": "sums:Local"}
 USE = """
 from typing import Any, assert_type
@@ -94,7 +96,9 @@ def test_both_type_checkers_see_plugins_methods(environment: Environment, tmp_pa
     assert written.stdout == f"{environment.site / STUB}: backwards, local, sums, twice\n", written.stderr
     assert environment.ran("python", "-m", "loader2", "stubs", "--check", cwd=tmp_path).returncode == 0
 
-    mypy = environment.ran("python", "-m", "mypy", "--strict", "use.py", cwd=tmp_path)
+    write("byte_pairs", tmp_path)  # what new-plugin writes has types, too
+    mypy = environment.ran("python", "-m", "mypy", "--strict", "use.py", "byte_pairs/byte_pairs", cwd=tmp_path)
+    assert f"Found {len(WRONG)} errors in 1 file (checked 2 source files)" in mypy.stdout
     assert tuple(map(int, re.findall(r"^use.py:(\d+): error", mypy.stdout, re.MULTILINE))) == WRONG, mypy.stdout
 
     (tmp_path / "pyrightconfig.json").write_text(json.dumps({"include": ["use.py"]}))
