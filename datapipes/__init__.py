@@ -37,6 +37,7 @@ from datapipes.graph.validation import (
     runtime_validation_disabled,
 )
 from datapipes.memory.pinning import pin_memory_fn
+from datapipes.messages.long_work import show_work
 from datapipes.position.cells import Cell
 from datapipes.position.iterator import iterate
 from datapipes.position.on_error import SKIP, OnError
@@ -77,4 +78,5 @@ __all__ = [
     "pin_memory_fn",
     "runtime_validation",
     "runtime_validation_disabled",
+    "show_work",
 ]

@@ -22,7 +22,7 @@ from mkdocs.utils import get_relative_url
 import datapipes.errors
 import datapipes.iter
 import datapipes.map
-import loader2
+import loader2.testing
 import reading_services
 from datapipes.description.parameters import described
 from datapipes.description.pipe import Composed
@@ -46,6 +46,7 @@ CLASSES: dict[str, list[Any]] = {
         datapipes.functional_datapipe,
         datapipes.Transfer,
         datapipes.allow,
+        datapipes.show_work,
     ],
     "Loaders": [
         loader2.DataLoader2,
@@ -65,6 +66,7 @@ CLASSES: dict[str, list[Any]] = {
         reading_services.WorkerInfo,
         reading_services.get_worker_info,
     ],
+    "Tests of your own pipes and services": [loader2.testing.check_pipe, loader2.testing.check_service],
 }
 _SHIM = "https://unpkg.com/iframe-worker/shim"  # what the theme asks for
 _CODE = re.compile(r"``(.+?)``", re.DOTALL)
@@ -260,7 +262,7 @@ def _reference() -> str:
 
 
 def _home(member: Any) -> str:
-    homes = (datapipes, datapipes.iter, datapipes.map, loader2, reading_services, loader2.random)
+    homes = (datapipes, datapipes.iter, datapipes.map, loader2, reading_services, loader2.random, loader2.testing)
     return next(home.__name__ for home in homes if getattr(home, member.__name__, None) is member)
 
 

@@ -8,12 +8,16 @@
 - ``iteration``: the iterator of a loader, with ``limit`` and ``resume``
 - ``loader``: DataLoader2
 - ``migrating/``: migration of programs written for torchdata: ``python -m loader2 migrate``
+- ``new_plugin``: the files of a new plugin: ``python -m loader2 new-plugin``
 - ``old_functions``: functions that only torchdata's tests, forks and other people's pipes used
 - ``old_names``: torchdata's, torch's and PopTorch's modules, meaning this library's while somebody asks for it
 - ``poptorch_names``: import it to have PopTorch's names mean this library's
+- ``progress``: progress of an epoch: a bar, or lines in a log
 - ``random``: SeedGenerator, seeds that ranks and workers share or have for themselves
 - ``rank_states``: one checkpoint of all ranks, gathered and scattered
 - ``state``: the saved state of a loader, field by field
+- ``stubs``: stubs of installed plugins' methods, for type checkers: ``python -m loader2 stubs``
+- ``testing/``: the laws of pipes and services, as a kit for those who write their own
 - ``torchdata_names``: import it to have torchdata's names mean this library's
 """
 

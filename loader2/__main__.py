@@ -1,4 +1,7 @@
-"""``python -m loader2 demo``: the tour of the library; ``with-old-names``, ``migrate``: old programs; ``--version``."""
+"""``python -m loader2 demo``: the tour of the library; ``with-old-names``, ``migrate``: old programs.
+
+``stubs`` and ``new-plugin`` are for plugins.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from datapipes.errors import BadArgument
 from loader2 import __version__
 from loader2.old_names import old_names
 
@@ -25,7 +29,25 @@ def main() -> None:
     migrate = commands.add_parser("migrate", help="rewrite torchdata's, torch's and PopTorch's names in a program")
     migrate.add_argument("path", nargs="+", type=Path, help="a file, or a folder with all that is below it")
     migrate.add_argument("--write", action="store_true", help="change the files; otherwise the differences are shown")
+    stubs = commands.add_parser("stubs", help="write stubs, so that type checkers see the methods of installed plugins")
+    stubs.add_argument("--output", type=Path, help="where datapipes-stubs is to be; site-packages, if not given")
+    stubs.add_argument("--check", action="store_true", help="write nothing, and fail if the stubs are out of date")
+    plugin = commands.add_parser("new-plugin", help="write an installable package that adds a method to pipes")
+    plugin.add_argument("name", help="of the package and of the method: lower case, digits and _")
+    plugin.add_argument("--output", type=Path, default=Path(), help="where its folder is to be; here, if not given")
     given = parser.parse_args()
+    if given.command == "new-plugin":
+        from loader2 import new_plugin
+
+        try:
+            print(*new_plugin.write(given.name, given.output), sep="\n")
+        except BadArgument as error:
+            plugin.error(str(error))
+        return
+    if given.command == "stubs":
+        from loader2 import stubs as stub_files
+
+        sys.exit(stub_files.main(given.output, given.check))
     if given.command == "migrate":
         from loader2.migrating import migration
 

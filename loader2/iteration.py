@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from datapipes.errors import BadArgument
 from datapipes.position.cells import Given
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from loader2.loader import DataLoader2
 
 T = TypeVar("T")
+
+Position: TypeAlias = tuple[Session, Given, AbstractContextManager[object]]
+"""A session, the count of what it has handed on, and what shows that, for as long as a part of the stream lasts."""
 
 _REPLACED: Final = (
     "This iterator has been invalidated, because another iterator has been created from the same DataLoader2, "
@@ -59,10 +63,10 @@ class DataLoader2Iterator(chain[T]):
     _refusal: str = ""
 
     @classmethod
-    def begin(cls, dataloader: DataLoader2[T], position: Callable[[], tuple[Session, Given]]) -> DataLoader2Iterator[T]:
+    def begin(cls, dataloader: DataLoader2[T], position: Callable[[], Position]) -> DataLoader2Iterator[T]:
         """The iterator over the session that a loader has when the first element is asked for.
 
-        It counts in what comes with the session, and tells the service of the epoch's end.
+        It counts and shows what comes with the session, and tells the service of the epoch's end.
         """
         iterator = cast("DataLoader2Iterator[T]", cls.from_iterable(_segments(position, dataloader.reading_service)))
         iterator.dataloader = dataloader
@@ -127,12 +131,12 @@ class LookingIterator(DataLoader2Iterator[T]):
         return element
 
 
-def _segments(
-    position: Callable[[], tuple[Session, Given]], service: ReadingServiceInterface | None
-) -> Iterator[Iterator[Any]]:
+def _segments(position: Callable[[], Position], service: ReadingServiceInterface | None) -> Iterator[Iterator[Any]]:
     """The stream, a part at a time: each ends with an exception, or at the end of the epoch."""
-    session, given = position()
-    yield from map(given.counting, segments(session))
+    session, given, progress = position()
+    for part in segments(session):
+        with progress:
+            yield given.counting(part)
     session.close()
     if service is not None:
         service.finalize_iteration()

@@ -12,8 +12,9 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Iterable
-from contextlib import ExitStack, suppress
-from typing import Any, ClassVar, Generic, Never, Self, TypeVar
+from contextlib import ExitStack, nullcontext, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never, Self, TypeVar
 
 from datapipes.description import structure
 from datapipes.description.pipe import IterDataPipe, MapDataPipe
@@ -22,6 +23,7 @@ from datapipes.errors import BadArgument, BadArgumentType, LengthUnknown
 from datapipes.iter import IterableWrapper
 from datapipes.messages.interrupts import ShortInterrupts
 from datapipes.operators.checks import length_of
+from datapipes.parts.group import ranks
 from datapipes.position import kept
 from datapipes.position.cells import Given, Table
 from datapipes.position.seeds import Run
@@ -29,13 +31,16 @@ from datapipes.position.session import Session
 from datapipes.position.source_identity import Sources
 from loader2.adapters import AdapterFn, adapted, listed
 from loader2.epochs import Epochs
-from loader2.iteration import DataLoader2Iterator
+from loader2.iteration import DataLoader2Iterator, Position
 from loader2.random import SeedGenerator, checked_seed
 from loader2.rank_states import gather, is_gathered, scatter
 from loader2.state import LoaderState, stages_of
 from reading_services import CheckpointableReadingServiceInterface, ReadingServiceInterface
 from reading_services.interface.service import own_copy, warn_without_ranks
 from reading_services.workers.gather import is_kept_by_workers, keep, kept_in, refuse_other_workers
+
+if TYPE_CHECKING:
+    from loader2.progress import Progress
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -49,7 +54,10 @@ class DataLoader2(Generic[T_co]):
         datapipe_adapter_fn: A function that takes the loader's graph and returns the one to use, such as those in
             ``loader2.adapters``; or several, called in this order. ``None``: the graph as it is.
         reading_service: Where the graph runs; the loader makes a copy of it for itself. ``None``: in this process, as
-            the loop asks for elements.
+            the loop asks for elements. A text names one, of this library or of an installed plugin:
+            ``"multi_process(num_workers=2)"``.
+        progress: Whether each epoch shows how far it has come, on stderr: a bar in a terminal or a notebook, a line now
+            and then in a log. Of several ranks, the first one does.
 
     >>> from datapipes.iter import IterableWrapper
     >>> with DataLoader2(IterableWrapper(range(6)).shuffle().batch(2)) as dl:
@@ -83,8 +91,11 @@ class DataLoader2(Generic[T_co]):
         self,
         datapipe: IterDataPipe[T_co] | MapDataPipe[T_co],
         datapipe_adapter_fn: AdapterFn | Iterable[AdapterFn] | None = None,
-        reading_service: ReadingServiceInterface | None = None,
+        reading_service: ReadingServiceInterface | str | None = None,
+        *,
+        progress: bool = False,
     ) -> None:
+        self.progress = progress
         self.valid_iterator_id: int | None = None
         self.datapipe_adapter_fns = listed(datapipe_adapter_fn)
         self.datapipe: Any = adapted(_numbered(datapipe), self.datapipe_adapter_fns or ())
@@ -127,10 +138,10 @@ class DataLoader2(Generic[T_co]):
         self.valid_iterator_id = 0 if self.valid_iterator_id is None else self.valid_iterator_id + 1
         return iterator
 
-    def _position(self) -> tuple[Session, Given]:
+    def _position(self) -> Position:
         """What the newest iterator goes along: known when it begins, because until then the epoch may be another."""
         assert self._session is not None  # its iterator was made with one
-        return self._session, self._given
+        return self._session, self._given, self._shown(self._session) or nullcontext()
 
     def _follow(self) -> Session:
         """Leave the epoch under way, and begin the one that follows it."""
@@ -143,6 +154,14 @@ class DataLoader2(Generic[T_co]):
     def _between(self) -> Epochs:
         """The epochs as they are once the one under way has ended."""
         return self._epochs if self._to_come is None else self._epochs.before(self._to_come)
+
+    def _shown(self, session: Session) -> Progress | None:
+        """What shows how far the epoch has come, if that is asked for."""
+        if not self.progress or ranks().rank:
+            return None
+        from loader2.progress import Progress, length_if_known
+
+        return Progress(f"epoch {self.epoch}", self._given, session, length_if_known(self))
 
     def _current(self) -> DataLoader2Iterator[T_co] | None:
         """The newest iterator, if somebody still has it."""
@@ -177,6 +196,7 @@ class DataLoader2(Generic[T_co]):
             self._foreign = iter(pipe)
             pipe = IterableWrapper(self._foreign, deepcopy=False)
         self._sources.begin()
+        run = replace(run, shown=True) if self.progress else run
         session = Session(pipe, run) if cells is None else _restored(pipe, run, cells)
         session.tells, self._told = not self._told, True
         return session
@@ -389,11 +409,12 @@ class DataLoader2(Generic[T_co]):
     def from_state(
         cls,
         state: dict[str, Any],
-        reading_service: ReadingServiceInterface | None = None,
+        reading_service: ReadingServiceInterface | str | None = None,
         *,
         datapipe: IterDataPipe[T_co] | MapDataPipe[T_co],
         datapipe_adapter_fn: AdapterFn | Iterable[AdapterFn] | None = None,
         strict: bool = True,
+        progress: bool = False,
     ) -> Self:
         """Make a loader that goes on from a saved state.
 
@@ -406,8 +427,9 @@ class DataLoader2(Generic[T_co]):
             datapipe: The graph, of the same stages as that of the other loader.
             datapipe_adapter_fn: What changes the loader's copy of the graph, as for any loader.
             strict: As for ``load_state_dict``.
+            progress: Whether to show how far each epoch has come, as for any loader: the first one from here on.
         """
-        loader = cls(datapipe, datapipe_adapter_fn, reading_service)
+        loader = cls(datapipe, datapipe_adapter_fn, reading_service, progress=progress)
         loader.load_state_dict(state, strict)
         return loader
 

@@ -16,6 +16,7 @@ from datapipes import elements
 from datapipes.description import structure
 from datapipes.errors import BadArgument, BadArgumentType, StateError
 from datapipes.position.seeds import Run
+from reading_services.interface.installed import service_named
 from reading_services.interface.service import CheckpointableReadingServiceInterface, ReadingServiceInterface, ResetFn
 
 _DOES = {
@@ -36,7 +37,7 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
     Args:
         *reading_services: The services, the one that gets the loader's graph first: ranks, then workers, then a device.
             Another order is refused, and so are two for ranks, for workers or for devices. One that is such a chain
-            itself counts as its services.
+            itself counts as its services. A text names one, as for a loader.
 
     >>> from datapipes.iter import IterableWrapper
     >>> from loader2 import DataLoader2
@@ -47,7 +48,7 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
     ['0', '1', '2', '3', '4', '5']
     """
 
-    def __init__(self, *reading_services: ReadingServiceInterface) -> None:
+    def __init__(self, *reading_services: ReadingServiceInterface | str) -> None:
         self.reading_services = tuple(_flat(reading_services))
         self._begun: list[ReadingServiceInterface] = []
         _check_order(self.reading_services)
@@ -160,7 +161,8 @@ class _WrongNumber(StateError, AssertionError):
 
 def _flat(services: Iterable[Any]) -> Iterator[Any]:
     """The services of a chain, a chain within it taken apart."""
-    for service in services:
+    for given in services:
+        service = service_named(given) if isinstance(given, str) else given
         if type(service) is SequentialReadingService:
             yield from service.reading_services
         elif callable(getattr(service, "initialize", None)) and not isinstance(service, type):

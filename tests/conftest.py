@@ -8,14 +8,13 @@ at and the process with its command, and a process is then killed so that it can
 import gc
 import multiprocessing
 import os
-import select
 import signal
 import sys
 import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from multiprocessing import active_children, forkserver, resource_tracker
+from multiprocessing import active_children
 from pathlib import Path
 from time import monotonic
 
@@ -24,6 +23,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+from loader2.testing.ending import child_pids, ended
 from tests.preloaded import Preloaded
 from tests.specimens import server
 
@@ -93,31 +93,6 @@ def serves_the_process(thread: threading.Thread) -> bool:
         executor = getattr(fsspec.asyn.loop[0], "_default_executor", None)
         return thread in getattr(executor, "_threads", ())
     return type(thread).__module__ == "tqdm._monitor"  # refreshes the bars that stand still
-
-
-def child_pids() -> set[int]:
-    """The living children of this process, without the two that multiprocessing keeps until the process ends."""
-    # Reaps those that have ended, and knows those that a fork server started, whose parent is that server.
-    pids = {child.pid for child in active_children() if child.pid is not None}
-    for children in Path("/proc/self/task").glob("*/children"):
-        with suppress(OSError):  # that thread has ended meanwhile; another one has inherited its children
-            pids.update(map(int, children.read_text().split()))
-    tracker, server = vars(resource_tracker._resource_tracker), vars(forkserver._forkserver)
-    return pids - {tracker["_pid"], server["_forkserver_pid"]}
-
-
-def ended(pid: int, seconds: float) -> bool:
-    """Wait for the end of a process, at most so long; one that has ended and was not yet waited for has ended."""
-    try:
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        poll = select.poll()
-        poll.register(handle, select.POLLIN)
-        return bool(poll.poll(seconds * 1000))
-    finally:
-        os.close(handle)
 
 
 def describe_thread(thread: threading.Thread) -> str:

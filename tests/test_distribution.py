@@ -14,6 +14,7 @@ import loader2
 
 PROJECT = Path(loader2.__file__).parents[1]
 PACKAGES = ("datapipes", "loader2", "reading_services")
+PLUGIN = "loader2_pytest.py"
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def copied(tmp_path: Path) -> Path:
     """The project somewhere else, because building leaves files beside the sources."""
     project = tmp_path / "project"
     project.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", PLUGIN):
         shutil.copy(PROJECT / name, project)
     for name in (*PACKAGES, "tests"):
         shutil.copytree(PROJECT / name, project / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -56,11 +57,13 @@ def test_an_editable_install_is_a_path(copied: Path) -> None:
 
 def test_a_wheel_holds_the_packages_and_nothing_else(copied: Path) -> None:
     files = built(copied, "build_wheel")
-    assert {name.split("/")[0] for name in files if ".dist-info/" not in name} == set(PACKAGES)
+    assert {name.split("/")[0] for name in files if ".dist-info/" not in name} == {*PACKAGES, PLUGIN}
     assert {f"{package}/py.typed" for package in PACKAGES} <= files.keys()
     sources = {str(path.relative_to(PROJECT)) for package in PACKAGES for path in (PROJECT / package).rglob("*.py")}
-    assert {name for name in files if name.endswith(".py")} == sources
+    assert {name for name in files if name.endswith(".py")} == {*sources, PLUGIN}
     described = metadata(files, "METADATA")
     assert f"\nVersion: {loader2.__version__}\n" in described
     assert "\nProvides-Extra: tfrecord\n" in described
-    assert "poprun = reading_services.ipu.poprun.launcher:main" in metadata(files, "entry_points.txt")
+    entry_points = metadata(files, "entry_points.txt")
+    assert "poprun = reading_services.ipu.poprun.launcher:main" in entry_points
+    assert "[pytest11]\nloader2_pytest = loader2_pytest\n" in entry_points

@@ -20,7 +20,7 @@ from datapipes.errors import GraphError, StateError
 from datapipes.graph import Pipe
 from loader2 import DataLoader2
 from loader2.adapters import Shuffle
-from tests.laws.position import taken
+from loader2.testing.comparing import taken
 from tests.naive_functions import as_text, tagged
 from tests.naive_graphs import KINDS, MOST_ELEMENTS, Graph, Joined, Source, Split, Stepped, Steps, TooMany
 from tests.naive_operators import JOINS, STAGES, UNARY, Known

@@ -5,6 +5,7 @@
 - ``length_in_torch``: ``len`` of torch's DataLoader over a graph that its workers share
 - ``pipe``: IterDataPipe, MapDataPipe, operators as classes and as functions, users' fluent names
 - ``parameters``: documentation of the parameters that many operators share
+- ``plugins``: what installed distributions offer by entry points
 - ``printing``: repr of a pipe: the call that makes it
 - ``structure``: attributes and parents of a stage; walk, rewrite, unfold, pickle a graph; pure functions
 - ``user_iter``: users' own ``__iter__`` and ``set_seed``, called on a pipe that no session has opened

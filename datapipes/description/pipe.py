@@ -10,7 +10,8 @@ whoever builds the graph; nothing in this library calls one on a user's pipe.
 
 The built-in operators are real methods of pipes (``datapipes.fluent``). The tables ``functions`` of IterDataPipe and of
 MapDataPipe hold what users add: ``functional_datapipe`` puts a class there, and a pipe that has no such method looks a
-name up in it. One name has one owner for each kind of pipe; a second owner is told who the first is.
+name up in it, and then among those of installed plugins (``datapipes.description.plugins``). One name has one owner for
+each kind of pipe; a second owner is told who the first is.
 from datapipes.description.parameters import with_shared
 
 Some operators are functions (``composed``): they give stages of other operators, or several, and are looked for as a
@@ -31,9 +32,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, datacla
 
 from torch.utils.data import Dataset, IterableDataset
 
-from datapipes.description import length_in_torch, user_iter
+from datapipes.description import length_in_torch, plugins, user_iter
 from datapipes.description.parameters import with_shared
-from datapipes.errors import BadArgument, GraphError, NameTaken
+from datapipes.errors import BadArgument, GraphError, NameTaken, PluginError
 from datapipes.fluent import IterMethods, MapMethods
 
 if TYPE_CHECKING:
@@ -89,13 +90,46 @@ def unknown_name(pipe: object, name: str, base: Any, other: Any) -> AttributeErr
     """
     said = f"{type(pipe).__name__!r} object has no attribute {name!r}"
     if not name.startswith("_"):  # such a name is a probe by another library, and not worth a search
-        known = [n for n in (*dir(type(pipe)), *base.functions) if not n.startswith("_")]
+        offered = plugins.offered(plugins.METHODS, is_own_name)
+        known = [n for n in (*dir(type(pipe)), *base.functions, *offered) if not n.startswith("_")]
         near = difflib.get_close_matches(name, known, n=1)
         if hasattr(other, name) or name in other.functions:
             said += f"; {other.__name__} has it, and {_CONVERTERS[base.__name__]}() makes one of this pipe"
         elif near:
             said += f"; did you mean {near[0]!r}?"
+        elif offered:
+            said += f"; dir() lists what there is, and plugins add {plugins.named(offered)}"
     return AttributeError(said, name=name, obj=pipe)
+
+
+def is_own_name(name: str) -> bool:
+    """Whether a method's name belongs to this library, for one kind of pipe or for both."""
+    return hasattr(IterDataPipe, name) or hasattr(MapDataPipe, name)
+
+
+def load_plugins(names: Iterable[str] | None = None) -> dict[str, PluginError | None]:
+    """Register the methods that installed plugins offer, all or those of some names; what is wrong with each, if any.
+
+    >>> load_plugins(["nobody_offers_this"])
+    {}
+    """
+    offered = plugins.offered(plugins.METHODS, is_own_name)
+    loaded: dict[str, PluginError | None] = {}
+    for name in offered if names is None else filter(offered.__contains__, names):
+        try:
+            owner = plugins.load(offered[name])
+            if isinstance(owner, type):
+                functional_datapipe(name)(owner)
+            if name not in IterDataPipe.functions and name not in MapDataPipe.functions:
+                raise PluginError(
+                    f"{name!r} of the plugin {plugins.source_of(offered[name][0])} is no pipe: {owner!r:.80}"
+                )
+            loaded[name] = None
+        except PluginError as error:
+            loaded[name] = error
+        except (NameTaken, BadArgument) as error:
+            loaded[name] = PluginError(str(error))
+    return loaded
 
 
 _CONVERTERS = {"IterDataPipe": "to_map_datapipe", "MapDataPipe": "to_iter_datapipe"}
@@ -135,6 +169,10 @@ class Named:
             base = _base_of(type(self))
             functions = base.functions
             function = None if name.startswith("__") else functions.get(name)
+            if function is None and not name.startswith("_"):
+                if (problem := load_plugins([name]).get(name)) is not None:
+                    raise problem
+                function = functions.get(name)
             if function is None:
                 raise unknown_name(self, name, base, other=MapDataPipe if base is IterDataPipe else IterDataPipe)
             from functools import partial, update_wrapper
@@ -142,6 +180,7 @@ class Named:
             return update_wrapper(partial(function, self), function, updated=())
 
     def __dir__(self) -> list[str]:
+        load_plugins()  # one that is broken is not listed, and told of when its name is used
         return sorted({*super().__dir__(), *_base_of(type(self)).functions})
 
     def __repr__(self) -> str:

@@ -3,6 +3,7 @@
 Loader2Error
 ├── GraphError (RuntimeError)            a graph that cannot be built, rewritten or opened
 │   └── NameTaken                        a fluent name that somebody else owns
+├── PluginError (AttributeError)         a name of an installed plugin that cannot be used
 ├── BadArgument (ValueError)             an argument out of range, found when the pipe is built
 ├── BadArgumentType (TypeError)          an argument of the wrong kind, found when the pipe is built
 ├── LengthUnknown (TypeError)            how many elements there are is not known beforehand; names the stage
@@ -36,6 +37,7 @@ Loader2Error
 ├── WorkersLeft (RuntimeError)           an iteration that was left while another thread waited for an element of it
 ├── ProtocolError (RuntimeError)         a mistake of this library in what workers and home say to each other
 ├── FetchFailed (AssertionError)         the process of an AsynchronousDataAccessor has failed or gone
+├── LawBroken (AssertionError)           a pipe or a service that breaks a law of loader2.testing
 ├── UnsafeMember (ValueError)            a member of an archive that leads outside it, or is no regular file
 ├── TooLarge (ValueError)                data that grows past its limit when it is decompressed
 └── ReadTooLate (tarfile.StreamError)    a member of a stream that was read on past it
@@ -72,6 +74,14 @@ class NameTaken(GraphError):
     """Two owners ask for one fluent name; the message names both.
 
     Choose another name in ``functional_datapipe``, or ``register_function``, which replaces the older owner.
+    """
+
+
+class PluginError(Loader2Error, AttributeError):
+    """A name of an installed plugin that cannot be used; the message names the distribution.
+
+    It cannot be imported (the cause says why), or two distributions offer the name, or it is not what its entry point
+    says: update or uninstall it. To ``hasattr`` it is a method that is not there.
     """
 
 
@@ -257,6 +267,33 @@ class CorruptTar(CorruptData, tarfile.ReadError):
 
 class CorruptZip(CorruptData, zipfile.BadZipFile):
     """A zip archive that is cut short or damaged."""
+
+
+class LawBroken(Loader2Error, AssertionError):
+    """A pipe or a service that breaks a law of ``loader2.testing``; the message says which, where, and what to do.
+
+    ``law`` is its name, ``graph`` the shortest one on which it is broken, as it prints, ``where`` the position;
+    ``expected`` and ``came`` are the two sides, empty where there is nothing to compare.
+    """
+
+    def __init__(
+        self,
+        law: str,
+        *,
+        says: str,
+        subject: str,
+        graph: str,
+        where: str,
+        expected: str = "",
+        came: str = "",
+        remedy: str,
+    ) -> None:
+        self.law, self.graph, self.where, self.expected, self.came = law, graph, where, expected, came
+        told = {"graph": graph, "where": where}
+        if expected != came:
+            told |= {"expected": expected, "came": came}
+        lines = (f"\n  {name}: {text}" for name, text in (told | {"what to do": remedy}).items())
+        super().__init__(f"{subject} breaks the law {law!r}: {says}{''.join(lines)}")
 
 
 class UnsafeMember(Loader2Error, ValueError):

@@ -13,6 +13,7 @@ To add an operator takes four places:
 - ``chained``: a method made of its operator, whose signature and docstring it has
 - ``iter_methods``: the methods of an IterDataPipe, by topic
 - ``map_methods``: the methods of a MapDataPipe
+- ``plugin_methods``: where a stub tells type checkers of the methods that installed plugins add
 """
 
 from datapipes.fluent.chained import operators_of

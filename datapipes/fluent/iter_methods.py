@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from datapipes.fluent.chained import chained, map_operators, operators, overloaded
+from datapipes.fluent.plugin_methods import IterPlugins
 
 if TYPE_CHECKING:
     from datapipes.description.pipe import IterDataPipe
@@ -20,7 +21,7 @@ D = TypeVar("D")
 R = TypeVar("R")
 
 
-class IterMethods(Generic[T_co]):
+class IterMethods(IterPlugins[T_co]):
     """Every method of an IterDataPipe."""
 
     # One element at a time, or how many there are.

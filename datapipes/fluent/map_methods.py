@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from datapipes.fluent.chained import chained, map_operators, operators, overloaded
+from datapipes.fluent.plugin_methods import MapPlugins
 
 if TYPE_CHECKING:
     from datapipes.description.pipe import MapDataPipe
@@ -18,7 +19,7 @@ D = TypeVar("D")
 R = TypeVar("R")
 
 
-class MapMethods(Generic[T_co]):
+class MapMethods(MapPlugins[T_co]):
     """Every method of a MapDataPipe."""
 
     map = chained(map_operators.Mapper)

@@ -13,6 +13,7 @@
 - ``reopening``: open the streams of a saved position again, by the stages that opened them
 - ``seeds``: the seed of a stage, from run seed, epoch, place and shard
 - ``session``: one opening of a graph: iterators, cells, and how to start again
+- ``share``: share of a stream that was read, for one whose length is not known
 - ``source_identity``: fingerprints of a graph's sources, so that a position is not taken for another's
 - ``steps``: ``map`` and ``filter`` stages, compiled together into one loop
 - ``torch_worker``: a pipe that is iterated directly, or in a worker of torch's DataLoader

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 Table: TypeAlias = dict[int, Any]
 
+Part: TypeAlias = tuple[int, int]
+"""How many elements were given, and how many it will have been at the end."""
+
 AT_START = "start"
 """Saved position of a stage that is to begin at its start."""
 
@@ -73,6 +76,10 @@ class Cell:
 
     def done(self) -> int | None:
         """The number of elements that the stage has taken so far, if it knows; errors name an element by it."""
+        return None
+
+    def part(self) -> Part | None:
+        """How far the stage has come, if it knows how many elements there will be though its length is not known."""
         return None
 
     def in_step(self) -> bool:
@@ -175,6 +182,12 @@ def held_in(saved: Table | None) -> dict[int, bool]:
                 elements = None
             held[place] = type(elements) is list and all(type(element) is int for element in elements)
     return held
+
+
+def together(parts: Sequence[Part | None]) -> Part | None:
+    """How far several streams have come, if each of them tells."""
+    known = [part for part in parts if part is not None]
+    return (sum(done for done, _ in known), sum(of for _, of in known)) if len(known) == len(parts) else None
 
 
 def count(saved: object, what: str = "position", most: int | None = None) -> int:

@@ -50,6 +50,8 @@ class Run:
     """Number of ranks that the shards are spread over: shard i is that of worker i // world on rank i % world."""
     drawn: bool = False
     """Whether the seed was drawn for this epoch alone, and nobody has given one for this epoch and those after it."""
+    shown: bool = field(default=False, compare=False, repr=False)
+    """Whether somebody watches, so that workers tell how much of their source was read (``position.share``)."""
     errors: Counter[str] = field(default_factory=Counter, compare=False, repr=False)
     """Counts of tolerated errors, by stage: one count for all sessions of the run (``position.on_error``)."""
     hubs: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
@@ -67,6 +69,7 @@ class Run:
             self.lap,
             self.world,
             self.drawn,
+            self.shown,
         )  # the sessions of another process are its own
 
     def within(self) -> Run:

@@ -9,7 +9,7 @@ them filled in. After an exception the generators on the way are gone, as Python
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -63,6 +63,7 @@ class Session:
         self.started = False
         self.ended = False
         self.failed = False
+        self.on_stop: Callable[[], object] | None = None  # called when it ends, is closed, or meets an exception
         self._refused: tuple[Any, ...] | None = None  # why nothing is opened again, in a fork
         self._native_end = native_end  # a subclass of an operator that calls the operator's own __iter__
         self._generators: dict[int, GeneratorType[Any, Any, Any]] = {}
@@ -86,6 +87,7 @@ class Session:
                 self._open_all()
             except BaseException:
                 self.failed = True  # some stages were opened: the next attempt begins with new copies of all
+                self._stop()
                 raise
             self.started = True
         return self._iterator
@@ -280,6 +282,13 @@ class Session:
             for source in structure.parents(reader)
         )
 
+    def opens(self) -> list[tuple[structure.Pipe, int, list[int]]]:
+        """The stages that are opened here, sources first: each with its place, and with the ids of its sources."""
+        return [
+            (stage, stage.__dict__.get("_place", structure.NO_CELL), [id(source) for source in self._sources(stage)])
+            for stage in self._order
+        ]
+
     # -- saving and closing --------------------------------------------------------------------------------------------
 
     def table(self) -> Table:
@@ -318,6 +327,7 @@ class Session:
         """End everything that this session runs: the last stage first, then threads and files."""
         self.ended = True
         with ExitStack() as closing:
+            closing.callback(self._stop)
             for iterator in list(self.run.iterators or ()):
                 closing.callback(iterator.close)  # after the threads that may be reading from it
             for cell in self.cells.values():
@@ -325,6 +335,10 @@ class Session:
             closing.callback(self._close_generators)
         self.opened.clear()
         self._iterator = iter(())
+
+    def _stop(self) -> None:
+        if self.on_stop is not None:
+            self.on_stop()
 
     def _close_generators(self) -> None:
         with ExitStack() as closing:
@@ -342,6 +356,7 @@ class Session:
         if isinstance(error, Exception):  # and not Ctrl-C, which comes from no stage
             raised = (cell.stage for cell in self.cells.values() if isinstance(cell, Replayed) and cell.raised)
             add_note(error, self._end, self.progress, next(raised, None))
+        self._stop()
 
     def progress(self, stage: structure.Pipe) -> tuple[structure.Pipe, int] | None:
         """The nearest stage, at or above the given one, that knows how many elements it has given, and that number."""

@@ -155,8 +155,13 @@ def warn_without_ranks(datapipe: Any, service: ReadingServiceInterface | None) -
     )
 
 
-def own_copy(service: ReadingServiceInterface | None) -> ReadingServiceInterface | None:
-    """A loader's own copy of a service, so that one object can serve several loaders."""
+def own_copy(service: ReadingServiceInterface | str | None) -> ReadingServiceInterface | None:
+    """A loader's own copy of a service, so that one object can serve several loaders; the one of a name."""
+    if isinstance(service, str):
+        from reading_services.interface.installed import service_named
+
+        made: ReadingServiceInterface = service_named(service)
+        return made
     try:
         return copy.deepcopy(service)
     except TypeError as error:

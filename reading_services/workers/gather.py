@@ -26,7 +26,7 @@ from datapipes.errors import StateError, WorkerDied
 from datapipes.messages.warnings import warn
 from datapipes.parts.group import ranks
 from datapipes.position import kept
-from datapipes.position.cells import Cell, Table, count, fields, table
+from datapipes.position.cells import Cell, Part, Table, count, fields, table, together
 from datapipes.position.kept import VALUE, Kept
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import Run, derive
@@ -151,7 +151,7 @@ class KeptByWorkers:
 class _Share:
     """The gatherer's record of one worker."""
 
-    __slots__ = ("above", "began", "errors", "frame", "left", "since", "told")
+    __slots__ = ("above", "began", "errors", "frame", "left", "part", "since", "told")
 
     def __init__(self) -> None:
         self.above: Any = None  # a position that the worker has told, packed as it came; None for the start
@@ -159,6 +159,7 @@ class _Share:
         self.told = 0  # and how many before, in this iteration
         self.began = 0  # how many before the position that its opening began at
         self.errors: dict[str, int] = {}  # how many its stages have tolerated
+        self.part: Part | None = None  # how much of its source it has read, if it tells
         self.frame: Items | None = None
         self.left: Iterator[Any] = iter(())  # what was not yet laid out of that message
 
@@ -213,7 +214,7 @@ class Turns(Cell):
             frame = replace(frame, above=None)
         if share.above is None:
             share.above = frame.start
-        share.frame, share.left = frame, iter(frame.body.unpack())
+        share.frame, share.left, share.part = frame, iter(frame.body.unpack()), frame.part or share.part
 
     def _tell(self, refusal: str) -> None:
         """Warn that a worker's position cannot be saved."""
@@ -284,6 +285,9 @@ class Turns(Cell):
                 share.frame = None
                 done.append((number, frame))
         return done
+
+    def part(self) -> Part | None:
+        return together([share.part for share in self._shares])
 
     def save(self) -> dict[str, Any]:
         handed_on = self._length - length_hint(self._block)

@@ -23,6 +23,7 @@ from datapipes.position import kept
 from datapipes.position.cells import Table
 from datapipes.position.seeds import Run
 from datapipes.position.session import Session
+from datapipes.position.share import Share
 from datapipes.position.trail import Looking
 from datapipes.position.user_classes import is_sharding, shard
 from reading_services.interface.service import WorkerInfo, graph_from
@@ -271,6 +272,7 @@ class Server(Loop):
         self._left = left
         self._producer = Producer(making.window)
         self._record = making.record
+        self._share: Share | None = None
         self._start: Any = None  # the position before the first element, to be told with it
         self._is_first = True  # whether nothing of this opening was sent yet
         self._made = 0  # how many elements of this opening, with those that home has had
@@ -308,6 +310,7 @@ class Server(Loop):
             self._watched, self._watched_until = Watched(self._record, order.watch), order.watch.elements
             graph = self._watched.over(graph)
         session = self._open(graph, order.run, unpacked(order.above))
+        self._share = Share(session) if order.run.shown else None
         self._is_first = True
         self._start = self._position() if order.above is None else None
         if self._record is not None:
@@ -379,7 +382,8 @@ class Server(Loop):
             looked = perf_counter()
         elif self._is_first:
             position = self._opened().problem()  # is said soon; to look costs more than it takes to see this
-        told = position, self._errors(), self._keeping.news(), self._start
+        part = None if position is None or self._share is None else self._share.part()
+        told = position, self._errors(), self._keeping.news(), self._start, part
         self._is_first, self._start = False, None
         self._link.send(self._producer.items(count, size, body, *told))
         if looked:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from tests.conftest import ended
+from loader2.testing.ending import ended
 from tests.faults.cases import ALONE, CASES
 
 METHODS = ("fork", "spawn", "forkserver")

@@ -21,7 +21,8 @@ import cloudpickle
 
 from datapipes.position.trail import Looking
 from loader2 import DataLoader2, __version__
-from tests.laws.position import SEED, State, must, must_equal, taken
+from loader2.testing.comparing import SEED, must, must_equal, taken
+from loader2.testing.position import State
 from tests.specimens.catalogue import SPECIMENS
 from tests.specimens.specimen import Specimen
 

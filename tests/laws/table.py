@@ -1,7 +1,6 @@
-"""The conformance kit: every operator keeps every law. ``python -m tests.laws`` prints a table of them.
+"""The catalogue against the kit: ``python -m tests.laws`` prints a table of every operator and every law.
 
-A law is a function that is given a specimen and raises where the law does not hold. ``broken`` tries one law on the
-specimens that it is given and says what is wrong, specimen by specimen.
+What a law says, and how it is tried, is in ``loader2.testing``. Here stand the specimens that it is tried on.
 """
 
 from __future__ import annotations
@@ -9,29 +8,13 @@ from __future__ import annotations
 import faulthandler
 import gc
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import replace
 from time import perf_counter
 
-from tests.laws import position
-from tests.laws.description import honest_len, innocence, pickling
-from tests.laws.ending import quiet_close
-from tests.laws.errors import error_and_go_on
-from tests.laws.position import independence, resume, same_seed
+from datapipes.errors import LawBroken
+from loader2.testing import LAWS, Specimen, check
 from tests.specimens.catalogue import operators, specimens_of
-from tests.specimens.specimen import Specimen
-
-Law = Callable[[Specimen], None]
-
-LAWS: dict[str, Law] = {
-    "resume": resume,
-    "independence": independence,
-    "innocence": innocence,
-    "pickling": pickling,
-    "quiet close": quiet_close,
-    "honest len": honest_len,
-    "same seed": same_seed,
-    "errors": error_and_go_on,
-}
 
 PATIENCE = 600  # seconds for the whole table; then the stacks are printed, and it ends
 
@@ -40,19 +23,16 @@ def broken(specimens: Iterable[Specimen], law: str) -> list[str]:
     """Complaints about specimens under one law."""
     wrong = []
     for specimen in specimens:
-        if not specimen.raises or law == "errors":
-            try:
-                LAWS[law](specimen)
-            except Exception as error:
-                where = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
-                wrong.append(f"{specimen}: {where}{error}")
+        try:
+            check(specimen, [law])
+        except LawBroken as error:
+            wrong.append(str(error))
     return wrong
 
 
 def main(asked: list[str]) -> int:
     """Print the table, and below it what is wrong; 1 if anything is."""
     faulthandler.dump_traceback_later(PATIENCE, exit=True)
-    position.thorough = True
     gc.freeze()  # what is imported need not be searched for what is left behind
     rows = [operator for operator in operators() if not asked or operator in asked]
     width = max(map(len, rows), default=0)
@@ -61,12 +41,13 @@ def main(asked: list[str]) -> int:
     seconds = dict.fromkeys(LAWS, 0.0)
     for operator in rows:
         print(operator.ljust(width), end="", flush=True)
+        specimens = [replace(specimen, thorough=True) for specimen in specimens_of(operator)]
         for law in LAWS:
             started = perf_counter()
             with warnings.catch_warnings(action="error"):
-                found = broken(specimens_of(operator), law)
+                found = broken(specimens, law)
             seconds[law] += perf_counter() - started
-            wrong += [f"{law}: {one}" for one in found]
+            wrong += found
             print("  " + ("FAILED" if found else "ok").ljust(len(law)), end="", flush=True)
         print()
     print("seconds".ljust(width), *(f"{spent:.1f}".ljust(len(law)) for law, spent in seconds.items()), sep="  ")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from datapipes.graph import Pipe
 from loader2 import DataLoader2
+from loader2.testing.comparing import taken
 from reading_services import InProcessReadingService, ReadingServiceInterface, SequentialReadingService
-from tests.laws.position import taken
 from tests.naive_functions import tagged
 from tests.naive_graphs import Graph
 from tests.reading_services.ranked import Ranked

@@ -273,18 +273,18 @@ MAPSTYLE = [
 ]
 
 USERS = [
-    Specimen("users.generator", "alone", lambda tap: Doubled(tap(numbers(5))), after_fault="otherwise"),
+    Specimen("users.generator", "alone", lambda tap: Doubled(tap(numbers(5))), after_fault="goes on or stays"),
     shuffled(
         "users.generator",
         "between buffers",
-        after_fault="otherwise",
+        after_fault="goes on or stays",
         build=lambda tap: Doubled(tap(numbers(9)).shuffle(buffer_size=3)).batch(2).shuffle(buffer_size=2),
     ),
     Specimen(
         "users.generator",
         "prefetched",
         lambda tap: Doubled(tap(unseekable(5)).prefetch(2)).prefetch(2),
-        after_fault="otherwise",
+        after_fault="goes on or stays",
     ),
     shuffled(
         "users.generator",
@@ -295,22 +295,25 @@ USERS = [
         "users.generator",
         "with seeds of its own",
         lambda tap: Jittered(tap(numbers(4)).cycle(2)),
-        after_fault="otherwise",
+        after_fault="goes on or stays",
     ),
     shuffled(
         "users.generator",
         "that shards",
         lambda tap: EveryNth(tap(numbers(12)).shuffle()).shuffle(),
-        after_fault="otherwise",
+        after_fault="goes on or stays",
     ),
     Specimen("users.generator", "above a filter and a cycle", lambda tap: Doubled(numbers(4)).enumerate().cycle(2)),
     Specimen(
-        "users.generator", "derived from an operator", lambda tap: InPairs(tap(numbers(7))), after_fault="otherwise"
+        "users.generator",
+        "derived from an operator",
+        lambda tap: InPairs(tap(numbers(7))),
+        after_fault="goes on or stays",
     ),
     shuffled(
         "users.generator",
         "derived from an operator, in a graph",
-        after_fault="otherwise",
+        after_fault="goes on or stays",
         build=lambda tap: InPairs(tap(numbers(7))).shuffle(buffer_size=2).unbatch(0),
     ),
     Specimen(
@@ -318,7 +321,7 @@ USERS = [
         "with generators and a counter of its own",
         lambda tap: Counting(tap(numbers(5))),
         random="pinned",
-        after_fault="otherwise",
+        after_fault="goes on or stays",
     ),
     Specimen("users.generator", "with its own, above another", lambda tap: counting_twice(), random="pinned"),
     Specimen("users.generator", "on a child of a fork", on_a_child),
@@ -326,17 +329,17 @@ USERS = [
         "users.generator",
         "on a child of a fork of a buffer",
         lambda tap: Doubled(tap(numbers(7)).shuffle(buffer_size=3).fork(2)[0]).shuffle(buffer_size=2),
-        after_fault="otherwise",
+        after_fault="goes on or stays",
     ),
     Specimen(
         "users.generator",
         "that reads both children of a demux",
         lambda tap: Alternating(*tap(numbers(8)).demux(2, is_even)),
-        after_fault="otherwise",
+        after_fault="goes on or stays",
     ),
     Specimen("users.generator", "on both columns of an unzip", on_columns),
     Specimen("users.iterator", "on a child of a demux", on_odd_ones),
-    Specimen("users.stateful", "on a child of a fork", remembering_on_a_child, after_fault="otherwise"),
+    Specimen("users.stateful", "on a child of a fork", remembering_on_a_child, after_fault="goes on or stays"),
     Specimen("users.iterator", "prefetched", lambda tap: Summed(tap(unseekable(5)).prefetch(2)).prefetch(2)),
     Specimen("users.iterator", "alone", lambda tap: Summed(tap(numbers(5)))),
     *(shuffled("users.iterator", f"{shape.__name__}, between buffers", partial(between, shape)) for shape in SHAPES),
@@ -346,7 +349,7 @@ USERS = [
         "between buffers",
         build=lambda tap: Summed(tap(numbers(9)).shuffle(buffer_size=3)).batch(2).shuffle(buffer_size=2),
     ),
-    Specimen("users.torch", "alone", lambda tap: TorchPairs(tap(numbers(4))), after_fault="otherwise"),
+    Specimen("users.torch", "alone", lambda tap: TorchPairs(tap(numbers(4))), after_fault="goes on or stays"),
     shuffled(
         "users.torch",
         "below a shuffle",

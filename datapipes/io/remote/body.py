@@ -22,6 +22,7 @@ from typing import Any
 
 from datapipes.errors import CutShort, TransferError, without_frames
 from datapipes.io.remote.transfer import Clock
+from datapipes.messages.long_work import long_work
 from datapipes.messages.short import hide
 
 BUFFER = 256 * 1024
@@ -38,6 +39,7 @@ class Resumable(io.RawIOBase):
         self._clock = clock
         self._at = 0
         self._error: Exception | None = None
+        self._work = long_work("downloading", clock.label)
 
     def readable(self) -> bool:
         return True
@@ -55,6 +57,8 @@ class Resumable(io.RawIOBase):
                 self._recover(error)
         buffer[: len(data)] = data
         self._at += len(data)
+        if self._work is not None:
+            self._work.add(len(data))
         return len(data)
 
     def _recover(self, error: Exception) -> None:
@@ -105,6 +109,7 @@ class Body(Resumable):
         self._fetch = fetch
         self._answer: Any = None
         clock.tried(self._begin)
+        self._work = long_work("downloading", clock.label, self._total)
 
     @property
     def headers(self) -> Any:

@@ -20,6 +20,7 @@ from typing import Any
 from datapipes.elements.streams import can_seek
 from datapipes.errors import BadArgumentType, HashMismatch
 from datapipes.iter.files.atomic import replacing
+from datapipes.messages.long_work import told
 from datapipes.messages.short import shortened
 
 _SIZE = 1 << 20  # bytes or characters
@@ -67,7 +68,7 @@ def _read(read: Callable[[int], Any]) -> Iterator[Any]:
 def put(path: str, mode: str, data: Any, hashed: Hashed | None = None) -> None:
     """Make a file of data, completely or not at all; a text in UTF-8. It must have the expected hash, if any."""
     with replacing(path, mode, None if "b" in mode else "utf-8") as file, pieces_of(data) as pieces:
-        for piece in _fitting(pieces, path, mode):
+        for piece in told("saving", path, _fitting(pieces, path, mode)):
             if hashed is not None:
                 hashed.update(piece)
             file.write(piece)

@@ -30,7 +30,7 @@ from datapipes.errors import StateError
 from datapipes.iter.grouping.batch import UnBatcher
 from datapipes.operators.checks import needs_count, same_length
 from datapipes.operators.random_order import Draws, Shuffling
-from datapipes.position.cells import Cell, Given, count, fields
+from datapipes.position.cells import Cell, Given, Part, count, fields
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import Run, derive
 from datapipes.rewriting.gathering import Rows, rows_of
@@ -178,6 +178,9 @@ class _Buffer(Cell):
 
     def done(self) -> int:
         return self._taken_in_all - len(self._elements) if self.emptying else self._draws.count
+
+    def part(self) -> Part | None:
+        return (self.done(), self._taken_in_all) if self.emptying else None
 
     def save(self) -> dict[str, Any]:
         if self._loaded is not None:

@@ -89,6 +89,8 @@ class Items:
     """State that users' classes had when the opening began, in its first message, unless the consumer knows that."""
     start: Any = None
     """The position before the first element, in the first message of an opening that begins there."""
+    part: Any = None
+    """How much of its source the producer has read, with a position, if somebody watches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +192,7 @@ class Producer:
         return min(max(self.window.items - self._items, small), max(fits, 1))
 
     def items(self, count: int, size: int, body: Any, *told: Any) -> Items:
-        """The message for some elements, and what is told with them: a position, errors, what is kept, the start."""
+        """The message for some elements, and what is told with them, in the order of ``Items``."""
         frame = Items(self._open_one(), count, size, body, *told)
         self._under_way.append((count, size))
         self._items += count

@@ -12,7 +12,7 @@ import pytest
 from datapipes.iter import IterableWrapper, IterDataPipe
 from datapipes.position.iterator import iterate
 from datapipes.position.session import Session
-from tests.laws.ending import nothing_left
+from loader2.testing.ending import nothing_left
 
 NUMBERS: Any = IterableWrapper(range(1000))
 

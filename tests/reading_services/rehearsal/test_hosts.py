@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ended
+from loader2.testing.ending import ended
 from tests.reading_services.rehearsal import plays
 from tests.reading_services.rehearsal.hosts import needs_hosts, played
 from tests.reading_services.rehearsal.programs import ROOT

@@ -13,7 +13,7 @@ from datapipes.description import structure
 from datapipes.graph import Pipe
 from datapipes.position.user_classes import is_sharding
 from loader2 import DataLoader2
-from tests.laws.position import taken
+from loader2.testing.comparing import taken
 from tests.naive_functions import tagged
 from tests.naive_graphs import Graph
 from tests.reading_services.workers.in_turn import Service, epochs_of, in_turn, processes, threads

@@ -5,72 +5,22 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
-from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
 from datapipes.description import structure
 from datapipes.iter import Mapper, Prefetcher, Zipper
 from loader2 import DataLoader2
+from loader2.testing.comparing import SEED, drawn, must, must_equal, positions, taken
+from loader2.testing.specimen import Specimen
 from reading_services import InProcessReadingService
-from tests.specimens.specimen import Specimen, shown
 
-SEED = 7
 END = "the end"
-SHORT = 5
-"""Up to how many elements a stream is looked at after each of them: what a law costs grows with their square."""
-DRAWN = 2
-"""How much to try of what is costly: the same in each run, and something else for each specimen."""
-thorough = False
-"""Whether to try all of it, whatever it costs; ``python -m tests.laws`` does."""
 
 State = dict[str, Any]
-T = TypeVar("T")
-
-
-class Broken(AssertionError):
-    """A law that does not hold; the message says where."""
-
-
-def must(holds: bool, otherwise: str) -> None:
-    """Raise unless something holds."""
-    if not holds:
-        raise Broken(otherwise)
-
-
-def must_equal(found: object, expected: object, what: str) -> None:
-    """Raise, with both sides, unless they are equal."""
-    must(found == expected, f"{what}: {found!s:.400} instead of {expected!s:.400}")
-
-
-def taken(iterator: Iterator[Any], most: int | None = None) -> list[str]:
-    """The next elements as texts: all that are left, or some."""
-    return [shown(element) for element in islice(iterator, most)]
-
-
-def positions(specimen: Specimen, length: int) -> list[int]:
-    """After how many of ``length`` elements to look: wherever something begins or ends, and in between."""
-    if specimen.stops is not None:
-        return [k for k in specimen.stops if k <= length]
-    if thorough or length <= SHORT:
-        return sorted(affordable(specimen, list(range(length + 1))))
-    telling = [0, 1, length // 2, length - 1, length]
-    others = [k for k in range(length) if k not in telling]
-    return sorted(affordable(specimen, telling) + drawn(specimen, others)[:1])
-
-
-def drawn(specimen: Specimen, choices: list[T]) -> list[T]:
-    """Some of what might be tried on a specimen."""
-    return Random(f"{specimen}/{len(choices)}").sample(choices, min(len(choices), DRAWN))
-
-
-def affordable(specimen: Specimen, choices: list[T]) -> list[T]:
-    """All of what might be tried on a specimen; some of it where each try starts processes."""
-    return drawn(specimen, choices) if specimen.starts_processes and not thorough else choices
 
 
 @dataclass
@@ -198,7 +148,7 @@ def independence(specimen: Specimen) -> None:
         alone = {seed: taken(opening(seed)) for seed in (SEED, SEED + 1)}
         for first, second in ((SEED, SEED), (SEED, SEED + 1)):
             leads = [0, 1, len(alone[first]) // 2, len(alone[first])]
-            for ahead in leads if thorough else drawn(specimen, leads):
+            for ahead in leads if specimen.thorough else drawn(specimen, leads):
                 a, b = opening(first), opening(second)
                 from_a, from_b = taken(a, ahead), []
                 for _ in range(max(map(len, alone.values()))):
@@ -220,7 +170,7 @@ def same_seed(specimen: Specimen) -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
         unseeded = [_first_epoch(specimen.loader()) for _ in range(2)]
-    if specimen.random:
+    if specimen.random in ("by seed", "pinned"):
         must(epochs[0] != epochs[1] != epochs[2] != epochs[0], f"epochs are alike: {epochs!s:.200}")
     if specimen.random == "by seed":
         must(epochs[0] != others, f"two seeds give one order: {others!s:.200}")
@@ -228,6 +178,8 @@ def same_seed(specimen: Specimen) -> None:
     if not specimen.random:
         must(all(epoch == epochs[0] for epoch in [*epochs, others, *unseeded]), "epochs differ, and nothing is random")
     service = specimen.service
+    if specimen.is_as_here:
+        must_equal(epochs, _uninterrupted(replace(specimen, service=None)), "three epochs, and those in this process")
     on_top = {
         "a prefetch by the service": DataLoader2(
             specimen.pipe(), reading_service=InProcessReadingService(prefetch_cnt=2) if service is None else service()

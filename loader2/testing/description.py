@@ -13,8 +13,8 @@ import cloudpickle
 from datapipes.description import structure
 from datapipes.description.user_iter import KEPT
 from datapipes.graph import Pipe
-from tests.laws.position import SEED, must, must_equal, taken
-from tests.specimens.specimen import Specimen
+from loader2.testing.comparing import SEED, must, must_equal, taken
+from loader2.testing.specimen import Specimen
 
 
 def innocence(specimen: Specimen) -> None:

@@ -1,0 +1,63 @@
+"""Plugins: what installed distributions offer by entry points, imported when one of their names is used.
+
+Methods of pipes are entry points of the group ``loader2.datapipes``, named like the method; each leads to a class of
+pipes, or to a module that registers the name by ``functional_datapipe``. Entry points are read when somebody asks for a
+name that nobody here knows, and not before, because that is a look into every installed distribution.
+
+What a program registers by itself comes first. The names of this library are its own, for both kinds of pipe: a plugin
+that offers one is warned of, and not imported for it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from datapipes.errors import PluginError
+from datapipes.messages.warnings import warn
+
+METHODS = "loader2.datapipes"
+SERVICES = "loader2.reading_services"
+
+
+def offered(group: str, taken: Callable[[str], bool]) -> Mapping[str, list[EntryPoint]]:
+    """The entry points of a group, by name; those whose name is ``taken`` by this library are left out, and told of."""
+    return _offered(group, taken, tuple(sys.path))
+
+
+@cache
+def _offered(group: str, taken: Callable[[str], bool], path: tuple[str, ...]) -> Mapping[str, list[EntryPoint]]:
+    found: dict[str, list[EntryPoint]] = {}
+    for entry in sorted(entry_points(group=group), key=lambda entry: (entry.name, source_of(entry))):
+        if taken(entry.name):
+            warn(f"{source_of(entry)} offers {entry.name!r}, which is a name of this library's own: it is not used")
+        else:
+            found.setdefault(entry.name, []).append(entry)
+    return found
+
+
+def source_of(entry: EntryPoint) -> str:
+    """The distribution of an entry point, and where that leads to, as messages name it."""
+    return f"{entry.dist.name if entry.dist is not None else 'loader2'} ({entry.value})"
+
+
+def load(entries: Iterable[EntryPoint]) -> Any:
+    """Import what a name stands for; it has to have one owner."""
+    entry, *others = entries
+    if others:
+        owners = " and ".join(map(source_of, (entry, *others)))
+        raise PluginError(f"{entry.name!r} is offered by {owners}: uninstall one, or import the class that you mean")
+    try:
+        return entry.load()
+    except Exception as error:
+        raise PluginError(
+            f"{entry.name!r} of the plugin {source_of(entry)} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+
+
+def named(names: Mapping[str, list[EntryPoint]]) -> str:
+    """Names and who offers them, as messages list them."""
+    return ", ".join(f"{name!r} of {' and '.join(map(source_of, entries))}" for name, entries in names.items())

@@ -1,0 +1,90 @@
+"""check_pipe: the laws, tried on a pipe of an author's."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+
+from datapipes.description import structure
+from datapipes.errors import BadArgumentType
+from datapipes.graph import Pipe, replace_dp, traverse_dps
+from datapipes.iter import IterableWrapper
+from loader2.testing.comparing import SEED, taken
+from loader2.testing.laws import LAWS, check
+from loader2.testing.specimen import AfterFault, Build, Order, Specimen, Tap
+from reading_services.interface.service import graph_from
+
+
+def check_pipe(
+    make: Callable[..., Pipe],
+    *,
+    laws: Iterable[str] = LAWS,
+    order: Order = "unknown",
+    after_fault: AfterFault = "goes on or stays",
+    memo: Collection[str] = (),
+) -> None:
+    """Raise a ``LawBroken`` unless a pipe keeps every law; it tells which, the shortest graph, where, and the remedy.
+
+    All positions are tried, so some ten elements are enough. The first ``IterableWrapper`` of the graph is the source:
+    it is made shorter to find the shortest graph, and is made to raise for the law of errors. A graph without one, such
+    as a source of your own, is tried as it is, and no exceptions are tried on it. The stream has to end.
+
+    Args:
+        make: Builds the graph with your pipe in it, anew at each call. Where it has a parameter it is given a ``Tap``,
+            to say what else may raise: ``lambda tap: MyPipe(tap(IterableWrapper(range(9))), tap.function(fn))``.
+        laws: The names of the laws to try; all of them by default.
+        order: What the order of the elements depends on: ``""`` on nothing, ``"by seed"`` on the seed and the number of
+            the epoch, ``"pinned"`` on the number alone. By default it is looked at only whether one seed gives one
+            order.
+        after_fault: ``"goes on"`` demands that after an exception all elements follow that it did not hit; by default
+            the same exception may also come again and again, as it does from a class whose ``__iter__`` is a generator.
+            With ``"otherwise"`` anything may follow, as long as it is the same when resumed.
+        memo: Attributes that may change while iterating, since they remember what a pure function gave.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> check_pipe(lambda: IterableWrapper(range(6)).shuffle().batch(4))
+    """
+    __tracebackhide__ = True
+    name = make.__name__ if inspect.isclass(make) else type(make).__name__
+    if inspect.isclass(make) or not callable(make):
+        raise BadArgumentType(f"{name} builds no graph: check_pipe(lambda: {name}(IterableWrapper(range(9)), ...))")
+    build: Build = make if _wants_tap(make) else partial(_with_source_tapped, make)
+    pipe = graph_from(make, build(Tap()))
+    specimen = Specimen(
+        operator=type(pipe).__name__,
+        title=repr(pipe),
+        build=build,
+        random=order,
+        after_fault=after_fault,
+        by="pickle" if _is_plain(pipe) else "cloudpickle",
+        memo=frozenset(memo),
+        thorough=True,
+    )
+    taken(iter(specimen.loader(seed=SEED)))  # what raises by itself does so here, as it is
+    check(specimen, laws)
+
+
+def _wants_tap(make: Callable[..., Pipe]) -> bool:
+    parameters = inspect.signature(make).parameters.values()
+    return any(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+
+
+def _with_source_tapped(make: Callable[[], Pipe], tap: Tap) -> Pipe:
+    """The graph, its first source gone through a tap."""
+    pipe = make()
+    for source in structure.walk(pipe) if structure.is_pipe(pipe) else ():
+        if type(source) is IterableWrapper:
+            ((end, _),) = replace_dp(traverse_dps(pipe), source, tap(source)).values()
+            return end
+    return pipe
+
+
+def _is_plain(pipe: Pipe) -> bool:
+    """Whether a graph is pickled without cloudpickle; what neither of them pickles is for the law to tell."""
+    try:
+        pickle.dumps(pipe)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return False
+    return True

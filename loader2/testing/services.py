@@ -1,0 +1,80 @@
+"""check_service: the laws, tried on a reading service of an author's, with a few graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from datapipes.errors import BadArgumentType
+from datapipes.graph import Pipe
+from datapipes.iter import IterableWrapper
+from loader2.testing.ending import child_pids
+from loader2.testing.laws import PLACED, check
+from loader2.testing.specimen import Specimen, Tap
+from reading_services import ReadingServiceInterface
+
+
+def check_service(
+    make: Callable[[], ReadingServiceInterface], *, laws: Iterable[str] = PLACED, regroups: bool = False
+) -> None:
+    """Raise a ``LawBroken`` unless a reading service keeps every law, on graphs with shards, shuffles and dispatching.
+
+    What comes is compared with what the same graphs give in this process. A service that starts processes is tried at
+    some of the positions, since each try starts them anew.
+
+    Args:
+        make: Makes the service: its class, or a function.
+        laws: The names of the laws to try; all of them by default.
+        regroups: Whether the service gives other elements than the graph does on purpose, as one that makes batches.
+
+    >>> from reading_services import InProcessReadingService
+    >>> check_service(InProcessReadingService)
+    """
+    __tracebackhide__ = True
+    if not callable(make):
+        name = type(make).__name__
+        raise BadArgumentType(f"check_service makes the service itself: check_service({name}), or a function that does")
+    specimens = [replace(graph, service=make, regroups=regroups, is_as_here=not regroups) for graph in graphs()]
+    starts = _starts_processes(specimens[0])
+    for law in laws:
+        for specimen in specimens:
+            check(replace(specimen, starts_processes=starts, thorough=not starts), [law])
+
+
+def graphs() -> list[Specimen]:
+    """The graphs that a service is tried on."""
+    one = partial(Specimen, "a reading service")
+    return [
+        one("shards", _sharded),
+        # What follows a fault above the sharding may depend on the worker, each of which meets it.
+        one("shards of a shuffle", _shuffled, random="by seed", after_fault="otherwise"),
+        one("what is dispatched", _dispatched),
+    ]
+
+
+def _sharded(tap: Tap) -> Pipe:
+    return tap(IterableWrapper(range(6))).sharding_filter().map(tap.function(_plus_ten))
+
+
+def _shuffled(tap: Tap) -> Pipe:
+    return tap(IterableWrapper(range(5))).shuffle(buffer_size=3).sharding_filter().map(_plus_ten)
+
+
+def _dispatched(tap: Tap) -> Pipe:
+    return tap(IterableWrapper(range(7))).batch(2).sharding_round_robin_dispatch().map(sum)
+
+
+def _plus_ten(element: Any) -> Any:
+    return element + 10
+
+
+def _starts_processes(specimen: Specimen) -> bool:
+    before = child_pids()
+    loader = specimen.loader()
+    try:
+        next(iter(loader), None)
+        return bool(child_pids() - before)
+    finally:
+        loader.shutdown()
