@@ -12,7 +12,7 @@ from datapipes.description.pipe import IterDataPipe, MapDataPipe, operator
 from datapipes.operators.random_order import Permutation, Shuffling
 from datapipes.position.cells import Given
 from datapipes.position.opening import Opening
-from datapipes.rewriting.gathering import Rows, gather
+from datapipes.rewriting.gathering import Rows, at_once
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -61,7 +61,7 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
         order = object.__new__(ShuffledPositions)
         structure.fill(order, self, lambda parent: parent)
         rows = structure.with_parents(self, lambda parent: parent).set_shuffle(False)
-        return Rows(order, rows, gather(self.datapipe, self.indices))
+        return Rows(order, rows, at_once(self.datapipe, self.indices))
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -27,6 +27,8 @@ _IN_QUERY = re.compile(
 )
 _IN_HEADER = re.compile(r"\b((?:proxy-)?authorization|(?:set-)?cookie)(['\"]?\s*[:=]\s*)[^\r\n}]+", re.IGNORECASE)
 
+_LINES = re.compile(r"\s*\n\s*")
+
 _MANY = 20
 
 
@@ -96,7 +98,7 @@ class _Short(reprlib.Repr):
         for kind, shown in _LIKE.items():
             if isinstance(value, kind) and len(value) > _MANY:
                 return f"{type(value).__name__}({shown(self, value, level)})"
-        return super().repr_instance(value, level)
+        return _LINES.sub(" ", super().repr_instance(value, level))
 
 
 _LIKE = {

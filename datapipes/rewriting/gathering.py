@@ -1,11 +1,11 @@
 """Gathering: a batch of rows is read at once, straight into the memory that the batch lies in.
 
 ``rows.batch(n).collate()`` reads n elements one after the other, and then copies them side by side. Where the rows are
-those of tensors or arrays, or of a data set that can give several at once (torch's ``__getitems__``), batching and
-reading commute: a batch of positions is made first, and what is at them is gathered. So ``collate`` with torch's own
-function becomes in a session (``_in_run``), behind streams that say which rows they read (``_positions``): a map-style
-pipe as a stream, shuffled or not, sharded or not (by then ``datapipes.rewriting.pushdown`` has put reading below the
-shard).
+those of tensors, arrays or tables, or of a data set that can give several at once (torch's ``__getitems__``), batching
+and reading commute: a batch of positions is made first, and what is at them is gathered. So ``collate`` with torch's
+own function becomes in a session (``_in_run``), behind streams that say which rows they read (``_positions``): a
+map-style pipe as a stream, shuffled or not, sharded or not (by then ``datapipes.rewriting.pushdown`` has put reading
+below the shard). Of tables, whose rows no code of a user's makes, ``batch`` alone reads its rows at once as well.
 
 The elements are the same, in the same order. One difference can be seen: where ``__getitems__`` raises, the whole batch
 is lost, as it is in torch's DataLoader. What it gives as rows of one tensor, or of one array, stays one.
@@ -25,8 +25,18 @@ from torch.utils.data import TensorDataset
 from datapipes.description import structure
 from datapipes.description.structure import Pipe
 from datapipes.memory import batches
+from datapipes.position.seeds import Run
 
 Gather = Callable[[Sequence[int]], Any]
+
+
+class AtOnce(NamedTuple):
+    """What can be made of the rows at some positions by one call; None where they can only be had one by one."""
+
+    collated: Gather | None = None
+    """The batch of tensors."""
+    listed: Gather | None = None
+    """The list of rows."""
 
 
 class Rows(NamedTuple):
@@ -34,8 +44,7 @@ class Rows(NamedTuple):
 
     positions: Pipe
     rows: Pipe
-    gather: Gather | None
-    """The batch of the rows at some positions; None if rows can only be had one by one."""
+    at_once: AtOnce = AtOnce()
 
     def below(self, stage: Pipe) -> Rows:
         """The same rows, at the positions that a stage hands on of these."""
@@ -48,15 +57,39 @@ def rows_of(pipe: Pipe) -> Rows | None:
     return found
 
 
-def gather(collection: Any, indices: Sequence[Any]) -> Gather | None:
-    """A function from positions in ``indices`` to the batch of the rows there; None if there is none."""
-    given_as = vars(type(collection)).get("_identified_by")  # what is derived from a wrapper may give other rows
-    together = batches_of(collection if given_as is None else vars(collection)[given_as])
-    if together is None or type(indices) is not range or (indices and min(indices[0], indices[-1]) < 0):
-        return None
+def is_held(run: Run, stage: Pipe) -> bool:
+    """Whether a saved position has rows in a stage or in one above it, so that these cannot be positions."""
+    return False in [run.held.get(structure.place_of(each)) for each in structure.walk(stage)]
+
+
+def at_once(collection: Any, indices: Sequence[Any]) -> AtOnce:
+    """What can be made by one call of the elements of a collection at some positions in ``indices``."""
+    if type(indices) is not range or (indices and min(indices[0], indices[-1]) < 0):
+        return AtOnce()
+    own = vars(type(collection))  # what is derived from a wrapper may give other rows
+    if "_collated" in own:
+        found = AtOnce(collection._collated, collection._rows)
+    else:
+        given_as = own.get("_identified_by")
+        data = collection if given_as is None else vars(collection)[given_as]
+        found = AtOnce(batches_of(data), _listed_by(data))
     if indices == range(len(indices)):
-        return together
-    return lambda positions: together([indices[i] for i in positions])
+        return found
+    return AtOnce(*[None if call is None else partial(_elsewhere, call, indices) for call in found])
+
+
+def _elsewhere(call: Gather, indices: range, positions: Sequence[int]) -> Any:
+    return call([indices[i] for i in positions])
+
+
+def _listed_by(data: Any) -> Gather | None:
+    """How rows of a data set of Hugging Face's are read at once, where they come as they do one by one."""
+    is_theirs = _is_of_hugging_face(data) and data.format["type"] in (None, "numpy", "torch")
+    return data.__getitems__ if is_theirs else None
+
+
+def _is_of_hugging_face(data: Any) -> bool:
+    return type(data) is getattr(sys.modules.get("datasets"), "Dataset", None)
 
 
 def batches_of(data: Any) -> Gather | None:
@@ -75,7 +108,7 @@ def batches_of(data: Any) -> Gather | None:
         return partial(_selected_of_each, data.tensors) if all(map(_is_plain, data.tensors)) else None
     if _is_plain_array(data):
         return partial(_taken, data)
-    if type(data) is getattr(sys.modules.get("datasets"), "Dataset", None):  # Hugging Face's
+    if _is_of_hugging_face(data):
         return partial(_columns, data)
     several = getattr(data, "__getitems__", None)
     return partial(_fetched, several) if callable(several) else None
