@@ -61,6 +61,8 @@ def shortened(value: object) -> str:
     '[0, 1, 2, 3, ...]'
     >>> shortened("https://me:secret@host/file?token=abc&part=1")
     "'https://***@host/file?token=***&part=1'"
+    >>> shortened(object())
+    '<object>'
     """
     return _short.repr(value)
 
@@ -98,6 +100,9 @@ class _Short(reprlib.Repr):
         for kind, shown in _LIKE.items():
             if isinstance(value, kind) and len(value) > _MANY:
                 return f"{type(value).__name__}({shown(self, value, level)})"
+        of: Any = type(value)
+        if of.__repr__ is object.__repr__:
+            return f"<{of.__name__}>"  # and no address, which is another one in each process
         return _LINES.sub(" ", super().repr_instance(value, level))
 
 
