@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import re
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -297,6 +299,26 @@ def test_the_memory_of_a_large_batch_is_used_again_when_nobody_refers_to_it() ->
     again = memory.collated(rows[:3])
     assert again.data_ptr() == place
     assert again.equal(torch.stack(rows[:3]))
+
+
+def huge_pages_asked_for(address: int) -> bool:
+    """Whether the mapping that has an address was advised to lie in huge pages, by the system's account."""
+    inside = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if found := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line):
+            inside = int(found[1], 16) <= address < int(found[2], 16)
+        elif inside and line.startswith("VmFlags:"):
+            return "hg" in line.split()
+    raise LookupError(f"{address:x} is in no mapping")
+
+
+@pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="a system without huge pages")
+def test_a_large_batch_lies_in_huge_pages_where_there_are_some() -> None:
+    rows = [torch.zeros(1 << 20)] * 2
+    large = memory.collated([row.clone() for row in rows])
+    small = memory.collated([row[: 1 << 18] for row in rows])
+    assert huge_pages_asked_for(large.data_ptr())
+    assert not huge_pages_asked_for(small.data_ptr())
 
 
 def collate_in_a_fork(rows: list[torch.Tensor]) -> None:
