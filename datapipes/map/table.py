@@ -120,11 +120,11 @@ def _of_pandas(column: Any) -> Any:
     return pa.array(column.to_numpy() if numbers else column, from_pandas=not numbers)
 
 
-def _batch(table: Any, numbers: Sequence[int]) -> Any:
+def _batch(table: Any, numbers: Any) -> Any:
     """The rows at these numbers as one record batch."""
     import pyarrow as pa
 
-    part = table.take(pa.array(numbers, pa.int64())).combine_chunks()
+    part = table.take(pa.array(numbers if isinstance(numbers, list) else numbers.numpy(), pa.int64())).combine_chunks()
     return (part.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)])[0]
 
 

@@ -27,7 +27,8 @@ from datapipes.description.structure import Pipe
 from datapipes.memory import batches
 from datapipes.position.seeds import Run
 
-Gather = Callable[[Sequence[int]], Any]
+Gather = Callable[[Any], Any]
+"""Takes positions: a list of numbers, or a tensor of them."""
 
 
 class AtOnce(NamedTuple):
@@ -79,7 +80,7 @@ def at_once(collection: Any, indices: Sequence[Any]) -> AtOnce:
 
 
 def _elsewhere(call: Gather, indices: range, positions: Sequence[int]) -> Any:
-    return call([indices[i] for i in positions])
+    return call([indices[i] for i in _listed(positions)])
 
 
 def _listed_by(data: Any) -> Gather | None:
@@ -135,7 +136,13 @@ def _dtype_of(data: Any) -> torch.dtype | None:
         return None
 
 
-def _chosen(positions: Sequence[int]) -> torch.Tensor:
+def _listed(positions: Sequence[int] | torch.Tensor) -> list[int]:
+    return positions.tolist() if isinstance(positions, torch.Tensor) else list(positions)
+
+
+def _chosen(positions: Sequence[int] | torch.Tensor) -> torch.Tensor:
+    if isinstance(positions, torch.Tensor):
+        return positions
     return torch.frombuffer(array("q", positions), dtype=torch.int64)  # an eighth of what torch.tensor takes
 
 
@@ -161,12 +168,12 @@ def _taken(data: Any, positions: Sequence[int]) -> torch.Tensor:
 
 
 def _fetched(several: Callable[[list[int]], Sequence[Any]], positions: Sequence[int]) -> Any:
-    return _as_one(several(list(positions)))
+    return _as_one(several(_listed(positions)))
 
 
 def _columns(data: Any, positions: Sequence[int]) -> dict[str, Any]:
     # Its __getitems__ takes the columns of this batch apart into rows.
-    return {name: _as_one(column) for name, column in data[list(positions)].items()}
+    return {name: _as_one(column) for name, column in data[_listed(positions)].items()}
 
 
 def _as_one(rows: Any) -> Any:

@@ -103,7 +103,7 @@ class Collator(Mapper[R_co]):
         positions, at_once = batcher.of_positions(run)
         if at_once.collated is None:
             return self
-        new: Collator[R_co] = with_parents(self, lambda _: positions)
+        new: Collator[R_co] = with_parents(self, lambda _: positions.in_blocks(run))
         new.fn = at_once.collated
         return new
 

@@ -69,6 +69,16 @@ class Batcher(IterDataPipe[B_co]):
             return self, AtOnce()
         return structure.with_parents(self, lambda _: rows.positions), rows.at_once
 
+    def in_blocks(self, run: Run) -> Batcher[Any]:
+        """The same batches of positions as tensors, if they are made so, and none is begun."""
+        begun = structure.place_of(self) in run.held
+        source = None if begun else self.datapipe._in_blocks(self.batch_size)
+        if source is None:
+            return self
+        new: _Blocks = object.__new__(_Blocks)
+        structure.fill(new, self, lambda parent: source)
+        return new
+
     def __len__(self) -> int:
         length = source_length(self, self.datapipe)
         return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
@@ -90,6 +100,15 @@ class BatchReader(Batcher[B_co]):
         positions: Batcher[Any] = object.__new__(Batcher)
         structure.fill(positions, self, lambda parent: parent)
         return positions, self.at_once
+
+
+class _Blocks(Batcher[Any]):
+    """Batches of positions that come as such."""
+
+    def _open(self, at: Opening) -> Iterator[Any]:
+        at.cell(lambda: _Batch(self, list))
+        blocks = at.source(self.datapipe)
+        return (block for block in blocks if len(block) == self.batch_size) if self.drop_last else blocks
 
 
 class _Batch(Cell):
