@@ -17,7 +17,7 @@ from datapipes.errors import BadArgumentType
 from datapipes.operators.checks import length_of, needs_callable
 from datapipes.position.cells import Given
 from datapipes.position.opening import Opening
-from datapipes.rewriting.gathering import Rows, gather
+from datapipes.rewriting.gathering import Rows, at_once
 from datapipes.rewriting.pushdown import Positions
 
 T_co = TypeVar("T_co", covariant=True)
@@ -64,7 +64,7 @@ class MapToIterConverter(IterDataPipe[T_co]):
         return self.datapipe[self.indices[i]]
 
     def _positions(self) -> Rows:
-        return Rows(Positions(self), self, gather(self.datapipe, self.indices))
+        return Rows(Positions(self), self, at_once(self.datapipe, self.indices))
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -334,6 +334,10 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
         """The rows of a collection that this stream reads, if that is all that happens above and in this stage."""
         return None
 
+    def _in_blocks(self, size: int) -> IterDataPipe[Any] | None:
+        """This stream of positions in tensors of so many, if they are made so; its own position stays the same."""
+        return None
+
     def _part(self, part: Part) -> IterDataPipe[Any] | None:
         """This stream, which is read by position, at the positions of a shard; None: it is read at these."""
         return None

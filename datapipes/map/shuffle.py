@@ -12,7 +12,7 @@ from datapipes.description.pipe import IterDataPipe, MapDataPipe, operator
 from datapipes.operators.random_order import Permutation, Shuffling
 from datapipes.position.cells import Given
 from datapipes.position.opening import Opening
-from datapipes.rewriting.gathering import Rows, gather
+from datapipes.rewriting.gathering import Rows, at_once
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -61,7 +61,7 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
         order = object.__new__(ShuffledPositions)
         structure.fill(order, self, lambda parent: parent)
         rows = structure.with_parents(self, lambda parent: parent).set_shuffle(False)
-        return Rows(order, rows, gather(self.datapipe, self.indices))
+        return Rows(order, rows, at_once(self.datapipe, self.indices))
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -71,6 +71,18 @@ class ShuffledPositions(Shuffler[Any]):
     """The positions of a map-style pipe, in the order in which a shuffle reads them."""
 
     _parents: ClassVar[tuple[str, ...] | None] = ()
+    _block: int | None = None  # how many come in one tensor, if they do
 
-    def _open(self, at: Opening) -> Iterator[int]:
-        return at.cell(Given).following(self._order(at.seed(self._seed)))
+    def _open(self, at: Opening) -> Iterator[Any]:
+        given, order = at.cell(Given), self._order(at.seed(self._seed))
+        if self._block is None:
+            return given.following(order)
+        left: Any = given.left_of(order)
+        return given.counting_blocks(left.blocks(self._block))
+
+    def _in_blocks(self, size: int) -> ShuffledPositions | None:
+        if not self._enabled:
+            return None
+        new: ShuffledPositions = structure.with_parents(self, lambda parent: parent)
+        new._block = size
+        return new

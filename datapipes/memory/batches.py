@@ -31,6 +31,7 @@ Allocate = Callable[[int], Any]
 _SMALL = 1 << 15  # bytes; what is smaller is not worth a buffer of its own
 _KEPT = 4  # pieces of memory that wait for the next batch; seldom more than were in use at once
 _LARGE = 1 << 20  # bytes; below, torch's allocator does as well
+_HUGE = 1 << 22  # bytes; below, the last part that fills no huge page is too large a part
 
 _allocate: ContextVar[Allocate | None] = ContextVar("allocate", default=None)
 
@@ -44,7 +45,7 @@ class _Recycled:
     def allocate(self, size: int) -> memoryview | None:
         if size < _LARGE:
             return None
-        memory = self._found(size) or mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory = self._found(size) or _mapped(size)
         return lend(memory, 0, size, partial(self._waiting.append, memory))[1]
 
     def _found(self, size: int) -> mmap.mmap | None:
@@ -54,6 +55,15 @@ class _Recycled:
                     self._waiting.remove(memory)
                     return memory
         return None
+
+
+def _mapped(size: int) -> mmap.mmap:
+    """New memory, in huge pages where the system has some: a page costs several times as long as filling it."""
+    memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if size >= _HUGE:
+        with suppress(AttributeError, OSError):  # no Linux, or one that was built without them
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return memory
 
 
 _recycled = _Recycled()

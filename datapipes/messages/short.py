@@ -27,6 +27,8 @@ _IN_QUERY = re.compile(
 )
 _IN_HEADER = re.compile(r"\b((?:proxy-)?authorization|(?:set-)?cookie)(['\"]?\s*[:=]\s*)[^\r\n}]+", re.IGNORECASE)
 
+_LINES = re.compile(r"\s*\n\s*")
+
 _MANY = 20
 
 
@@ -59,6 +61,8 @@ def shortened(value: object) -> str:
     '[0, 1, 2, 3, ...]'
     >>> shortened("https://me:secret@host/file?token=abc&part=1")
     "'https://***@host/file?token=***&part=1'"
+    >>> shortened(object())
+    '<object>'
     """
     return _short.repr(value)
 
@@ -96,7 +100,10 @@ class _Short(reprlib.Repr):
         for kind, shown in _LIKE.items():
             if isinstance(value, kind) and len(value) > _MANY:
                 return f"{type(value).__name__}({shown(self, value, level)})"
-        return super().repr_instance(value, level)
+        of: Any = type(value)
+        if of.__repr__ is object.__repr__:
+            return f"<{of.__name__}>"  # and no address, which is another one in each process
+        return _LINES.sub(" ", super().repr_instance(value, level))
 
 
 _LIKE = {

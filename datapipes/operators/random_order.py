@@ -148,10 +148,15 @@ class Permutation(Sequence[int]):
         return chain.from_iterable(self._chunks())
 
     def _chunks(self) -> Iterator[list[int]]:
-        for first in range(0, len(self), _CHUNK):
-            part = self._positions[first : first + _CHUNK]
-            numbers: list[int] = self._numbers(part.start + part.step * torch.arange(len(part))).tolist()
-            yield numbers
+        for numbers in self.blocks(_CHUNK):
+            yield numbers.tolist()
+
+    def blocks(self, size: int) -> Iterator[torch.Tensor]:
+        """The numbers in tensors of so many."""
+        at_once = max(1, _CHUNK // size) * size
+        for first in range(0, len(self), at_once):
+            part = self._positions[first : first + at_once]
+            yield from torch.split(self._numbers(part.start + part.step * torch.arange(len(part))), size)
 
     def _numbers(self, positions: torch.Tensor) -> torch.Tensor:
         """The numbers at these positions."""

@@ -17,7 +17,7 @@ on, so an exception in the source counts nothing.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from itertools import compress, islice, repeat
@@ -42,6 +42,7 @@ AT_START = "start"
 """Saved position of a stage that is to begin at its start."""
 
 T = TypeVar("T")
+B = TypeVar("B", bound=Sized)
 
 
 class Cell:
@@ -255,9 +256,19 @@ class Given(Cell):
 
     def following(self, sequence: Sequence[T]) -> Iterator[T]:
         """The elements of a sequence from this position on, counted."""
+        return self.counting(self.left_of(sequence))
+
+    def left_of(self, sequence: Sequence[T]) -> Sequence[T]:
+        """A sequence from this position on."""
         if self.save() > len(sequence):
             raise StateError(f"{self.label}: {self.save()} elements were given, and there are {len(sequence)}")
-        return self.counting(sequence[self.save() :])
+        return sequence[self.save() :]
+
+    def counting_blocks(self, blocks: Iterable[B]) -> Iterator[B]:
+        """Blocks of elements that go on where this position is, whose elements are counted."""
+        for block in blocks:
+            self._behind += len(block)
+            yield block
 
     def save(self) -> int:
         return self._behind if self._counted is None else self._counted.taken

@@ -46,6 +46,7 @@ WRAPPERS = {
     "iter.SampleMultiplexer",
     "iter.Sampler",
     "map.SequenceWrapper",
+    "map.TableWrapper",
 }
 """Operators without a method of their own."""
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
-from torch.utils.data import RandomSampler
+from torch.utils.data import BatchSampler, RandomSampler, WeightedRandomSampler
 
 from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, Sampler
@@ -272,6 +272,11 @@ TRANSFORMS = [
         lambda tap: Sampler(
             numbers(9), RandomSampler, sampler_kwargs={"replacement": True, "num_samples": 12}
         ).prefetch(3),
+    ),
+    shuffled(
+        "iter.Sampler",
+        "batches of weighted draws",
+        lambda tap: Sampler(numbers(9), BatchSampler(WeightedRandomSampler(range(9), 12), 5, drop_last=False)),
     ),
     Specimen("iter.pin_memory", "what a function makes", lambda tap: pinned(tap(numbers(5)), tap.function(add_ten))),
     Specimen(

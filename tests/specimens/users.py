@@ -12,7 +12,7 @@ from torch.utils.data import IterDataPipe as TorchIterDataPipe
 
 from datapipes.graph import Pipe
 from datapipes.iter import Batcher, IterableWrapper, IterDataPipe
-from datapipes.map import MapDataPipe, SequenceWrapper
+from datapipes.map import MapDataPipe, SequenceWrapper, TableWrapper
 from tests.datapipes.position.written_for_torchdata import ItsOwnIterator, OnlyNext, ReturnsAnother
 from tests.specimens.elements import add_ten, as_pair, is_even
 from tests.specimens.specimen import Specimen, Tap, numbers, shuffled, unseekable
@@ -231,6 +231,13 @@ MAPSTYLE = [
         lambda tap: SequenceWrapper({"a": 1, "b": 2}).to_iter_datapipe(["b", "a"]),
     ),
     Specimen("map.SequenceWrapper", "empty", lambda tap: SequenceWrapper([])),
+    Specimen("map.TableWrapper", "rows", lambda tap: TableWrapper({"x": [1, 2, 3], "y": ["a", None, "c"]})),
+    Specimen(
+        "map.TableWrapper",
+        "batches of tensors",
+        lambda tap: TableWrapper({"x": [*range(7)]}, as_="tensors").to_iter_datapipe().batch(2).collate(),
+    ),
+    shuffled("map.TableWrapper", "batches of rows", lambda tap: TableWrapper({"x": [*range(7)]}).shuffle().batch(2)),
     Specimen("map.batch", "a shorter last one", lambda tap: counted(5).batch(2)),
     Specimen("map.batch", "the last one dropped", lambda tap: counted(5).batch(2, drop_last=True).map(len)),
     Specimen("map.concat", "one empty", lambda tap: counted(3).concat(SequenceWrapper([]), SequenceWrapper("ab"))),

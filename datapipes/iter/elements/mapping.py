@@ -8,11 +8,10 @@ from typing import Any, ClassVar, TypeVar
 
 from torch.utils.data import default_collate
 
-from datapipes.description import structure
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.structure import with_parents
 from datapipes.elements.chunk import DataChunk
-from datapipes.iter.grouping.batch import Batcher
+from datapipes.iter.grouping.batch import Batcher, BatchReader
 from datapipes.memory import batches
 from datapipes.operators.checks import needs_callable, same_length
 from datapipes.operators.columns import check_columns, on_columns, on_input, validate_input_col
@@ -20,7 +19,6 @@ from datapipes.position.on_error import OnError, Tolerant
 from datapipes.position.pandas_rows import collated
 from datapipes.position.seeds import Run
 from datapipes.position.steps import Step
-from datapipes.rewriting.gathering import rows_of
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -97,16 +95,16 @@ class Collator(Mapper[R_co]):
         super().__init__(datapipe, fn, on_error=on_error, max_errors=max_errors)
 
     def _in_run(self, run: Run) -> IterDataPipe[R_co]:
-        batcher = self.datapipe
+        batcher: Any = self.datapipe
         is_torchs = type(self) is Collator and self.fn is default_collate and self.on_error == "raise"
-        if not (is_torchs and type(batcher) is Batcher and batcher.wrapper_class in (DataChunk, list)):
+        is_batched = type(batcher) in (Batcher, BatchReader) and batcher.wrapper_class in (DataChunk, list)
+        if not (is_torchs and is_batched):
             return self
-        rows = rows_of(batcher.datapipe)
-        held = [run.held.get(structure.place_of(stage)) for stage in structure.walk(batcher)]
-        if rows is None or rows.gather is None or False in held:  # which are rows, and no positions
+        positions, at_once = batcher.of_positions(run)
+        if at_once.collated is None:
             return self
-        new: Collator[R_co] = with_parents(self, lambda _: with_parents(batcher, lambda _: rows.positions))
-        new.fn = rows.gather
+        new: Collator[R_co] = with_parents(self, lambda _: positions.in_blocks(run))
+        new.fn = at_once.collated
         return new
 
     def _step(self) -> Step:

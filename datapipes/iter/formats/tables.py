@@ -106,6 +106,8 @@ def _tensor(name: str, column: Any) -> torch.Tensor:
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
     if not is_number or column.null_count or numbers.null_count:
         what = f"is of type {column.type}" if not is_number else "has nulls"
-        raise TypeError(f"column {name!r} {what}, and tensors are made of numbers: leave it out by columns=[...]")
+        raise TypeError(
+            f"column {name!r} {what}, and tensors are made of numbers: leave it out (columns=[...], .select([...]))"
+        )
     tensor = torch.from_numpy(numbers.to_numpy(zero_copy_only=False).copy())
     return tensor if size is None else tensor.reshape(len(column), size)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
+from datapipes.description import structure
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.chunk import DataChunk
 from datapipes.errors import StateError
@@ -13,6 +14,8 @@ from datapipes.operators.checks import needs_count, source_length
 from datapipes.operators.flattening import Flattening
 from datapipes.position.cells import Cell
 from datapipes.position.opening import Opening
+from datapipes.position.seeds import Run
+from datapipes.rewriting.gathering import AtOnce, is_held, rows_of
 
 B_co = TypeVar("B_co", covariant=True)
 
@@ -50,9 +53,62 @@ class Batcher(IterDataPipe[B_co]):
         for batch in batches:
             yield self.wrapper_class(batch)
 
+    def _in_run(self, run: Run) -> IterDataPipe[B_co]:
+        positions, at_once = self.of_positions(run)
+        if type(self) is not Batcher or at_once.listed is None:
+            return self
+        new: BatchReader[B_co] = object.__new__(BatchReader)
+        structure.fill(new, positions, lambda parent: parent)
+        new.at_once = at_once
+        return new
+
+    def of_positions(self, run: Run) -> tuple[Batcher[Any], AtOnce]:
+        """Batches of the positions of rows, and what can be made of these; as it is, of what is no such stream."""
+        rows = rows_of(self.datapipe)
+        if rows is None or is_held(run, self):
+            return self, AtOnce()
+        return structure.with_parents(self, lambda _: rows.positions), rows.at_once
+
+    def in_blocks(self, run: Run) -> Batcher[Any]:
+        """The same batches of positions as tensors, if they are made so, and none is begun."""
+        begun = structure.place_of(self) in run.held
+        source = None if begun else self.datapipe._in_blocks(self.batch_size)
+        if source is None:
+            return self
+        new: _Blocks = object.__new__(_Blocks)
+        structure.fill(new, self, lambda parent: source)
+        return new
+
     def __len__(self) -> int:
         length = source_length(self, self.datapipe)
         return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
+
+
+class BatchReader(Batcher[B_co]):
+    """Batches of rows that are read at once, at the positions that the source gives."""
+
+    at_once: AtOnce
+
+    def _open(self, at: Opening) -> Iterator[B_co]:
+        return self._made(at.grouped(self.datapipe, at.cell(lambda: _Batch(self, list))), self.at_once.listed)
+
+    def _made(self, batches: Iterator[list[int]], rows: Any) -> Iterator[B_co]:
+        for batch in batches:
+            yield self.wrapper_class(rows(batch))
+
+    def of_positions(self, run: Run) -> tuple[Batcher[Any], AtOnce]:
+        positions: Batcher[Any] = object.__new__(Batcher)
+        structure.fill(positions, self, lambda parent: parent)
+        return positions, self.at_once
+
+
+class _Blocks(Batcher[Any]):
+    """Batches of positions that come as such."""
+
+    def _open(self, at: Opening) -> Iterator[Any]:
+        at.cell(lambda: _Batch(self, list))
+        blocks = at.source(self.datapipe)
+        return (block for block in blocks if len(block) == self.batch_size) if self.drop_last else blocks
 
 
 class _Batch(Cell):

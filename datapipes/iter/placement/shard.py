@@ -102,6 +102,12 @@ class ShardingFilter(IterDataPipe[T_co]):
         above = rows_of(self.source_datapipe)
         return None if above is None else above.below(self)
 
+    def _in_blocks(self, size: int) -> IterDataPipe[Any] | None:
+        if type(self) is not ShardingFilter or self._opened_as != (1, 0):
+            return None
+        source = self.source_datapipe._in_blocks(size)
+        return None if source is None else structure.with_parents(self, lambda _: source)
+
     def _open(self, at: Opening) -> Iterator[T_co]:
         of, index = self._opened_as = self._shard(at.run)
         source = at.source(self.source_datapipe)

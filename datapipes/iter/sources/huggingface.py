@@ -10,18 +10,20 @@ from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import BadArgument, StateError
 from datapipes.messages.extras import needed
 from datapipes.operators.checks import no_length
-from datapipes.position.cells import Cell, count
+from datapipes.position.cells import Cell, count, skip
 from datapipes.position.opening import Opening
 
 
 @operator
 class HuggingFaceHubReader(IterDataPipe[Any]):
-    """The rows that ``datasets.load_dataset`` gives, streamed unless told otherwise.
+    """The rows that ``datasets.load_dataset`` gives, streamed unless told otherwise; or those of a data set.
 
-    A position is that of the data set itself, so resuming reads again as little as the data set has to.
+    A position is that of the data set itself, so resuming reads again as little as the data set has to. Where it
+    shuffles by a buffer, which it does not keep, all is read again up to the position.
 
     Args:
-        dataset: The name of a data set on the hub, or of a format such as ``"json"``, or a path.
+        dataset: The name of a data set on the hub, or of a format such as ``"json"``, or a path. Or a ``Dataset`` or
+            ``IterableDataset``, of which each iteration reads a copy, in its order of that epoch if it shuffles.
         **config_kwargs: Other arguments for ``load_dataset``. A data set with several splits needs ``split=``
             (torchdata gave the names of the splits); ``streaming=False`` downloads it first. How long it waits for the
             hub, and how often it tries again, is for ``datasets`` to say: by ``download_config=``, or by the variable
@@ -31,17 +33,25 @@ class HuggingFaceHubReader(IterDataPipe[Any]):
     HuggingFaceHubReader('json', data_files='rows.jsonl', split='train')
     """
 
-    def __init__(self, dataset: str, **config_kwargs: Any) -> None:
+    def __init__(self, dataset: Any, **config_kwargs: Any) -> None:
         needed("datasets", "huggingface", "HuggingFaceHubReader")
         self.dataset = dataset
+        if config_kwargs and not isinstance(dataset, str):
+            raise BadArgument(f"{self!r}: what else is given is for load_dataset, and this data set is loaded already")
         self.config_kwargs = config_kwargs
 
     def _open(self, at: Opening) -> Iterator[Any]:
-        return at.cell(_Rows).rows(self)
+        return at.cell(_Rows).rows(self, at.run.epoch)
 
-    def _load(self) -> Any:
+    def _load(self, epoch: int) -> Any:
         import datasets
 
+        if isinstance(self.dataset, datasets.Dataset):
+            return self.dataset
+        if isinstance(self.dataset, datasets.IterableDataset):
+            own = deepcopy(self.dataset)
+            own.set_epoch(epoch)
+            return own
         loaded = datasets.load_dataset(**{"path": self.dataset, "streaming": True, **self.config_kwargs})
         if not isinstance(loaded, dict):
             return loaded
@@ -54,41 +64,47 @@ class HuggingFaceHubReader(IterDataPipe[Any]):
 
 
 class _Rows(Cell):
-    """Position in a data set: by its own account if it is streamed, else the number of rows given."""
+    """Position in a data set: by its own account if it is streamed and keeps one, else the number of rows given."""
 
     def __init__(self) -> None:
         self._dataset: Any = None
         self._given = 0
         self._saved: Any = None
 
-    def rows(self, pipe: HuggingFaceHubReader) -> Iterator[Any]:
+    def rows(self, pipe: HuggingFaceHubReader, epoch: int) -> Iterator[Any]:
         if self._dataset is None:
-            self._dataset = pipe._load()
+            self._dataset = pipe._load(epoch)
             self._begin()
-        elif self._is_streamed():
+        elif self._keeps_position():
             self._dataset.load_state_dict(self._dataset.state_dict())
         left: Any = self._dataset
         if not self._is_streamed():
             left = left.select(range(self._given, len(left))) if self._given < len(left) else ()
-        for row in _in_one_part(left):
+        rows = _in_one_part(left)
+        if self._is_streamed() and not self._keeps_position() and skip(rows, self._given) < self._given:
+            raise StateError(f"{self.label}: {self._given} rows were given, and there are fewer")
+        for row in rows:
             self._given += 1
             yield row
 
     def _begin(self) -> None:
-        if self._is_streamed():
+        if self._keeps_position():
             if self._saved is not None:
                 _must_be_like(self._saved, self._dataset.state_dict())
                 self._dataset.load_state_dict(deepcopy(self._saved))
-        elif self._saved is not None or self._given > len(self._dataset):
-            raise StateError(f"{self.label}: the position does not fit a data set of {len(self._dataset)} rows")
+        elif self._saved is not None or (not self._is_streamed() and self._given > len(self._dataset)):
+            raise StateError(f"{self.label}: the position does not fit a data set that counts its rows")
 
     def _is_streamed(self) -> bool:
         return hasattr(self._dataset, "load_state_dict")
 
+    def _keeps_position(self) -> bool:
+        return self._is_streamed() and not _has_buffer(vars(self._dataset).get("_ex_iterable"))
+
     def save(self) -> dict[str, Any]:
         own = self._saved
         if self._dataset is not None:
-            own = deepcopy(self._dataset.state_dict()) if self._is_streamed() else None
+            own = deepcopy(self._dataset.state_dict()) if self._keeps_position() else None
         return {"given": self._given, "own": own}
 
     def load(self, saved: Any) -> None:
@@ -98,6 +114,19 @@ class _Rows(Cell):
 
     def done(self) -> int:
         return self._given
+
+
+def _has_buffer(stage: Any) -> bool:
+    """Whether a stage of a stream of theirs, or one above it, has rows in a buffer that a position leaves out.
+
+    Their documents say that such a position loses rows, and nothing public tells whether there is such a buffer.
+    """
+    above = [getattr(stage, "ex_iterable", None), *getattr(stage, "ex_iterables", ())]
+    return (
+        stage is None
+        or "BufferShuffled" in type(stage).__name__
+        or any(_has_buffer(one) for one in above if one is not None)
+    )
 
 
 def _in_one_part(rows: Any) -> Iterator[Any]:

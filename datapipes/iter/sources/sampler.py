@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, ClassVar
 
 import torch
+from torch.utils.data import Sampler as TorchSampler
 from torch.utils.data import SequentialSampler
 
 from datapipes.description.pipe import IterDataPipe, operator
@@ -19,24 +21,31 @@ from datapipes.position.opening import Opening
 class Sampler(IterDataPipe[Any]):
     """The indices that a sampler of torch draws.
 
-    Each iteration makes a sampler anew. One that draws by a ``generator`` of its own, as torch's do, is given one that
-    is seeded like any stage here, so its order follows from the run's seed and the epoch, and can be resumed. Any other
-    sampler has to give the same indices each time.
+    Each iteration makes a sampler anew, or copies the one given. One that draws by a ``generator`` of its own, as
+    torch's do, is given one that is seeded like any stage here, so its order follows from the run's seed and the epoch,
+    and can be resumed; so is one that a batch sampler reads. One with a ``set_epoch``, as ``DistributedSampler``, is
+    told the epoch. Any other sampler has to give the same indices each time.
 
     Args:
         datapipe: What the indices are for, which must have a length. Its elements are not read.
-        sampler: A class of samplers, or a function that makes one. It is given ``datapipe`` as ``data_source=``.
-        sampler_args: Positional arguments for it; torch's own samplers take none beside ``data_source=``.
-        sampler_kwargs: Other keyword arguments for it. A ``generator`` among them pins the seed to its own.
+        sampler: A sampler of torch; or a class of samplers, or a function that makes one, which is given ``datapipe``
+            as ``data_source=``.
+        sampler_args: Positional arguments for the class or function; torch's own samplers take none beside
+            ``data_source=``.
+        sampler_kwargs: Other keyword arguments for it. A sampler's own ``generator`` pins the seed to its own.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(Sampler(IterableWrapper("abc")))
     [0, 1, 2]
+    >>> from torch.utils.data import WeightedRandomSampler
+    >>> rows = [10, 20, 30]
+    >>> list(Sampler(rows, WeightedRandomSampler([0, 0, 1], num_samples=2)).map(rows.__getitem__))
+    [30, 30]
     """
 
     _parents: ClassVar[tuple[str, ...] | None] = ("datapipe",)
     datapipe: Any
-    sampler: Callable[..., Iterable[Any]] = SequentialSampler
+    sampler: Callable[..., Iterable[Any]] | TorchSampler[Any] = SequentialSampler
     sampler_args: Sequence[Any] | None = None
     sampler_kwargs: Mapping[str, Any] | None = None
 
@@ -50,6 +59,14 @@ class Sampler(IterDataPipe[Any]):
         self._made()  # arguments that the sampler refuses are refused here
 
     def _made(self) -> Iterable[Any]:
+        if isinstance(self.sampler, TorchSampler):
+            needs(
+                not self.sampler_args and not self.sampler_kwargs,
+                self,
+                f"arguments are for a class of samplers, and {type(self.sampler).__name__} is one that is made already",
+            )
+            own: Iterable[Any] = _copy_of(self.sampler)
+            return own
         return self.sampler(*(self.sampler_args or ()), data_source=self.datapipe, **(self.sampler_kwargs or {}))
 
     def _reads(self) -> tuple[()]:
@@ -59,10 +76,13 @@ class Sampler(IterDataPipe[Any]):
         return self._indices(at, at.cell(Given))
 
     def _indices(self, at: Opening, given: Given) -> Iterator[Any]:
-        sampler: Any = self._made()
-        if hasattr(sampler, "generator"):
-            pinned = None if sampler.generator is None else sampler.generator.initial_seed()
-            sampler.generator = torch.Generator().manual_seed(at.seed(pinned))
+        sampler = self._made()
+        for each in _with_inner(sampler):
+            if hasattr(each, "generator"):
+                pinned = None if each.generator is None else each.generator.initial_seed()
+                each.generator = torch.Generator().manual_seed(at.seed(pinned))
+            if hasattr(each, "set_epoch"):
+                each.set_epoch(at.run.epoch)
         indices = iter(sampler)
         behind = given.save()
         if skip(indices, behind) < behind:
@@ -74,3 +94,18 @@ class Sampler(IterDataPipe[Any]):
         if not isinstance(sampler, Sized):
             raise no_length(self)
         return len(sampler)
+
+
+def _copy_of(sampler: Any) -> Any:
+    """A copy of a sampler, and of those that it reads, which is not moved on by whoever reads the original."""
+    new: Any = copy.copy(sampler)
+    if isinstance(vars(new).get("sampler"), TorchSampler):
+        new.sampler = _copy_of(new.sampler)
+    return new
+
+
+def _with_inner(sampler: Any) -> Iterator[Any]:
+    """A sampler, and those that it reads, as a ``BatchSampler`` does."""
+    yield sampler
+    if isinstance(inner := getattr(sampler, "sampler", None), TorchSampler):
+        yield from _with_inner(inner)

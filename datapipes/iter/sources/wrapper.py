@@ -88,7 +88,7 @@ class IterableWrapper(IterDataPipe[T_co]):
 
     def _positions(self) -> Rows | None:
         # A buffer of elements that are copied is one of numbers: none is copied before it is handed on.
-        return Rows(Positions(self), self, None) if self._is_sequence() and self._copies() else None
+        return Rows(Positions(self), self) if self._is_sequence() and self._copies() else None
 
     def _part(self, part: Part) -> IterDataPipe[Any] | None:
         return part.numbers(place_of(self), self.iterable) if isinstance(self.iterable, range) else None

@@ -7,6 +7,7 @@ waits for. Ctrl-C at a terminal reaches all processes; what it means is decided 
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import pickle
 import signal
@@ -119,6 +120,7 @@ def dispatch(job: DispatcherJob) -> None:
 
 def settle(parent: int, stacks: SharedFd, on_interrupt: Any = signal.SIG_IGN) -> None:
     """Set up a process of a service, before anything else."""
+    gc.freeze()  # a full collection would write to all that is inherited, and so copy each page of it
     signal.signal(signal.SIGINT, on_interrupt)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     faulthandler.register(signal.SIGUSR1, file=stacks.fd, all_threads=True)

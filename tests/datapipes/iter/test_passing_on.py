@@ -9,7 +9,14 @@ from unittest import mock
 
 import pytest
 import torch
-from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler
+from torch.utils.data import (
+    BatchSampler,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 
 from datapipes.errors import BadArgument, GraphError
 from datapipes.iter import IterableWrapper, LengthSetter, MemoryCell, PinMemory, Prefetcher, Sampler
@@ -109,6 +116,10 @@ def of_weights(data_source: Any, weights: list[float]) -> Any:
     return WeightedRandomSampler(weights, num_samples=len(data_source))
 
 
+def batches_of(data_source: Any) -> Any:
+    return BatchSampler(RandomSampler(data_source), 3, drop_last=False)
+
+
 def of_subset(data_source: Any) -> Any:
     return SubsetRandomSampler(range(0, len(data_source), 2))
 
@@ -120,6 +131,12 @@ def of_subset(data_source: Any) -> Any:
         (RandomSampler, {"replacement": True, "num_samples": 50}),
         (of_weights, {"weights": [0.1 + x for x in range(20)]}),
         (of_subset, {}),
+        (RandomSampler(range(20)), None),
+        (WeightedRandomSampler([0.1 + x for x in range(20)], num_samples=30), None),
+        (BatchSampler(RandomSampler(range(20)), 3, drop_last=True), None),
+        (BatchSampler(SubsetRandomSampler(range(20)), 2, drop_last=False), None),
+        (DistributedSampler(numbers(20), num_replicas=2, rank=1, seed=1), None),
+        (batches_of, {}),
     ],
 )
 def test_an_order_at_random_follows_from_the_seed_and_the_epoch(sampler: Any, options: dict[str, Any]) -> None:
@@ -132,8 +149,37 @@ def test_an_order_at_random_follows_from_the_seed_and_the_epoch(sampler: Any, op
     first, second = epochs(1)
     assert [first, second] == epochs(1)
     assert first != second
-    assert first != epochs(2)[0]
+    assert first != epochs(2)[0] or isinstance(sampler, DistributedSampler)  # whose seed is its own
     assert torch.equal(torch.random.get_rng_state(), before), "the global generator was used"
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        RandomSampler(range(9), replacement=True, num_samples=9),
+        BatchSampler(RandomSampler(range(18)), 2, drop_last=False),
+        DistributedSampler(numbers(18), num_replicas=2, rank=1),
+    ],
+)
+@pytest.mark.parametrize("taken", range(10))
+def test_a_sampler_that_is_given_is_resumed_anywhere_and_left_as_it_was(sampler: Any, taken: int) -> None:
+    before = dict(vars(sampler))
+    begun = DataLoader2(Sampler(range(18), sampler))
+    begun.seed(3)
+    list(begun)
+    elements = iter(begun)  # of the second epoch
+    for _ in range(taken):
+        next(elements)
+    resumed = DataLoader2(Sampler(range(18), pickle.loads(pickle.dumps(sampler))))
+    resumed.load_state_dict(begun.state_dict())
+    assert list(resumed) == list(elements)
+    assert vars(sampler) == before
+    assert len(begun) == 9
+
+
+def test_arguments_for_a_sampler_that_is_made_already() -> None:
+    with pytest.raises(BadArgument, match="arguments are for a class of samplers, and RandomSampler is one that is"):
+        Sampler(range(3), RandomSampler(range(3)), sampler_kwargs={"replacement": True})
 
 
 def test_a_generator_of_the_user_pins_the_seed() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import re
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -20,6 +22,7 @@ from torch.utils.data import TensorDataset, default_collate
 from datapipes.description import structure
 from datapipes.description.pipe import IterDataPipe
 from datapipes.map import MapDataPipe, SequenceWrapper
+from datapipes.map.shuffle import ShuffledPositions
 from datapipes.memory import batches as memory
 from datapipes.position.iterator import PipeIterator
 from datapipes.position.seeds import Run
@@ -211,6 +214,50 @@ def test_batches_that_are_dealt_out_are_gathered(rows: str) -> None:
     assert len(batches(2, 1)) == len(whole[1::2])
 
 
+def no_first_row(batch: torch.Tensor) -> torch.Tensor:
+    if bool((batch == 0).any()):
+        raise ValueError("the first row is bad")
+    return batch
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_positions_that_come_in_tensors_are_behind_when_their_batch_fails(drop_last: bool) -> None:
+    rows = tensor_of(11)
+
+    def loader(between: bool) -> DataLoader2[Any]:
+        stream: Any = SequenceWrapper(rows).shuffle().sharding_filter()
+        batches = (stream.map(same) if between else stream).batch(2, drop_last=drop_last).collate()
+        dl: DataLoader2[Any] = DataLoader2(batches.map(no_first_row))
+        dl.seed(6)
+        return dl
+
+    def outcomes(dl: DataLoader2[Any], most: int = 99) -> list[Any]:
+        batches = iter(dl)
+        found: list[Any] = []
+        while len(found) < most:
+            try:
+                found.append(next(batches).tolist())
+            except ValueError as error:
+                found.append(str(error))
+            except StopIteration:
+                break
+        return found
+
+    expected = outcomes(loader(between=True))
+    assert "the first row is bad" in expected
+    assert outcomes(loader(between=False)) == expected
+    with patch.object(ShuffledPositions, "_in_blocks", lambda self, size: None):
+        one_by_one = [loader(between=False) for _ in expected]
+        states = [(outcomes(dl, taken), dl.state_dict()) for taken, dl in enumerate(one_by_one)]
+    for taken, (_, state) in enumerate(states):
+        resumed = loader(between=False)
+        resumed.load_state_dict(state)
+        assert outcomes(resumed) == expected[taken:]
+        begun = loader(between=False)
+        outcomes(begun, taken)
+        assert begun.state_dict()["cells"] == state["cells"]
+
+
 def test_a_data_set_is_asked_once_for_a_batch() -> None:
     data = Fetches(10)
     assert len(list(data.to_iter_datapipe().batch(4).collate())) == 3
@@ -297,6 +344,26 @@ def test_the_memory_of_a_large_batch_is_used_again_when_nobody_refers_to_it() ->
     again = memory.collated(rows[:3])
     assert again.data_ptr() == place
     assert again.equal(torch.stack(rows[:3]))
+
+
+def huge_pages_asked_for(address: int) -> bool:
+    """Whether the mapping that has an address was advised to lie in huge pages, by the system's account."""
+    inside = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if found := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line):
+            inside = int(found[1], 16) <= address < int(found[2], 16)
+        elif inside and line.startswith("VmFlags:"):
+            return "hg" in line.split()
+    raise LookupError(f"{address:x} is in no mapping")
+
+
+@pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="a system without huge pages")
+def test_a_large_batch_lies_in_huge_pages_where_there_are_some() -> None:
+    rows = [torch.zeros(1 << 20)] * 2
+    large = memory.collated([row.clone() for row in rows])
+    small = memory.collated([row[: 1 << 18] for row in rows])
+    assert huge_pages_asked_for(large.data_ptr())
+    assert not huge_pages_asked_for(small.data_ptr())
 
 
 def collate_in_a_fork(rows: list[torch.Tensor]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -107,3 +108,61 @@ def test_an_error_further_down_costs_one_row(files: Path) -> None:
     with pytest.raises(ValueError, match="seven"):
         next(it)
     assert [*found, *it] == [x for x in range(23) if x != 7]
+
+
+def numbers(**options: Any) -> Any:
+    return datasets.Dataset.from_dict({"x": [*range(23)]}).to_iterable_dataset(**options)
+
+
+LOADED: dict[str, Any] = {
+    "a table": lambda: datasets.Dataset.from_dict({"x": [*range(23)]}),
+    "a stream": lambda: numbers(num_shards=3),
+    "a stream in batches": lambda: numbers(num_shards=2).batch(4),
+    "a stream that maps and filters": lambda: numbers().map(doubled).filter(by_four),
+    "a stream that shuffles": lambda: numbers(num_shards=2).shuffle(seed=1, buffer_size=5),
+    "a stream that maps what is shuffled": lambda: numbers(num_shards=2).shuffle(seed=1, buffer_size=5).map(doubled),
+}
+
+
+def doubled(row: dict[str, int]) -> dict[str, int]:
+    return {"x": 2 * row["x"]}
+
+
+def by_four(row: dict[str, int]) -> bool:
+    return row["x"] % 4 == 0
+
+
+@pytest.mark.parametrize("kind", LOADED)
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_a_data_set_that_is_loaded_already_is_resumed_anywhere(kind: str, epoch: int) -> None:
+    def loader() -> DataLoader2[Any]:
+        return DataLoader2(HuggingFaceHubReader(LOADED[kind]()).batch(2))
+
+    epochs = loader()
+    whole = [list(epochs) for _ in range(2)][epoch]
+    data = LOADED[kind]()
+    if epoch and "stream" in kind:
+        data.set_epoch(epoch)
+    assert [row for batch in whole for row in batch] == list(data)
+    for taken in (0, 1, 2, len(whole) - 1, len(whole)):
+        begun = loader()
+        for _ in range(epoch):
+            list(begun)
+        it = iter(begun)
+        for _ in range(taken):
+            next(it)
+        resumed = DataLoader2.from_state(pickle.loads(pickle.dumps(begun.state_dict())), datapipe=loader().datapipe)
+        assert list(resumed) == whole[taken:]
+
+
+def test_two_iterations_of_a_stream_do_not_disturb_each_other() -> None:
+    data = numbers(num_shards=2).map(doubled)
+    dp = HuggingFaceHubReader(data)
+    one, other = iter(dp), iter(dp)
+    rows = [row for pair in zip(one, other, strict=True) for row in pair]
+    assert rows[::2] == rows[1::2] == list(data)
+
+
+def test_options_for_what_is_loaded_already() -> None:
+    with pytest.raises(BadArgument, match="is for load_dataset, and this data set is loaded already"):
+        HuggingFaceHubReader(numbers(), split="train")
