@@ -113,6 +113,15 @@ class Opening:
         above = self.above()
         return None if above is None else above.now
 
+    def untouched(self) -> Any:
+        """This stage before what is above it was opened here: for who opens that again in a session of its own."""
+        return self._session.untouched(self.place)
+
+    def keep_above(self) -> None:
+        """Have the next opening of what is above begin with what users' classes there have kept in this one."""
+        for _, cell in self._session.cells_above(self.place):
+            cell.keep()
+
     def session(self, pipe: structure.Pipe, run: Run, saved: Table | None = None) -> Session:
         """Another session on what is above this stage, for a stage that reads it more than once.
 

@@ -80,7 +80,13 @@ class FullSync(IterDataPipe[T_co]):
                 f"{self!r} goes over one child of a fork, demux or unzip again while another part of the graph reads "
                 "its sibling, which cannot go back with it: put fullsync() above the fork"
             )
-        return lambda lap, saved: at.session(self.datapipe, at.run.next_lap(lap), saved)
+
+        def lap_of(lap: int, saved: Table | None) -> Session:
+            if lap == 1 and saved is None:
+                at.keep_above()  # as later laps do when they are closed
+            return at.session(at.untouched().datapipe, at.run.next_lap(lap), saved)
+
+        return lap_of
 
     def __len__(self) -> int:
         world = here()[1]
