@@ -73,6 +73,19 @@ class DistributedReadingService(ReadingServiceInterface):
         """Number of this rank's elements that the last whole epoch left out; at least so many if it knows no length."""
         return 0 if self._exchange is None else self._exchange.dropped
 
+    def check(self, datapipe: Any) -> None:
+        """Refuse a ``fullsync()`` that is not the last stage: this service puts one there.
+
+        Both would read ahead, each rank as far as its own time has it, and what is between them may need more of one
+        rank than of another: they can wait for each other, and a state has the upper one elsewhere on every rank.
+        """
+        for stage in structure.walk(datapipe)[:-1]:
+            if isinstance(stage, FullSync):
+                raise GraphError(
+                    f"{printed(stage)} is in the middle of the graph, and {self!r} keeps the ranks in step at its end; "
+                    "two can wait for each other: leave this one out, or put it last"
+                )
+
     def planned(self, datapipe: Any) -> Any:
         world = here()[1]
         return datapipe if world == 1 else decisive(datapipe, world, self.uneven)

@@ -58,6 +58,7 @@ class Session:
         self.saved = saved
         self.cells: dict[int, Cell] = {}
         self.restarts = 0
+        self.is_inner = False  # whether a stage has opened it, and not a loop
         self.asked = False  # whether anybody has asked for an element
         self.tells = False  # whether to warn, at the first element, of a position that cannot be saved
         self.started = False
@@ -259,6 +260,10 @@ class Session:
     def readers_of(self, hub: structure.Pipe) -> list[structure.Pipe]:
         """The children of a hub, in whatever session they are read."""
         return [stage for stage in structure.walk(self._end) if structure.hub_of(stage) is hub]
+
+    def is_last(self, stage: structure.Pipe) -> bool:
+        """Whether a loop gets what a stage hands on, as it is."""
+        return stage is self._end and not self.is_inner
 
     def untouched(self, place: int) -> structure.Pipe:
         """The stage at a place as it was before this session opened any: not yet used, nor bound to what it reads."""

@@ -10,10 +10,18 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from datapipes.errors import GraphError
 from datapipes.graph import Pipe
 from datapipes.iter import FullSync, IterableWrapper
 from loader2 import DataLoader2
-from reading_services import PADDING, DistributedReadingService, RanksDiffer, UnevenRanks
+from reading_services import (
+    PADDING,
+    DistributedReadingService,
+    MultiProcessingReadingService,
+    RanksDiffer,
+    SequentialReadingService,
+    UnevenRanks,
+)
 from tests.many_ranks import on_ranks
 
 
@@ -196,6 +204,18 @@ def test_a_fullsync_of_the_users_is_the_only_one() -> None:
     assert first[1] == second[1] == 1
     assert len(first[0]) == len(second[0]) == 6
     assert second[0][-1] is PADDING
+
+
+def test_a_fullsync_in_the_middle_is_refused_when_the_loader_is_made() -> None:
+    for graph in (known(11).fullsync(20).batch(2), known(11).fullsync().fullsync(), known(3).zip(known(3).fullsync())):
+        with pytest.raises(GraphError, match=r"fullsync\(.*\) is in the middle .* leave this one out, or put it last"):
+            loader(graph)
+        with pytest.raises(GraphError, match="in the middle of the graph"):
+            DataLoader2(
+                graph,
+                reading_service=SequentialReadingService(DistributedReadingService(), MultiProcessingReadingService(1)),
+            )
+    DataLoader2(known(11).fullsync(20).batch(2)).shutdown()
 
 
 def test_no_group_is_one_rank(monkeypatch: pytest.MonkeyPatch) -> None:

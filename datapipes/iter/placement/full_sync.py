@@ -72,7 +72,8 @@ class FullSync(IterDataPipe[T_co]):
             return at.source(self.datapipe)
         mark = at.mark()
         step = at.cell(lambda: InStep(self.uneven, self.timeout, self.exchange, exact_length(self.datapipe)))
-        return step.elements(at.source(self.datapipe), mark, self._laps(at) if self.uneven == "repeat" else None)
+        laps = self._laps(at) if self.uneven == "repeat" else None
+        return step.elements(at.source(self.datapipe), mark, laps, at.is_last())
 
     def _laps(self, at: Opening) -> Callable[[int, Table | None], Session]:
         if not at.is_private():

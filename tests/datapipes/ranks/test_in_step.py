@@ -360,6 +360,28 @@ def test_who_cannot_say_where_it_is_goes_on(
         assert ((1, False) in laps) == bool(bad), "behind an error its position is that of now, with what waits"
 
 
+def test_ranks_at_one_step_differ_in_what_they_have_taken() -> None:
+    """Where stages below take more on one rank than on another; then each goes on from where it is."""
+
+    def opened(exchange: InTurns) -> Any:
+        source = IterableWrapper(own(exchange.rank, 40))
+        return iterate(synced(exchange, source, False).filter(lambda x: exchange.rank == 1 or x % 3 == 0))
+
+    def begin(exchange: InTurns) -> Any:
+        iterator = opened(exchange)
+        taken = list(islice(iterator, k))
+        return taken, iterator.state_dict(), list(iterator)
+
+    def go_on(exchange: InTurns) -> list[Any]:
+        iterator = opened(exchange)
+        iterator.load_state_dict(begun[exchange.rank][1])
+        return list(iterator)
+
+    for k in range(13):
+        begun = in_turns(2, begin, k)
+        assert in_turns(2, go_on, k) == [rest for _, _, rest in begun]
+
+
 def mixed(source: Pipe) -> Pipe:
     return Resumable(source).map(range).shuffled_flatmap(buffer_size=2)
 
