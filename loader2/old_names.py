@@ -204,10 +204,10 @@ TORCHDATA: Mapping[str, Homes] = {
 
 POPTORCH: Mapping[str, Homes] = {
     "poptorch": {"reading_services.ipu": "*"},
-    "poptorch.enums": {"reading_services.ipu.names.enums": "*"},
-    "poptorch.optim": {"reading_services.ipu.simulator.optim": "*"},
+    "poptorch.enums": {"reading_services.ipu.enums": "*"},
+    "poptorch.optim": {"reading_services.ipu.optim": "*"},
     "poptorch.options": {"reading_services.ipu.options": "*"},
-    "poptorch.profiling": {"reading_services.ipu.simulator.profiling": "*"},
+    "poptorch.profiling": {"reading_services.ipu.profiling": "*"},
     "popdist": {"reading_services.ipu.popdist": "*"},
     "popdist.poptorch": {"reading_services.ipu.popdist.poptorch": "*"},
 }

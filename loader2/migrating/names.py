@@ -134,7 +134,7 @@ class Member:
 
     @property
     def home(self) -> tuple[str, str]:
-        """The module to import the name from, and the name there: ``reading_services.ipu.optim`` is one elsewhere."""
+        """The module to import the name from, and the name there."""
         if not self.rest:
             return self.module, self.name
         return real(Member(self.module, self.name, self.rest[:-1])) or self.dotted.rpartition(".")[0], self.rest[-1]
@@ -193,7 +193,7 @@ def real(name: New | None) -> str | None:
     """The module that a name of ours is, by its own name, as ``import`` takes it.
 
     >>> real(new("poptorch.optim")), real(new("poptorch.Options"))
-    ('reading_services.ipu.simulator.optim', None)
+    ('reading_services.ipu.optim', None)
     """
     if isinstance(name, Member):
         value: object = import_module(name.module)

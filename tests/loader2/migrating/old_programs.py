@@ -307,7 +307,7 @@ print([x.tolist() for x, in loader], poptorch.optim.SGD is SGD, poptorch.enums.O
         {
             "import poptorch": "import reading_services.ipu as poptorch",
             "from poptorch import DataLoaderMode as Mode": "from reading_services.ipu import DataLoaderMode as Mode",
-            "from poptorch.optim import SGD": "from reading_services.ipu.simulator.optim import SGD",
+            "from poptorch.optim import SGD": "from reading_services.ipu.optim import SGD",
         },
         "[[0, 1, 2, 3], [4, 5, 6, 7]] True All\n",
     ),
