@@ -328,9 +328,7 @@ print(popdist.getNumInstances(), issubclass(popdist.poptorch.Options, poptorch.O
         },
         {
             "import popdist": "import reading_services.ipu.popdist as popdist",
-            "import popdist.poptorch": (
-                "import reading_services.ipu.popdist.poptorch\nimport reading_services.ipu.popdist as popdist"
-            ),
+            "import popdist.poptorch": "import reading_services.ipu.popdist.poptorch",
             "import poptorch": "import reading_services.ipu as poptorch",
         },
         "1 True 1\n",
@@ -535,10 +533,10 @@ print(list(dl), list(rows), list(kept), PrototypeMultiProcessingReadingService._
                 "from datapipes.iter import CSVDictParser, IterDataPipe, IterableWrapper"
             ),
             "from torchdata.dataloader2 import DataLoader2, PrototypeMultiProcessingReadingService": (
-                "from loader2 import DataLoader2\n"
-                "from reading_services import (\n"
-                "    MultiProcessingReadingService as PrototypeMultiProcessingReadingService,\n"
-                ")"
+                "from loader2 import DataLoader2\nfrom reading_services import MultiProcessingReadingService"
+            ),
+            "print(list(dl), list(rows), list(kept), PrototypeMultiProcessingReadingService.__name__)": (
+                "print(list(dl), list(rows), list(kept), MultiProcessingReadingService.__name__)"
             ),
         },
         "[0, 1, 2, 3] [{'x': '1'}] [{'x': '1', 'y': None}] MultiProcessingReadingService\n",

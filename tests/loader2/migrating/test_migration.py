@@ -88,6 +88,9 @@ def test_every_pipe_has_its_name(kind: str) -> None:
     assert names.new("torch.utils.data.Sampler") is None, "it is torch's, and not the pipe of that name"
 
 
+PROTOTYPE = b"PrototypeMultiProcessingReadingService"
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -122,6 +125,27 @@ def test_every_pipe_has_its_name(kind: str) -> None:
         (b"x = r'popdist.init'", b"x = r'reading_services.ipu.popdist.init'"),
         (b"from .torchdata.datapipes import iter", b"from .torchdata.datapipes import iter"),
         (b"import torchdata.stateful_dataloader as s", b"import torchdata.stateful_dataloader as s"),
+        (
+            b"import popdist.poptorch\nimport popdist.poptorch as p\nif x:\n    import popdist.poptorch\n",
+            (b"import reading_services.ipu.popdist.poptorch\nimport reading_services.ipu.popdist as popdist\n"
+            b"import reading_services.ipu.popdist.poptorch as p\n"
+            b"if x:\n    import reading_services.ipu.popdist.poptorch\n"
+            b"    import reading_services.ipu.popdist as popdist\n"),
+        ),
+        (
+            b"from torchdata.dataloader2 import MultiProcessingReadingService, " + PROTOTYPE + b"\n" + PROTOTYPE,
+            b"from reading_services import MultiProcessingReadingService\nMultiProcessingReadingService",
+        ),
+        (
+            b"from torchdata.dataloader2 import " + PROTOTYPE + b"\n__all__ = ['" + PROTOTYPE + b"']",
+            b"from reading_services import MultiProcessingReadingService as " + PROTOTYPE + b"\n"
+            b"__all__ = ['" + PROTOTYPE + b"']",
+        ),
+        (
+            b"from torchdata.dataloader2 import " + PROTOTYPE + b"\nMultiProcessingReadingService = " + PROTOTYPE,
+            b"from reading_services import MultiProcessingReadingService as " + PROTOTYPE + b"\n"
+            b"MultiProcessingReadingService = " + PROTOTYPE,
+        ),
     ],
 )  # fmt: skip
 def test_a_piece_is_migrated(before: bytes, after: bytes) -> None:
