@@ -9,6 +9,7 @@
 - ``loader``: DataLoader2
 - ``migrating/``: migration of programs written for torchdata: ``python -m loader2 migrate``
 - ``old_functions``: functions that only torchdata's tests, forks and other people's pipes used
+- ``old_modules``: tables of torchdata's, torch's and PopTorch's modules: where what was in them is here
 - ``old_names``: torchdata's, torch's and PopTorch's modules, meaning this library's while somebody asks for it
 - ``poptorch_names``: import it to have PopTorch's names mean this library's
 - ``random``: SeedGenerator, seeds that ranks and workers share or have for themselves

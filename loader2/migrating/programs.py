@@ -35,7 +35,7 @@ from libcst.metadata import (
     ScopeProvider,
 )
 
-from loader2.migrating.names import Gone, Member, Module, New, in_text, new, real, rooms_of
+from loader2.migrating.names import Gone, Member, Module, New, in_text, new
 from loader2.migrating.notes import Note, decisions
 
 _DOTTED: Final = re.compile(r"[A-Za-z_]\w*(?:\.\w+)+")
@@ -233,8 +233,8 @@ class _Program:
 
     def _replacing(self, binding: _Binding) -> str | None:
         """The import of ours in the place of ``import a.b.c``."""
-        module = real(new(get_full_name_for_node(binding.alias.name) or ""))
-        return self._reference(module)[0] if binding.is_root and module is not None else None
+        here = new(get_full_name_for_node(binding.alias.name) or "")
+        return self._reference(here.module)[0] if binding.is_root and isinstance(here, Module) else None
 
     def _import(self, node: cst.Import) -> None:
         kept: list[str] = []
@@ -247,7 +247,7 @@ class _Program:
             root = old.partition(".")[0]
             if isinstance(here, Gone):
                 self._note_at(node, here.advice())
-            module = real(here)
+            module = here.module if isinstance(here, Module) else None
             if old == "torchdata" and needs and alias not in self._used:
                 continue  # it stood for our modules alone
             if module is None:
@@ -318,22 +318,22 @@ class _Program:
             self._note_at(node, here.advice())
         if not isinstance(here, Module | Member):
             return None, _text(alias)
-        home, name = here.home if isinstance(here, Member) else here.module.rpartition(".")[::2]
+        home, _, name = here.dotted.rpartition(".")
         is_renamed = self._is_renamed(_Binding(node, alias, f"{module}.{alias.evaluated_name}", is_root=False))
         local = alias.evaluated_alias or (name if is_renamed else alias.evaluated_name)
         is_plain = name == local and alias.asname is None
         return home, name if is_plain else f"{name} as {local}"
 
     def _import_all(self, node: cst.ImportFrom, module: str) -> None:
-        rooms = rooms_of(module)
-        if rooms is None:
+        here = new(module)
+        if here is None:
             if module == "torch.utils.data" and re.search(r"\b(IterDataPipe|MapDataPipe)\b", self._module.code):
                 self._note_at(node, "a star import of torch's pipes is left: name the pipes that are used")
-        elif not rooms or rooms[0] == "loader2":
+        elif not isinstance(here, Module) or here.module == "loader2":
             self._note_at(node, f"a star import of {module} is left: name what is used, and migrate again")
         elif node.module is not None:
-            self.edits.append((self._spans[node.module], rooms[0]))
-            self._note_at(node, f"a star import of {rooms[0]}, which has other names, too: name what is used")
+            self.edits.append((self._spans[node.module], here.module))
+            self._note_at(node, f"a star import of {here.module}, which has other names, too: name what is used")
 
     def _taken_apart(self, node: cst.ImportFrom, home: str, names: list[tuple[cst.ImportAlias, str]]) -> Iterator[str]:
         """The statements that import some of the names of another one."""

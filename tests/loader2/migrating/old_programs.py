@@ -547,7 +547,7 @@ print(list(dl), list(rows), list(kept), PrototypeMultiProcessingReadingService._
             "main.py:17": "Mine.apply_sharding has no sharding_group",
             "main.py:22": "a state goes on in mid-epoch",
             "main.py:23": "use state_dict() of the loader",
-            "main.py:24": "it is a private name",
+            "main.py:24": "write .check_hash({path: hash})",
             "main.py:25": "write a ReadingServiceInterface",
             "main.py:26": "DataLoader2.from_state(state, reading_service, datapipe=graph)",
             "main.py:29": 'pass ragged="keep"',
