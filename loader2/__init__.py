@@ -8,6 +8,7 @@
 - ``iteration``: the iterator of a loader, with ``limit`` and ``resume``
 - ``loader``: DataLoader2
 - ``migrating/``: migration of programs written for torchdata: ``python -m loader2 migrate``
+- ``nodes``: PipeNode, a graph of pipes as a node of torchdata's
 - ``old_functions``: functions that only torchdata's tests, forks and other people's pipes used
 - ``old_modules``: tables of torchdata's, torch's and PopTorch's modules: where what was in them is here
 - ``old_names``: torchdata's, torch's and PopTorch's modules, meaning this library's while somebody asks for it

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from datapipes.iter.remote.iopath_files import IoPathFileLister, IoPathFileOpener, IoPathSaver
     from datapipes.iter.remote.objects import AISFileLister, AISFileLoader, S3FileLister, S3FileLoader
     from datapipes.iter.sources.huggingface import HuggingFaceHubReader
+    from datapipes.iter.sources.nodes import NodeWrapper
     from datapipes.iter.sources.sampler import Sampler
     from datapipes.iter.sources.wrapper import IterableWrapper
 else:
@@ -119,6 +120,7 @@ else:
             "datapipes.iter.remote.iopath_files": "IoPathFileLister IoPathFileOpener IoPathSaver",
             "datapipes.iter.remote.objects": "AISFileLister AISFileLoader S3FileLister S3FileLoader",
             "datapipes.iter.sources.huggingface": "HuggingFaceHubReader",
+            "datapipes.iter.sources.nodes": "NodeWrapper",
             "datapipes.iter.sources.sampler": "Sampler",
             "datapipes.iter.sources.wrapper": "IterableWrapper",
         },
@@ -182,6 +184,7 @@ __all__ = [
     "MemoryCell",
     "Multiplexer",
     "MultiplexerLongest",
+    "NodeWrapper",
     "OnDiskCacheHolder",
     "OnlineReader",
     "ParagraphAggregator",

@@ -21,6 +21,7 @@ from datapipes.iter import (
     FSSpecFileOpener,
     HuggingFaceHubReader,
     IoPathFileLister,
+    NodeWrapper,
     IterableWrapper,
     Transfer,
 )
@@ -181,6 +182,7 @@ def test_secrets_are_taken_out_of_errors(error: Exception) -> None:
         ("iopath", "iopath", lambda source: source.save_by_iopath(handler=1)),
         ("iopath", "iopath", lambda source: IoPathFileLister(source, handler=1)),
         ("datasets", "huggingface", lambda source: HuggingFaceHubReader("json")),
+        ("torchdata", "nodes", lambda source: NodeWrapper(lambda epoch: None)),
     ],
 )
 def test_a_missing_package_is_named_with_its_extra(
