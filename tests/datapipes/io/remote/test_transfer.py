@@ -21,8 +21,8 @@ from datapipes.iter import (
     FSSpecFileOpener,
     HuggingFaceHubReader,
     IoPathFileLister,
-    NodeWrapper,
     IterableWrapper,
+    NodeWrapper,
     Transfer,
 )
 from tests.http_server import serving, status
