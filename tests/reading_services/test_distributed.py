@@ -218,6 +218,34 @@ def test_a_fullsync_in_the_middle_is_refused_when_the_loader_is_made() -> None:
     DataLoader2(known(11).fullsync(20).batch(2)).shutdown()
 
 
+def test_what_moves_to_a_device_stays_last() -> None:
+    def graphs() -> list[Pipe]:
+        tensors = unknown(40).batch(2).collate()
+        return [tensors.to_device("cpu"), tensors.fullsync(20).to_device("cpu").to_device("cpu")]
+
+    def run(rank: int) -> Any:
+        printed, rests = [], []
+        for number in range(2):
+            dl = loader(graphs()[number])
+            dl.seed(1)
+            batches, states = [], []
+            for batch in dl:
+                batches.append(batch.tolist())
+                states.append(dl.state_dict())
+            printed.append(repr(dl.datapipe))
+            dl.shutdown()
+            with loader(graphs()[number]) as again:
+                again.load_state_dict(states[3])
+                rests.append([batch.tolist() for batch in again] == batches[4:])
+        return printed, rests, len(batches)
+
+    first, second = on_ranks(2, run)
+    assert first[1:] == second[1:] == ([True, True], first[2])
+    for text in first[0]:
+        assert text.count("fullsync") == 1
+        assert ".fullsync(timeout=20).to_device('cpu')" in text.replace("device=", "")
+
+
 def test_no_group_is_one_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     with loader(known(5)) as dl:
         assert sorted(dl) == [0, 1, 2, 3, 4]
