@@ -185,7 +185,6 @@ UNARY: dict[str, Operator] = {
     ),
     "repeat": Operator(lambda s, n: s.repeat(n + 1), lambda s, n: [x for x in s for _ in range(n + 1)], each),
     "prefetch": Operator(lambda s, n: s.prefetch(n), lambda s, n: s, lambda known: known),
-    "to_device": Operator(lambda s, n: s.to_device("cpu", ahead=n), lambda s, n: s, lambda known: known),
     "shuffle": Operator(lambda s, n: s.shuffle(buffer_size=2 * n), lambda s, n: s, shuffled),
     "regroup": Operator(regrouped, lambda s, n: s, shuffled),
     "batch": Operator(lambda s, n: s.batch(n), batched, by_order),
