@@ -11,7 +11,7 @@
 - ``io/``: reading archives and remote files, for the operators on files
 - ``iter/``: the operators over streams: import them from here
 - ``map/``: the operators over collections with keys: import them from here
-- ``memory/``: memory of batches: allocation, leases and pinning
+- ``memory/``: memory of batches: allocation, leases, pinning, and moving to a device
 - ``messages/``: errors and warnings as users read them: short values, places in code and in files
 - ``operators/``: building blocks of operators: checks, columns, flattening, running ahead, random orders
 - ``parts/``: sharding of a stream, and the rank of this process

@@ -9,7 +9,9 @@
 - ``loader``: DataLoader2
 - ``migrating/``: migration of programs written for torchdata: ``python -m loader2 migrate``
 - ``new_plugin``: the files of a new plugin: ``python -m loader2 new-plugin``
+- ``nodes``: PipeNode, a graph of pipes as a node of torchdata's
 - ``old_functions``: functions that only torchdata's tests, forks and other people's pipes used
+- ``old_modules``: tables of torchdata's, torch's and PopTorch's modules: where what was in them is here
 - ``old_names``: torchdata's, torch's and PopTorch's modules, meaning this library's while somebody asks for it
 - ``poptorch_names``: import it to have PopTorch's names mean this library's
 - ``progress``: progress of an epoch: a bar, or lines in a log

@@ -11,6 +11,8 @@ from datapipes.errors import BadArgument, BadArgumentType
 from datapipes.graph import apply_shuffle_settings, walk
 from datapipes.messages.where import where
 
+__all__ = ["Adapter", "AdapterFn", "CacheTimeout", "Shuffle"]
+
 AdapterFn: TypeAlias = Callable[[Any], Any]
 
 

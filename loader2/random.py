@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 UINT64 = 0xFFFF_FFFF_FFFF_FFFF
 _UINT32 = 0xFFFF_FFFF
+__all__ = ["PhiloxEngine", "SeedGenerator", "checked_seed", "dist_share_seed", "philox_block"]
+
 _ROUNDS = 10
 _MULTIPLIERS = 0xD251_1F53, 0xCD9E_8D57
 _KEY_STEPS = 0x9E37_79B9, 0xBB67_AE85

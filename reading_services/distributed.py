@@ -15,7 +15,7 @@ from datapipes.description.printing import on_any_machine
 from datapipes.description.printing import stage as printed
 from datapipes.errors import BadArgument, GraphError, RanksDiffer
 from datapipes.graph.settings import apply_sharding
-from datapipes.iter import FullSync
+from datapipes.iter import FullSync, ToDevice
 from datapipes.iter.placement.full_sync import decisive
 from datapipes.messages.warnings import warn
 from datapipes.parts.group import here
@@ -25,6 +25,7 @@ from datapipes.position.user_classes import is_sharding
 from datapipes.ranks.exchange import Exchange, connected
 from datapipes.ranks.topics import POLICIES, Facts, Uneven
 from reading_services.interface.service import Level, ReadingServiceInterface, ResetFn
+from reading_services.workers.cut import with_end_replaced
 
 _SOURCES = "sources"
 
@@ -73,6 +74,19 @@ class DistributedReadingService(ReadingServiceInterface):
         """Number of this rank's elements that the last whole epoch left out; at least so many if it knows no length."""
         return 0 if self._exchange is None else self._exchange.dropped
 
+    def check(self, datapipe: Any) -> None:
+        """Refuse a ``fullsync()`` that is not the last stage, or above ``to_device()``: this service puts one there.
+
+        Both would read ahead, each rank as far as its own time has it, and what is between them may need more of one
+        rank than of another: they can wait for each other, and a state has the upper one elsewhere on every rank.
+        """
+        for stage in structure.walk(_in_step(datapipe))[:-1]:
+            if isinstance(stage, FullSync):
+                raise GraphError(
+                    f"{printed(stage)} is in the middle of the graph, and {self!r} keeps the ranks in step at its end; "
+                    "two can wait for each other: leave this one out, or put it last"
+                )
+
     def planned(self, datapipe: Any) -> Any:
         world = here()[1]
         return datapipe if world == 1 else decisive(datapipe, world, self.uneven)
@@ -89,10 +103,10 @@ class DistributedReadingService(ReadingServiceInterface):
         apply_sharding(datapipe, self._world, self._rank, SHARDING_PRIORITIES.DISTRIBUTED)
         self._exchange = connected(self.timeout)
         weakref.finalize(self, self._exchange.close)
-        if not isinstance(datapipe, FullSync):
-            datapipe = FullSync(datapipe, self.timeout, uneven=self.uneven)
-        datapipe.exchange = self._exchange
-        return datapipe
+        end = _in_step(datapipe)
+        synced = end if isinstance(end, FullSync) else FullSync(end, self.timeout, uneven=self.uneven)
+        synced.exchange = self._exchange
+        return with_end_replaced(datapipe, end, lambda _: synced)
 
     def agree(self, run: Run, resumed: bool) -> Run:
         if here() != (self._rank, self._world):
@@ -132,3 +146,10 @@ class DistributedReadingService(ReadingServiceInterface):
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
             exchange.close()
+
+
+def _in_step(datapipe: Any) -> Any:
+    """The stage behind which ranks are kept in step: the last one in which elements may wait, and not on a device."""
+    while isinstance(datapipe, ToDevice):
+        datapipe = datapipe.source_datapipe
+    return datapipe

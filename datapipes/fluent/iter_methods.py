@@ -80,6 +80,7 @@ class IterMethods(IterPlugins[T_co]):
     set_length = chained(operators.LengthSetter)
     memory_cell = chained(operators.MemoryCell)
     pin_memory = chained(operators.PinMemory)
+    to_device = chained(operators.ToDevice)
 
     # Groups and orders.
     @overload

@@ -10,7 +10,8 @@ are chain methods as well: ``datapipes.fluent`` has the table of these, and says
 - ``files/``: operators that list files, open, read, check and save them
 - ``formats/``: operators that parse file formats: text, records, tables, samples
 - ``grouping/``: operators that batch, group, unbatch and shuffle elements
-- ``placement/``: operators that shard, prefetch, dispatch and synchronize: where and when a part of the graph runs
+- ``placement/``: operators that shard, prefetch, dispatch, synchronize, move to a device: where and when a part of the
+  graph runs
 - ``remote/``: operators that read and write files elsewhere: HTTP, Google Drive, s3, AIStore, fsspec, iopath
 - ``sources/``: source operators, which begin a stream
 """
@@ -62,11 +63,13 @@ if TYPE_CHECKING:
     from datapipes.iter.placement.full_sync import FullSync
     from datapipes.iter.placement.prefetch import PinMemory, Prefetcher
     from datapipes.iter.placement.shard import ShardingFilter, ShardingRoundRobinDispatcher
+    from datapipes.iter.placement.to_device import ToDevice
     from datapipes.iter.remote.fsspec_files import FSSpecFileLister, FSSpecFileOpener, FSSpecSaver
     from datapipes.iter.remote.http import GDriveReader, HttpReader, OnlineReader
     from datapipes.iter.remote.iopath_files import IoPathFileLister, IoPathFileOpener, IoPathSaver
     from datapipes.iter.remote.objects import AISFileLister, AISFileLoader, S3FileLister, S3FileLoader
     from datapipes.iter.sources.huggingface import HuggingFaceHubReader
+    from datapipes.iter.sources.nodes import NodeWrapper
     from datapipes.iter.sources.sampler import Sampler
     from datapipes.iter.sources.wrapper import IterableWrapper
 else:
@@ -114,11 +117,13 @@ else:
             "datapipes.iter.placement.full_sync": "FullSync",
             "datapipes.iter.placement.prefetch": "PinMemory Prefetcher",
             "datapipes.iter.placement.shard": "ShardingFilter ShardingRoundRobinDispatcher",
+            "datapipes.iter.placement.to_device": "ToDevice",
             "datapipes.iter.remote.fsspec_files": "FSSpecFileLister FSSpecFileOpener FSSpecSaver",
             "datapipes.iter.remote.http": "GDriveReader HttpReader OnlineReader",
             "datapipes.iter.remote.iopath_files": "IoPathFileLister IoPathFileOpener IoPathSaver",
             "datapipes.iter.remote.objects": "AISFileLister AISFileLoader S3FileLister S3FileLoader",
             "datapipes.iter.sources.huggingface": "HuggingFaceHubReader",
+            "datapipes.iter.sources.nodes": "NodeWrapper",
             "datapipes.iter.sources.sampler": "Sampler",
             "datapipes.iter.sources.wrapper": "IterableWrapper",
         },
@@ -182,6 +187,7 @@ __all__ = [
     "MemoryCell",
     "Multiplexer",
     "MultiplexerLongest",
+    "NodeWrapper",
     "OnDiskCacheHolder",
     "OnlineReader",
     "ParagraphAggregator",
@@ -212,6 +218,7 @@ __all__ = [
     "TFRecordLoader",
     "TarArchiveLoader",
     "ThreadPoolMapper",
+    "ToDevice",
     "Transfer",
     "UnBatcher",
     "UnZipper",

@@ -1,6 +1,6 @@
 """Move an element into pinned memory, from which copies to an accelerator can run in the background.
 
-Whatever has a ``pin_memory`` method decides for itself; mappings and sequences are rebuilt around their pinned
+Whatever has a ``pin_memory`` method decides for itself; containers and dataclasses are rebuilt around their pinned
 contents; all else is handed on as it is. The element itself is never changed. A namedtuple stays one, which torchdata
 0.9 turned into a list.
 
@@ -10,12 +10,12 @@ A tensor is never told the device: torch has deprecated that argument, and pins 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-_NOTHING_TO_PIN = (str, bytes, bytearray, memoryview)
+from datapipes.memory.contents import rebuilt
 
 
 def pin_memory_fn(data: Any, device: Any = None) -> Any:
@@ -32,13 +32,7 @@ def pin_memory_fn(data: Any, device: Any = None) -> Any:
     pin = getattr(data, "pin_memory", None)
     if callable(pin):
         return pin(device) if _takes_device(data, pin, device) else pin()
-    if isinstance(data, _NOTHING_TO_PIN):
-        return data
-    if isinstance(data, Mapping):
-        return _rebuilt(data, {key: pin_memory_fn(value, device) for key, value in data.items()})
-    if isinstance(data, Sequence):
-        return _rebuilt(data, [pin_memory_fn(value, device) for value in data])
-    return data
+    return rebuilt(data, lambda each: pin_memory_fn(each, device))
 
 
 def _takes_device(data: object, pin: Callable[..., Any], device: object) -> bool:
@@ -50,12 +44,3 @@ def _takes_device(data: object, pin: Callable[..., Any], device: object) -> bool
     except (TypeError, ValueError):
         return False
     return True
-
-
-def _rebuilt(data: Any, contents: Any) -> Any:
-    """The contents in a container of the element's own type, or in a plain dict or list if its constructor declines."""
-    make = getattr(type(data), "_make", type(data))
-    try:
-        return make(contents)
-    except TypeError:
-        return contents

@@ -36,6 +36,8 @@ class _Taken(NamedTuple):
     element: Any
     error: BaseException | None
     number: int
+    finish: Callable[[], Any] | None = None
+    """Gives what the element is to be handed on as, if that was begun."""
 
 
 _AHEAD = "the elements ahead"
@@ -59,8 +61,17 @@ class Ahead(Cell):
         self._trail: Trail[Table] = Trail()
         self._handed_on = 0
 
-    def elements(self, source: Iterator[Any], mark: Callable[[], Table] | None) -> Iterator[Any]:
-        """The elements of ``source``; ``mark`` looks at the positions above, if nobody else reads there."""
+    def elements(
+        self,
+        source: Iterator[Any],
+        mark: Callable[[], Table] | None,
+        begin: Callable[[Any], Callable[[], Any]] | None = None,
+    ) -> Iterator[Any]:
+        """The elements of ``source``; ``mark`` looks at the positions above, if nobody else reads there.
+
+        ``begin`` is called with each, in the thread, and what it returns when the element is handed on, which gives
+        what is handed on in its place. What is ahead is saved as the source gave it.
+        """
         self._origin.must_be_here(_AHEAD)
         self._arrived, self._credit = SimpleQueue(), SimpleQueue()
         if self._buffer and self._buffer[-1].element is _END:
@@ -70,13 +81,13 @@ class Ahead(Cell):
         for _ in range(self._size - len(self._buffer)):
             self._credit.put(True)
         taken = self._handed_on + len(self._buffer)
-        thread = threading.Thread(target=self._run, args=(source, mark, taken), name="prefetch", daemon=True)
+        thread = threading.Thread(target=self._run, args=(source, mark, taken, begin), name="prefetch", daemon=True)
         self._thread = thread
         thread.start()
         try:
             while True:
                 self._arrived.get()
-                element, error, self._handed_on = self._buffer.popleft()
+                element, error, self._handed_on, finish = self._buffer.popleft()
                 if error is not None:
                     try:
                         raise error
@@ -85,11 +96,19 @@ class Ahead(Cell):
                 if element is _END:
                     return
                 self._credit.put(True)
+                if begin is not None:
+                    element = (finish or begin(element))()  # one that was saved was not begun here
                 yield element
         finally:
             self._stop()
 
-    def _run(self, source: Iterator[Any], mark: Callable[[], Table] | None, number: int) -> None:
+    def _run(
+        self,
+        source: Iterator[Any],
+        mark: Callable[[], Table] | None,
+        number: int,
+        begin: Callable[[Any], Callable[[], Any]] | None,
+    ) -> None:
         credit = self._credit
         while credit.get():
             number += 1
@@ -97,6 +116,8 @@ class Ahead(Cell):
             with self._guard:
                 try:
                     taken = _Taken(next(source, _END), None, number)
+                    if begin is not None and taken.element is not _END:
+                        taken = taken._replace(finish=begin(taken.element))
                 except BaseException as error:  # handed to the consumer, who raises it
                     taken = _Taken(None, error, number)
                 try:

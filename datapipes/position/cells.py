@@ -98,6 +98,9 @@ class Cell:
         elif saved is not None:
             raise StateError("errors: saved with another on_error")
 
+    def keep(self) -> None:
+        """Put what the stage's class has kept where its next opening begins with it."""
+
     def close(self) -> None:
         """Let go of threads and files."""
 

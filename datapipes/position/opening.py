@@ -113,6 +113,19 @@ class Opening:
         above = self.above()
         return None if above is None else above.now
 
+    def is_last(self) -> bool:
+        """Whether a loop gets what this stage hands on, as it is: both have then counted the same."""
+        return self._session.is_last(self.pipe)
+
+    def untouched(self) -> Any:
+        """This stage before what is above it was opened here: for who opens that again in a session of its own."""
+        return self._session.untouched(self.place)
+
+    def keep_above(self) -> None:
+        """Have the next opening of what is above begin with what users' classes there have kept in this one."""
+        for _, cell in self._session.cells_above(self.place):
+            cell.keep()
+
     def session(self, pipe: structure.Pipe, run: Run, saved: Table | None = None) -> Session:
         """Another session on what is above this stage, for a stage that reads it more than once.
 
@@ -121,7 +134,9 @@ class Opening:
             run: Seed and epoch of that session; ``run.next_lap(n)`` is another one for each time.
             saved: The positions to go on from. ``None``: the start.
         """
-        return type(self._session)(pipe, run, saved)
+        session = type(self._session)(pipe, run, saved)
+        session.is_inner = True
+        return session
 
 
 class Above:

@@ -58,6 +58,7 @@ class Session:
         self.saved = saved
         self.cells: dict[int, Cell] = {}
         self.restarts = 0
+        self.is_inner = False  # whether a stage has opened it, and not a loop
         self.asked = False  # whether anybody has asked for an element
         self.tells = False  # whether to warn, at the first element, of a position that cannot be saved
         self.started = False
@@ -67,6 +68,7 @@ class Session:
         self._refused: tuple[Any, ...] | None = None  # why nothing is opened again, in a fork
         self._native_end = native_end  # a subclass of an operator that calls the operator's own __iter__
         self._generators: dict[int, GeneratorType[Any, Any, Any]] = {}
+        self._untouched: dict[int, structure.Pipe] | None = None
         self.opened: dict[int, Any] = {}
         self._iterator: Iterator[Any] = iter(())
         self._lay_out()
@@ -260,6 +262,17 @@ class Session:
     def readers_of(self, hub: structure.Pipe) -> list[structure.Pipe]:
         """The children of a hub, in whatever session they are read."""
         return [stage for stage in structure.walk(self._end) if structure.hub_of(stage) is hub]
+
+    def is_last(self, stage: structure.Pipe) -> bool:
+        """Whether a loop gets what a stage hands on, as it is."""
+        return stage is self._end and not self.is_inner
+
+    def untouched(self, place: int) -> structure.Pipe:
+        """The stage at a place as it was before this session opened any: not yet used, nor bound to what it reads."""
+        if self._untouched is None:
+            stages = structure.walk(structure.unfold(self.description))
+            self._untouched = {structure.place_of(stage): stage for stage in stages}
+        return self._untouched[place]
 
     def cells_above(self, place: int) -> list[tuple[int, Cell]]:
         """The cells of all that is above the stage at a place, sources first."""

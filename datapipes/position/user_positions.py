@@ -147,11 +147,14 @@ class Replayed(Cell):
     def done(self) -> int:
         return self._behind if self._counted is None else self._counted.taken
 
+    def keep(self) -> None:
+        for stage, before in self._stages:
+            self._homes[structure.place_of(stage)].values = {**kept_by(stage), **changes(stage, before)}
+
     def close(self) -> None:
         if isinstance(self._inner, GeneratorType):
             self._inner.close()
-        for stage, before in self._stages:
-            self._homes[structure.place_of(stage)].values = {**kept_by(stage), **changes(stage, before)}
+        self.keep()
         self._stages = []
 
 

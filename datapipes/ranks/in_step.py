@@ -67,17 +67,21 @@ class InStep(Cell):
         self._wanted = 0  # how many elements may be taken from the source itself, if no portion is laid out,
         self._streamed = 0  # and how many of them were
         self._finished = False
+        self._is_last = True
 
     def elements(
         self,
         source: Iterator[Any],
         mark: Callable[[], Table] | None,
         lap_of: Callable[[int, Table | None], Session] | None = None,
+        is_last: bool = True,
     ) -> Iterator[Any]:
         """The elements of ``source`` that all ranks have; ``mark`` looks at the positions above, if it may.
 
-        ``lap_of`` opens what is above once more, at a position, if elements are to be repeated.
+        ``lap_of`` opens what is above once more, at a position, if elements are to be repeated. Where a stage below
+        reads ahead, or needs more of one rank than of another, ranks that are at the same step may differ here.
         """
+        self._is_last = is_last
         self._blocks.start(source, mark if self._length is None else None, lap_of)
         return self._interruptible()
 
@@ -122,7 +126,7 @@ class InStep(Cell):
             blocks.read_block(None)
         exchange.begin(key, self._progress, self._report(exchange))
         (low, behind), (high, before) = exchange.wait(lambda _: True, self._given, self._timeout)["given"]
-        if low != high and not self._attempt:
+        if low != high and self._is_last and not self._attempt:
             raise RanksDiffer(
                 f"the ranks are not at the same element: rank {behind} has handed on {low}, rank {before} {high}; "
                 "load states that were saved at the same step"

@@ -57,8 +57,8 @@ def decisions(tree: ast.Module) -> Iterator[Note]:
                     if alias.name == "PrototypeMultiProcessingReadingService":
                         yield Note(
                             node.lineno,
-                            f"{alias.name} is MultiProcessingReadingService: use that name, and see that its arguments "
-                            "are the ones you want",
+                            f"{alias.name} is MultiProcessingReadingService: see that its arguments are the ones you "
+                            "want",
                         )
 
 

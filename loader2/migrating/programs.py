@@ -35,11 +35,13 @@ from libcst.metadata import (
     ScopeProvider,
 )
 
-from loader2.migrating.names import Gone, Member, Module, New, in_text, new, real, rooms_of
+from loader2.migrating.names import Gone, Member, Module, New, in_text, new
 from loader2.migrating.notes import Note, decisions
 
 _DOTTED: Final = re.compile(r"[A-Za-z_]\w*(?:\.\w+)+")
 _ROOTS: Final = ("datapipes", "loader2", "reading_services")
+_RENAMED: Final = ("PrototypeMultiProcessingReadingService",)
+"""Names that go where nothing but this file has them: their counterparts take other arguments, as is noted."""
 _WIDTH: Final = 88
 """Characters of a line: an import that is taken apart and has more gets a name in a line."""
 
@@ -106,6 +108,7 @@ class _Program:
         self._imports: list[_Import] = []
         self._needs: dict[_Import, set[str]] = {}
         self._used: set[cst.ImportAlias] = set()
+        self._said: set[tuple[cst.CSTNode, str]] = set()  # blocks, and the imports that are in them by now
         self.edits: list[tuple[CodeSpan, str]] = []
         self.notes: list[Note] = []
 
@@ -173,8 +176,20 @@ class _Program:
         here = new(binding.target)
         if not isinstance(name, Module | Member) or not isinstance(here, Module | Member):
             return None
+        local = here.dotted.rpartition(".")[2] if self._is_renamed(binding) else local
         is_below = f"{name.dotted}.".startswith(f"{here.dotted}.")
         return local + name.dotted.removeprefix(here.dotted) if is_below else None
+
+    def _is_renamed(self, binding: _Binding) -> bool:
+        """Whether the file uses a name by its new spelling from now on; nothing else may go by either of them."""
+        here, old = new(binding.target), binding.alias.evaluated_name
+        if old not in _RENAMED or binding.alias.asname is not None or not isinstance(here, Member):
+            return False
+        named = [*self._assigned_as(old), *self._assigned_as(here.name)]
+        bindings = [_binding(each) for each in named if isinstance(each, ImportAssignment)]
+        alone = len(bindings) == len(named) and all(each is not None and new(each.target) == here for each in bindings)
+        is_told = re.search(rf"['\"]{old}['\"]", self._module.code) is not None
+        return alone and not is_told and any(assignment.references for assignment in self._assigned_as(old))
 
     def _where_to_import(self, statement: str, bindings: list[_Binding]) -> list[_Binding]:
         """The imports beside which a module of ours has to be imported."""
@@ -218,8 +233,8 @@ class _Program:
 
     def _replacing(self, binding: _Binding) -> str | None:
         """The import of ours in the place of ``import a.b.c``."""
-        module = real(new(get_full_name_for_node(binding.alias.name) or ""))
-        return self._reference(module)[0] if binding.is_root and module is not None else None
+        here = new(get_full_name_for_node(binding.alias.name) or "")
+        return self._reference(here.module)[0] if binding.is_root and isinstance(here, Module) else None
 
     def _import(self, node: cst.Import) -> None:
         kept: list[str] = []
@@ -232,7 +247,7 @@ class _Program:
             root = old.partition(".")[0]
             if isinstance(here, Gone):
                 self._note_at(node, here.advice())
-            module = real(here)
+            module = here.module if isinstance(here, Module) else None
             if old == "torchdata" and needs and alias not in self._used:
                 continue  # it stood for our modules alone
             if module is None:
@@ -248,6 +263,9 @@ class _Program:
                     beside.append(f"import {root}")
         needs = sorted(self._needs.get(node, set()))
         statements = [f"import {', '.join(kept)}"] if kept else []
+        block = self._parents[self._parents[node]]
+        beside = [statement for statement in beside if (block, statement) not in self._said]
+        self._said |= {(block, statement) for statement in (*(f"import {each}" for each in kept), *beside)}
         self._replace(node, list(dict.fromkeys([*statements, *beside, *needs])))
 
     def _is_bound_elsewhere(self, node: cst.Import, root: str) -> bool:
@@ -270,10 +288,11 @@ class _Program:
         homes: dict[str | None, list[tuple[cst.ImportAlias, str]]] = {}
         for alias in node.names:
             home, text = self._home(node, alias, module)
-            homes.setdefault(home, []).append((alias, text))
+            if all(text != other for _, other in homes.setdefault(home, [])):
+                homes[home].append((alias, text))
         if list(homes) == [None]:
             self._replace(node, [self._module.code_for_node(node), *needs] if needs else [])
-        elif len(homes) == 1 and not needs and (home := next(iter(homes))):
+        elif len(homes) == 1 and not needs and (home := next(iter(homes))) and len(homes[home]) == len(node.names):
             assert node.module is not None  # said above
             self.edits.append((self._spans[node.module], home))
             for alias, text in homes[home]:
@@ -299,21 +318,22 @@ class _Program:
             self._note_at(node, here.advice())
         if not isinstance(here, Module | Member):
             return None, _text(alias)
-        home, name = here.home if isinstance(here, Member) else here.module.rpartition(".")[::2]
-        local = alias.evaluated_alias or alias.evaluated_name
+        home, _, name = here.dotted.rpartition(".")
+        is_renamed = self._is_renamed(_Binding(node, alias, f"{module}.{alias.evaluated_name}", is_root=False))
+        local = alias.evaluated_alias or (name if is_renamed else alias.evaluated_name)
         is_plain = name == local and alias.asname is None
         return home, name if is_plain else f"{name} as {local}"
 
     def _import_all(self, node: cst.ImportFrom, module: str) -> None:
-        rooms = rooms_of(module)
-        if rooms is None:
+        here = new(module)
+        if here is None:
             if module == "torch.utils.data" and re.search(r"\b(IterDataPipe|MapDataPipe)\b", self._module.code):
                 self._note_at(node, "a star import of torch's pipes is left: name the pipes that are used")
-        elif not rooms or rooms[0] == "loader2":
+        elif not isinstance(here, Module) or here.module == "loader2":
             self._note_at(node, f"a star import of {module} is left: name what is used, and migrate again")
         elif node.module is not None:
-            self.edits.append((self._spans[node.module], rooms[0]))
-            self._note_at(node, f"a star import of {rooms[0]}, which has other names, too: name what is used")
+            self.edits.append((self._spans[node.module], here.module))
+            self._note_at(node, f"a star import of {here.module}, which has other names, too: name what is used")
 
     def _taken_apart(self, node: cst.ImportFrom, home: str, names: list[tuple[cst.ImportAlias, str]]) -> Iterator[str]:
         """The statements that import some of the names of another one."""

@@ -9,15 +9,13 @@
 - ``simulator/``: the simulated device: models that run on it as they would on IPUs, with the same numbers and none of
   the speed
 - ``__main__``: the command line, ``python -m reading_services.ipu verdict SCRIPT:loader``
+- ``enums``: ``poptorch.enums``
+- ``optim``: ``poptorch.optim``
+- ``profiling``: ``poptorch.profiling``
 """
 
-from reading_services.ipu import options
-from reading_services.ipu.host.accessor import AsynchronousDataAccessor
-from reading_services.ipu.host.loader import DataLoader
-from reading_services.ipu.host.service import IPUReadingService
-from reading_services.ipu.names import enums
-from reading_services.ipu.names.custom_types import ICustomArgParser, registerCustomArgParser
-from reading_services.ipu.names.enums import (
+from reading_services.ipu import enums, optim, options, profiling
+from reading_services.ipu.enums import (
     CommGroupType,
     ConnectionType,
     DataLoaderMode,
@@ -28,6 +26,10 @@ from reading_services.ipu.names.enums import (
     SyncPattern,
     VariableRetrievalMode,
 )
+from reading_services.ipu.host.accessor import AsynchronousDataAccessor
+from reading_services.ipu.host.loader import DataLoader
+from reading_services.ipu.host.service import IPUReadingService
+from reading_services.ipu.names.custom_types import ICustomArgParser, registerCustomArgParser
 from reading_services.ipu.names.errors import ConfigFileError, Error, RecoverableError, UnrecoverableError
 from reading_services.ipu.names.messages import setLogLevel
 from reading_services.ipu.names.strategies import (
@@ -41,7 +43,6 @@ from reading_services.ipu.names.strategies import (
     removeBlocks,
 )
 from reading_services.ipu.options import Options, TensorLocationSettings
-from reading_services.ipu.simulator import optim, profiling
 from reading_services.ipu.simulator.compiling import registerPostCompileHook, registerPreCompileHook
 from reading_services.ipu.simulator.cost import CostModel
 from reading_services.ipu.simulator.executor import PoplarExecutor, inferenceModel, trainingModel

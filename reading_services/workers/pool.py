@@ -22,7 +22,7 @@ from typing import ClassVar
 from datapipes.errors import WorkerDied, WorkersLeft, WorkerTimeout
 from datapipes.position.forks import OwnerProcess
 from reading_services.workers.interrupts import CtrlCWaits
-from reading_services.workers.restarts import Ended, died
+from reading_services.workers.restarts import BEFORE_ITS_FIRST, Ended, died
 from reading_services.workers.transport.protocol import START, Consumer, Failed, Items, ToConsumer, ToProducer
 from reading_services.workers.worker import Order, PoolPlan, numbered
 
@@ -97,6 +97,9 @@ class _Worker:
     runs: bool = False
     has_spoken: bool = False
     """Whether anything has come since it was started."""
+    failure: Failed | None = None
+    """Its message that it could not start, until somebody is told: whatever opening that is, and however long it takes
+    to end."""
     is_mourned: bool = False
     """Whether its end was told: whoever goes on wants another one in its place."""
 
@@ -126,7 +129,8 @@ class Pool:
 
         With a dispatcher all start together, because its links cannot be mended.
         """
-        ended = self._place.ended() | {number for number, worker in self._running() if worker.is_mourned}
+        ended = self._place.ended()
+        ended |= {number for number, worker in self._running() if worker.is_mourned or worker.failure is not None}
         workers = [number for number in ended if number is not None]
         failure = next(filter(None, map(self._failure_at_start, workers)), None)
         if ended and (failure is not None or not self.alone):
@@ -229,6 +233,8 @@ class Pool:
                 for number, worker in asked:
                     if worker.frames:
                         return number, worker.frames.popleft()
+                    if worker.failure is not None:
+                        raise self._death_of(number)
                 came = self._place.wait(None if self._timeout is None else self._patience(asked, started))
                 if came is None:
                     raise self._too_slow(asked[0][0])
@@ -237,10 +243,7 @@ class Pool:
                     if sender is None or frame is None:
                         ended.append(sender)
                         continue
-                    worker = self._workers[sender]
-                    worker.has_spoken = True
-                    if (current := worker.consumer.receive(frame)) is not None:
-                        worker.frames.append(current)
+                    self._take(self._workers[sender], frame)
                 if ended and not self._left and not any(worker.frames for _, worker in asked):
                     raise self._death_of(min(ended, key=_dispatcher_first))
             raise WorkersLeft("this iteration was left, or its workers were ended, while an element was waited for")
@@ -249,6 +252,15 @@ class Pool:
         """Seconds that are left of the timeout; a worker that is only starting has to import first."""
         started = all(worker.has_spoken for _, worker in asked)
         return max(0.0, since + (self._timeout or 0) + (0 if started else self._place.to_start) - monotonic())
+
+    def _take(self, worker: _Worker, frame: ToConsumer) -> None:
+        current = worker.consumer.receive(frame)
+        if isinstance(current, Failed) and current.opening == START:
+            worker.failure = current
+            return
+        worker.has_spoken = True
+        if current is not None:
+            worker.frames.append(current)
 
     # -- what goes wrong -----------------------------------------------------------------------------------------------
 
@@ -269,8 +281,9 @@ class Pool:
         ended = self._place.end_of(number)
         if isinstance(ended, WorkerDied):
             return ended
-        if number is not None and not self._workers[number].has_spoken:
-            return died(ended, "before its first element; what it had to say is on stderr")
+        of = self._workers if number is None else [self._workers[number]]  # a dispatcher speaks through all of them
+        if not any(worker.has_spoken for worker in of):
+            return died(ended, BEFORE_ITS_FIRST)
         return died(
             ended,
             "in the middle of its work; next() on the same iterator starts another one, which goes on without a loss, "
@@ -278,12 +291,13 @@ class Pool:
         )
 
     def _failure_at_start(self, number: int) -> BaseException | None:
-        """The error that kept a worker which has ended from starting, if that is why."""
-        for frame in self._workers[number].frames:
-            if isinstance(frame, Failed) and frame.opening == START:
-                error: BaseException = frame.error.error()
-                return error
-        return self._place.failure_at_start(number)
+        """The error that kept a worker from starting, if that is why it ends and nobody was told."""
+        worker = self._workers[number]
+        if worker.failure is None:
+            return self._place.failure_at_start(number)
+        error: BaseException = worker.failure.error.error()
+        worker.failure = None
+        return error
 
     def _too_slow(self, number: int) -> WorkerTimeout:
         return WorkerTimeout(

@@ -19,6 +19,9 @@ from reading_services.workers.at_work import AtWork, Key, Watch
 
 OnDeath = Literal["raise", "skip"]
 
+BEFORE_ITS_FIRST: Final = "before its first element; what it had to say is on stderr"
+"""When a worker has ended that was never heard of."""
+
 _AT_LEAST: Final = 64
 """Elements for which a new worker is watched: what a stage's own threads make ahead is made before it is asked for."""
 

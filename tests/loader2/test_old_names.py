@@ -28,7 +28,8 @@ import loader2.random
 import reading_services
 from datapipes.errors import BadArgument, BadArgumentType
 from datapipes.iter import IterableWrapper
-from loader2.old_names import INSTEAD, POPTORCH, TABLES, TORCHDATA, old_names
+from loader2.old_modules import INSTEAD, POPTORCH, TABLES, TORCHDATA
+from loader2.old_names import old_names
 from tests.preloaded import Ended, Preloaded
 
 SECONDS = 50.0

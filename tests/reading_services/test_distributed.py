@@ -10,10 +10,18 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from datapipes.errors import GraphError
 from datapipes.graph import Pipe
 from datapipes.iter import FullSync, IterableWrapper
 from loader2 import DataLoader2
-from reading_services import PADDING, DistributedReadingService, RanksDiffer, UnevenRanks
+from reading_services import (
+    PADDING,
+    DistributedReadingService,
+    MultiProcessingReadingService,
+    RanksDiffer,
+    SequentialReadingService,
+    UnevenRanks,
+)
 from tests.many_ranks import on_ranks
 
 
@@ -196,6 +204,46 @@ def test_a_fullsync_of_the_users_is_the_only_one() -> None:
     assert first[1] == second[1] == 1
     assert len(first[0]) == len(second[0]) == 6
     assert second[0][-1] is PADDING
+
+
+def test_a_fullsync_in_the_middle_is_refused_when_the_loader_is_made() -> None:
+    for graph in (known(11).fullsync(20).batch(2), known(11).fullsync().fullsync(), known(3).zip(known(3).fullsync())):
+        with pytest.raises(GraphError, match=r"fullsync\(.*\) is in the middle .* leave this one out, or put it last"):
+            loader(graph)
+        with pytest.raises(GraphError, match="in the middle of the graph"):
+            DataLoader2(
+                graph,
+                reading_service=SequentialReadingService(DistributedReadingService(), MultiProcessingReadingService(1)),
+            )
+    DataLoader2(known(11).fullsync(20).batch(2)).shutdown()
+
+
+def test_what_moves_to_a_device_stays_last() -> None:
+    def graphs() -> list[Pipe]:
+        tensors = unknown(40).batch(2).collate()
+        return [tensors.to_device("cpu"), tensors.fullsync(20).to_device("cpu").to_device("cpu")]
+
+    def run(rank: int) -> Any:
+        printed, rests = [], []
+        for number in range(2):
+            dl = loader(graphs()[number])
+            dl.seed(1)
+            batches, states = [], []
+            for batch in dl:
+                batches.append(batch.tolist())
+                states.append(dl.state_dict())
+            printed.append(repr(dl.datapipe))
+            dl.shutdown()
+            with loader(graphs()[number]) as again:
+                again.load_state_dict(states[3])
+                rests.append([batch.tolist() for batch in again] == batches[4:])
+        return printed, rests, len(batches)
+
+    first, second = on_ranks(2, run)
+    assert first[1:] == second[1:] == ([True, True], first[2])
+    for text in first[0]:
+        assert text.count("fullsync") == 1
+        assert ".fullsync(timeout=20).to_device('cpu')" in text.replace("device=", "")
 
 
 def test_no_group_is_one_rank(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from tests.specimens.files import FILES
 from tests.specimens.frames import FRAMES
 from tests.specimens.groups import GROUPED
 from tests.specimens.memory_caches import CACHED
+from tests.specimens.nodes import NODES
 from tests.specimens.orders import COMBINED, SHUFFLED
 from tests.specimens.records import RECORDS
 from tests.specimens.remote import REMOTE
@@ -33,6 +34,7 @@ SPECIMENS: list[Specimen] = [
     *MAPSTYLE,
     *USERS,
     *GROUPED,
+    *NODES,
     *TEXTS,
     *CACHED,
     *CACHES,
@@ -43,6 +45,7 @@ SPECIMENS: list[Specimen] = [
 WRAPPERS = {
     "iter.HuggingFaceHubReader",
     "iter.IterableWrapper",
+    "iter.NodeWrapper",
     "iter.SampleMultiplexer",
     "iter.Sampler",
     "map.SequenceWrapper",

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
+import torch
 from torch.utils.data import BatchSampler, RandomSampler, WeightedRandomSampler
 
 from datapipes.graph import Pipe
@@ -15,6 +16,8 @@ from datapipes.iter import IterableWrapper, Sampler
 from tests.specimens.elements import add_ten, is_even, twice, up_to
 from tests.specimens.files import lines_of
 from tests.specimens.specimen import Function, Specimen, Tap, numbers, paths, shuffled, unseekable
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def triple(x: int) -> tuple[int, str, float]:
@@ -87,6 +90,10 @@ def switched_off(tap: Tap) -> Pipe:
 
 def pinned_seed(tap: Tap) -> Pipe:
     return tap(numbers(5)).shuffled_flatmap(up_to).set_seed(5)
+
+
+def tensor(x: int) -> torch.Tensor:
+    return torch.tensor([x])
 
 
 def on_any_device(fn: Function, element: Any, device: Any) -> Any:
@@ -287,5 +294,20 @@ TRANSFORMS = [
         "above and below a shuffle",
         lambda tap: pinned(pinned(tap(numbers(7))).shuffle(buffer_size=3)),
     ),
+    Specimen("iter.to_device", "tensors", lambda tap: tap(numbers(7)).map(tensor).to_device(DEVICE)),
+    Specimen(
+        "iter.to_device",
+        "batches of what cannot be sought",
+        lambda tap: tap(unseekable(7)).filter(is_even).batch(2).map(torch.tensor).to_device(DEVICE, ahead=1),
+    ),
+    shuffled(
+        "iter.to_device", "below a shuffle", lambda tap: tap(numbers(9)).shuffle(buffer_size=3).to_device(DEVICE, False)
+    ),
+    shuffled(
+        "iter.to_device",
+        "above and below a shuffle",
+        lambda tap: tap(numbers(9)).to_device(DEVICE).shuffle(buffer_size=3).map(tensor).to_device(DEVICE).header(5),
+    ),
+    Specimen("iter.to_device", "an empty stream", lambda tap: tap(IterableWrapper([])).to_device(DEVICE)),
     Specimen("iter.pin_memory", "an empty stream", lambda tap: pinned(tap(IterableWrapper([])))),
 ]

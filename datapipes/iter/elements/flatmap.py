@@ -150,7 +150,7 @@ class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
 
     def _taken_again(self, at: Opening, live: _Live) -> Iterator[T_co]:
         positions, live.above = live.above, None
-        session = at.session(self.datapipe, replace(at.run, errors=Counter()), positions)
+        session = at.session(at.untouched().datapipe, replace(at.run, errors=Counter()), positions)
         try:
             for element in segment(session):
                 live.held.hold(element, positions or {})

@@ -72,8 +72,10 @@ class FullSync(IterDataPipe[T_co]):
         if world == 1:
             return at.source(self.datapipe)
         mark = at.mark()
-        step = at.cell(lambda: InStep(self.uneven, self.timeout, self.exchange, exact_length(self.datapipe), rank))
-        return step.elements(at.source(self.datapipe), mark, self._laps(at) if self.uneven == "repeat" else None)
+        length = exact_length(self.datapipe)
+        step = at.cell(lambda: InStep(self.uneven, self.timeout, self.exchange, length, rank))
+        laps = self._laps(at) if self.uneven == "repeat" else None
+        return step.elements(at.source(self.datapipe), mark, laps, at.is_last())
 
     def _laps(self, at: Opening) -> Callable[[int, Table | None], Session]:
         if not at.is_private():
@@ -81,7 +83,13 @@ class FullSync(IterDataPipe[T_co]):
                 f"{self!r} goes over one child of a fork, demux or unzip again while another part of the graph reads "
                 "its sibling, which cannot go back with it: put fullsync() above the fork"
             )
-        return lambda lap, saved: at.session(self.datapipe, at.run.next_lap(lap), saved)
+
+        def lap_of(lap: int, saved: Table | None) -> Session:
+            if lap == 1 and saved is None:
+                at.keep_above()  # as later laps do when they are closed
+            return at.session(at.untouched().datapipe, at.run.next_lap(lap), saved)
+
+        return lap_of
 
     def __len__(self) -> int:
         world = here()[1]

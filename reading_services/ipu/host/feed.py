@@ -28,6 +28,7 @@ from reading_services.workers.process.members import (
     file_for_stacks,
     how_it_ended,
 )
+from reading_services.workers.restarts import BEFORE_ITS_FIRST
 from reading_services.workers.transport import process
 from reading_services.workers.transport.pipes import Poller
 from reading_services.workers.transport.protocol import Close, ToConsumer, ToProducer, Window
@@ -73,6 +74,7 @@ class Feed:
         self._poller = Poller([self._link.elements.fileno(), self._death], [self._link.control])
         self._origin = OwnerProcess()
         self._lock = threading.Lock()
+        self._has_spoken = False
         self.closed = False
         if parcel is not None:
             self._fill(parcel)
@@ -108,6 +110,7 @@ class Feed:
             gone = self._death in found
             try:
                 if (frame := self._link.receive()) is not None:
+                    self._has_spoken = True
                     return frame
             except (EOFError, OSError):
                 gone = True
@@ -118,7 +121,8 @@ class Feed:
             how = how_it_ended(self._member.process)
             if self._member.process.exitcode == STARTS_WORKERS:
                 raise WorkerDied(UNGUARDED)
-            raise WorkerDied(f"{self._member} {how}, in the middle of its work")
+            when = "in the middle of its work" if self._has_spoken else BEFORE_ITS_FIRST
+            raise WorkerDied(f"{self._member} {how}, {when}")
 
     def close(self, farewell: ToProducer) -> None:
         """End the process; calling it again does nothing."""

@@ -11,6 +11,7 @@ import gc
 import os
 import pickle
 import signal
+import sys
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -27,7 +28,7 @@ from reading_services.workers.dispatched import asking_of
 from reading_services.workers.dispatcher import Dispatcher
 from reading_services.workers.failures import Failure
 from reading_services.workers.generators import Generators
-from reading_services.workers.process.members import leave_inherited_server
+from reading_services.workers.process.members import COULD_NOT_START, leave_inherited_server
 from reading_services.workers.transport.packing import Packed, pickled
 from reading_services.workers.transport.process import Awaited, ConsumerEnd, ProducerEnd, ProducerEnds, SharedFd
 from reading_services.workers.transport.protocol import START, Failed, Window
@@ -105,7 +106,7 @@ def dispatch(job: DispatcherJob) -> None:
         for number in range(len(job.links)):
             links.send(number, failed)
         links.finish()
-        return
+        sys.exit(COULD_NOT_START)
     epochs = WorkerEpochs(graph, reset_fn, WorkerInfo(len(job.links), 0))
     generators = Generators()
 

@@ -29,6 +29,9 @@ _NAMED = "loader2"
 STARTS_WORKERS: Final = 113
 """The exit code of a process that was about to start workers of its own while it imported the program's file."""
 
+COULD_NOT_START: Final = 114
+"""The exit code of a dispatcher that has told the workers why it could not start, who tell it at home."""
+
 UNGUARDED: Final = (
     "this program's file is imported by each process that spawn or forkserver starts, and importing it iterates a "
     'loader with workers; put what does so below `if __name__ == "__main__":`'

@@ -22,6 +22,7 @@ from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.pool import Number, Place
 from reading_services.workers.process.main import DispatcherJob, WorkerJob, dispatch, work
 from reading_services.workers.process.members import (
+    COULD_NOT_START,
     STARTS_WORKERS,
     UNGUARDED,
     Worker,
@@ -135,7 +136,10 @@ class Processes(Place):
     def _taken(self, member: WorkerProcess, fd: int) -> tuple[Number, ToConsumer | None] | None:
         """The message that has come over a link, if it has come to its end; or who has ended."""
         if not isinstance(member, Worker):
-            return None, None
+            if member.process.exitcode != COULD_NOT_START:
+                return None, None
+            self._poller.forget(fd)  # a worker tells why
+            return None
         if fd != member.link.elements.fileno():
             return member.number, None
         try:
@@ -175,6 +179,8 @@ class Processes(Place):
         if member is None:
             raise RuntimeError("no part of this graph is dispatched")
         how = how_it_ended(member.process)
+        if member.process.exitcode == COULD_NOT_START:
+            return WorkerDied(f"{member} could not start, as was told before")
         if member.process.exitcode == STARTS_WORKERS:
             return WorkerDied(UNGUARDED)
         if member.process.exitcode is None:  # its link is broken: nobody can talk to it any more

@@ -164,10 +164,11 @@ class Poller:
     def _unsent(self) -> dict[int, Outbox]:
         return {outbox.fileno(): outbox for outbox in self._outboxes if not outbox.is_empty}
 
-    def forget(self, fd: int, outbox: Outbox) -> None:
+    def forget(self, fd: int, outbox: Outbox | None = None) -> None:
         """Wait for one of them no more."""
         self._events.unregister(fd)
-        self._outboxes.remove(outbox)
+        if outbox is not None:
+            self._outboxes.remove(outbox)
 
 
 def pipe(context: Any) -> tuple[Inbox, Outbox]:

@@ -37,6 +37,7 @@ from datapipes.ranks.topics import POLICIES, Facts, Uneven
 from tests.datapipes.iter.mishaps import outcomes
 from tests.datapipes.position.silent_at_times import SilentAtTimes
 from tests.datapipes.ranks.taking_turns import InTurns, in_turns
+from tests.specimens.users import Counting, Resumable, Summed
 
 SEEDS = some.integers(0, 2**32 - 1)
 COUNTS = some.lists(some.integers(0, 9) | some.sampled_from([70, 130]), min_size=2, max_size=4)
@@ -357,6 +358,65 @@ def test_who_cannot_say_where_it_is_goes_on(
     if bad is not None:
         assert {(0, True), (1, True), (2, True)} <= laps
         assert ((1, False) in laps) == bool(bad), "behind an error its position is that of now, with what waits"
+
+
+def test_ranks_at_one_step_differ_in_what_they_have_taken() -> None:
+    """Where stages below take more on one rank than on another; then each goes on from where it is."""
+
+    def opened(exchange: InTurns) -> Any:
+        source = IterableWrapper(own(exchange.rank, 40))
+        return iterate(synced(exchange, source, False).filter(lambda x: exchange.rank == 1 or x % 3 == 0))
+
+    def begin(exchange: InTurns) -> Any:
+        iterator = opened(exchange)
+        taken = list(islice(iterator, k))
+        return taken, iterator.state_dict(), list(iterator)
+
+    def go_on(exchange: InTurns) -> list[Any]:
+        iterator = opened(exchange)
+        iterator.load_state_dict(begun[exchange.rank][1])
+        return list(iterator)
+
+    for k in range(13):
+        begun = in_turns(2, begin, k)
+        assert in_turns(2, go_on, k) == [rest for _, _, rest in begun]
+
+
+def mixed(source: Pipe) -> Pipe:
+    return Resumable(source).map(range).shuffled_flatmap(buffer_size=2)
+
+
+@pytest.mark.parametrize("shape", [Resumable, Counting, Summed, mixed])
+def test_laps_of_a_class_are_as_those_of_a_cycle(shape: Callable[[Pipe], Pipe]) -> None:
+    """Whatever the class has set on itself in the lap before; and each can be resumed."""
+    length = len(list(shape(IterableWrapper(range(3)))))
+    states: list[list[bytes]] = [[], []]
+
+    def opened(exchange: InTurns) -> Any:
+        source = IterableWrapper(range(7 if exchange.rank else 3))
+        return iterate(synced(exchange, shape(source), False, "repeat"))
+
+    def begin(exchange: InTurns) -> list[Any]:
+        iterator = opened(exchange)
+        mine: list[Any] = []
+        while True:
+            states[exchange.rank].append(pickle.dumps(iterator.state_dict()))
+            try:
+                mine.append(next(iterator))
+            except StopIteration:
+                return mine
+
+    def go_on(k: int, exchange: InTurns) -> list[Any]:
+        iterator = opened(exchange)
+        iterator.load_state_dict(pickle.loads(states[exchange.rank][k]))
+        return list(iterator)
+
+    whole = in_turns(2, begin)
+    assert len(whole[0]) > 2 * length
+    if shape is not mixed:  # where each lap has an order of its own
+        assert whole[0] == list(islice(shape(IterableWrapper(range(3))).cycle(), len(whole[0])))
+    for k in range(len(whole[0]) + 1):
+        assert in_turns(2, partial(go_on, k)) == [each[k:] for each in whole]
 
 
 def test_an_error_that_waits_is_saved_however_often(monkeypatch: pytest.MonkeyPatch) -> None:

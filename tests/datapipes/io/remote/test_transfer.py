@@ -22,6 +22,7 @@ from datapipes.iter import (
     HuggingFaceHubReader,
     IoPathFileLister,
     IterableWrapper,
+    NodeWrapper,
     Transfer,
 )
 from tests.http_server import serving, status
@@ -181,6 +182,7 @@ def test_secrets_are_taken_out_of_errors(error: Exception) -> None:
         ("iopath", "iopath", lambda source: source.save_by_iopath(handler=1)),
         ("iopath", "iopath", lambda source: IoPathFileLister(source, handler=1)),
         ("datasets", "huggingface", lambda source: HuggingFaceHubReader("json")),
+        ("torchdata", "nodes", lambda source: NodeWrapper(lambda epoch: None)),
     ],
 )
 def test_a_missing_package_is_named_with_its_extra(

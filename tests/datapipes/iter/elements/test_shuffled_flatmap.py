@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,13 +12,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgument, StateError
-from datapipes.iter import IterableWrapper, ShuffledFlatMapper
+from datapipes.iter import IterableWrapper, IterDataPipe, ShuffledFlatMapper
 from tests.datapipes.iter.mishaps import outcomes
 
 
 def of(iterables: Any, fn: Callable[[Any], Any] | None = None, size: int = 100, seed: int = 0) -> Any:
     return IterableWrapper(iterables).shuffled_flatmap(fn, buffer_size=size).set_seed(seed)
+
+
+class Counted(IterDataPipe[str]):
+    """A class that says how much it has given."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+        self.given = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for element in self.source:
+            self.given += 1
+            yield f"{element}{self.given}"
+
+    def state_dict(self) -> int:
+        return self.given
+
+    def load_state_dict(self, given: int) -> None:
+        self.given = given
 
 
 def generated(elements: Any) -> Iterator[Any]:
@@ -130,6 +151,26 @@ def test_open_files_are_opened_again_where_they_were(tmp_path: Path) -> None:
     found = outcomes(gone)
     assert found
     assert all(str(one).startswith("FileNotFoundError") for one in found), "and it ends"
+
+
+def test_what_a_class_gave_is_taken_again_from_one_that_was_not_used() -> None:
+    def opened(text: str) -> tuple[str, Any]:
+        return text, StreamWrapper(io.StringIO("\n".join(text)))  # which nobody can open again by its name
+
+    def lines(row: tuple[str, Any]) -> Iterator[str]:
+        for line in row[1]:
+            yield line.rstrip()
+
+    def build() -> Any:
+        return Counted(IterableWrapper(["ab", "cde", "fg", "hij"])).map(opened).shuffled_flatmap(lines, buffer_size=3)
+
+    it: Any = iter(build().set_seed(3))
+    whole = list(build().set_seed(3))
+    for done in range(len(whole) + 1):
+        again: Any = iter(build().set_seed(3))
+        again.load_state_dict(it.state_dict())
+        assert list(again) == whole[done:]
+        next(it, None)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,187 @@
+"""Workers that cannot start: whoever asks is told why, whatever else happens meanwhile."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import select
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from datapipes.errors import WorkerDied
+from datapipes.iter import IterableWrapper
+from datapipes.position.seeds import Run
+from loader2 import DataLoader2
+from reading_services import MultiProcessingReadingService, WorkerInfo
+from reading_services.workers.failures import Failure
+from reading_services.workers.pool import Number, Place, Pool
+from reading_services.workers.restarts import Ended
+from reading_services.workers.transport.protocol import START, Failed, ToConsumer, ToProducer, Window
+from reading_services.workers.worker import Order, PoolPlan
+
+
+class LongInEnding(Place):
+    """Workers that all say that they cannot start, and take their time to end: they still take messages."""
+
+    members: ClassVar[str] = "workers of a test"
+
+    def __init__(self) -> None:
+        self.started = 0
+        self._here: list[tuple[Number, ToConsumer | None]] = []
+        self._gone: set[Number] = set()
+
+    def start(self, numbers: Collection[int]) -> None:
+        self.started += 1
+        for number in numbers:
+            error = LookupError(f"worker {number} finds nothing, start {self.started}")
+            self._here.append((number, Failed(START, Failure.of(error, f"worker {number}, while it was starting"))))
+
+    def they_end(self) -> None:
+        """Have all end without another word."""
+        self._gone = {0, 1}
+        self._here = [(0, None), (1, None)]
+
+    def send(self, number: int, frame: ToProducer) -> None:
+        if number in self._gone:
+            raise BrokenPipeError
+
+    def wait(self, seconds: float | None) -> list[tuple[Number, ToConsumer | None]] | None:
+        came, self._here = self._here, []
+        assert came, "nothing will come any more"
+        return came
+
+    def wake(self) -> None:
+        pass
+
+    def was_woken(self) -> None:
+        pass
+
+    def ended(self) -> set[Number]:
+        return self._gone
+
+    def failure_at_start(self, number: int) -> BaseException | None:
+        return None
+
+    def end_of(self, number: Number) -> Ended | WorkerDied:
+        return Ended(number, f"worker {number}", "left with exit code 0")
+
+    def stacks_of(self, number: int) -> str:
+        raise AssertionError
+
+    def forget(self, numbers: Collection[int]) -> None:
+        self._gone -= set(numbers)
+
+    def end(self, farewells: Sequence[tuple[int, ToProducer]]) -> None:
+        self._gone = set()
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def pool() -> Pool:
+    return Pool(PoolPlan(IterableWrapper([]), 2, Window(items=1)), LongInEnding())
+
+
+ORDERS = [Order(Run(0)), Order(Run(0))]
+
+
+def test_it_is_told_once_and_tried_again(pool: Pool) -> None:
+    for start in (1, 2):
+        pool.open(ORDERS)
+        with pytest.raises(LookupError, match=f"worker 0 finds nothing, start {start}"):
+            pool.next_frame([0])
+        with pytest.raises(LookupError, match=f"worker 1 finds nothing, start {start}"):
+            pool.open(ORDERS)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_another_opening_does_not_cover_it(pool: Pool, ends: bool) -> None:
+    """Worker 1 has said it, and nobody has asked worker 1, when the opening is left."""
+    pool.open(ORDERS)
+    with pytest.raises(LookupError, match="worker 0 finds nothing"):
+        pool.next_frame([0])
+    pool.stop()
+    if ends:
+        assert isinstance(pool._place, LongInEnding)
+        pool._place.they_end()
+    with pytest.raises(LookupError, match="worker 1 finds nothing, start 1"):
+        pool.open(ORDERS)
+
+
+class FailsOnce:
+    """Sets up a worker; the first one does not come about at its first attempt."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __call__(self, graph: Any, info: WorkerInfo) -> Any:
+        if info.worker_id == 0 and not self.path.exists():
+            self.path.touch()
+            raise LookupError("not yet")
+        return graph
+
+
+def test_no_element_is_lost_by_it(tmp_path: Path) -> None:
+    service = MultiProcessingReadingService(2, "fork", worker_init_fn=FailsOnce(tmp_path / "tried"))
+    with DataLoader2(IterableWrapper("abcd").sharding_filter(), reading_service=service) as loader:
+        iterator = iter(loader)
+        with pytest.raises(LookupError, match="not yet"):
+            next(iterator)
+        assert list(iterator) == list("abcd")
+
+
+class NotForTheDispatcher:
+    """A function that cannot be unpickled there; it tells at the other end of a pipe which process that is."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __call__(self, x: int) -> int:
+        return x
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if multiprocessing.current_process().name == "loader2 dispatcher":
+            Path(state["path"]).write_text(str(os.getpid()))
+            raise LookupError("no such thing here")
+        vars(self).update(state)
+
+
+class AfterItsEnd:
+    """Sets up a worker when the dispatcher has ended, so that this is seen at home before anything that is said."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __call__(self, graph: Any, info: WorkerInfo) -> Any:
+        told = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+        assert select.select([told], [], [], 60)[0]
+        try:
+            ended = os.pidfd_open(int(os.read(told, 20)))
+        except ProcessLookupError:
+            return graph
+        assert select.select([ended], [], [], 20)[0]
+        return graph
+
+
+def test_a_dispatcher_that_cannot_start_says_why(tmp_path: Path) -> None:
+    path = str(tmp_path / "told")
+    os.mkfifo(path)
+    graph = IterableWrapper(range(4)).map(NotForTheDispatcher(path)).sharding_round_robin_dispatch()
+    service = MultiProcessingReadingService(1, "forkserver", worker_init_fn=AfterItsEnd(path))
+    with DataLoader2(graph, reading_service=service) as loader, pytest.raises(LookupError, match="no such thing here"):
+        list(loader)
+
+
+def leaves(graph: Any, info: WorkerInfo) -> Any:
+    os._exit(3)
+
+
+def test_one_that_has_never_spoken_has_not_begun() -> None:
+    service = MultiProcessingReadingService(1, "fork", worker_init_fn=leaves)
+    graph = IterableWrapper(range(4)).sharding_filter()
+    with DataLoader2(graph, reading_service=service) as loader, pytest.raises(WorkerDied, match="before its first"):
+        list(loader)
