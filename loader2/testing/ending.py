@@ -10,8 +10,9 @@ import sys
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from multiprocessing import forkserver, resource_tracker
 from time import monotonic
 from typing import Any
@@ -32,17 +33,21 @@ def quiet_close(specimen: Specimen) -> None:
     length, again = len(taken(iter(loader))), taken(iter(loader), 1)
     loader.shutdown()
     native = structure.is_native(specimen.pipe())
-    ways = [_drop, _shut_down_twice, _begin_again, *([_drop_iterator, _close_twice] if native else [])]
+    # Not where a class of a user's goes on from where it was left.
+    follows = again if specimen.random in ("", "by seed") else None
+    ways: dict[str, Callable[[Specimen, int], None]] = {
+        "dropped": _drop,
+        "shut down twice": _shut_down_twice,
+        "begun again": partial(_begin_again, follows),
+    }
+    if native:
+        ways |= {"its iterator dropped": _drop_iterator, "closed twice": _close_twice}
+    names = list(ways)
     for number, k in enumerate(positions(specimen, length + 1)):
-        some = [ways[number % len(ways)], ways[(number + 2) % len(ways)]]
-        for leave in ways if specimen.thorough else some:
-            with nothing_left(f"{leave.__name__.replace('_', ' ').strip()}, after {k} elements"):
-                leave(specimen, k)
-    if specimen.random in ("", "by seed"):  # and not where a class of a user's goes on from where it was left
-        loader = specimen.loader(seed=SEED)
-        taken(iter(loader), length // 2)
-        must_equal(taken(iter(loader), 1), again, f"the epoch behind one that was left after {length // 2} elements")
-        loader.shutdown()
+        some = [names[number % len(names)], names[(number + 2) % len(names)]]
+        for how in names if specimen.thorough else some:
+            with nothing_left(f"{how}, after {k} elements"):
+                ways[how](specimen, k)
     with nothing_left("collected as garbage", collect=True):
         _leave_in_a_cycle(specimen, length // 2)
 
@@ -74,10 +79,12 @@ def _shut_down_twice(specimen: Specimen, k: int) -> None:
     loader.shutdown()
 
 
-def _begin_again(specimen: Specimen, k: int) -> None:
+def _begin_again(follows: list[str] | None, specimen: Specimen, k: int) -> None:
     loader = specimen.loader(seed=SEED)
     taken(iter(loader), k)
-    taken(iter(loader), 1)
+    first = taken(iter(loader), 1)
+    if follows is not None and k:  # an epoch of which nothing was taken begins again
+        must_equal(first, follows, f"the epoch behind one that was left after {k} elements")
 
 
 def _leave_in_a_cycle(specimen: Specimen, k: int) -> None:
@@ -91,10 +98,9 @@ def _leave_in_a_cycle(specimen: Specimen, k: int) -> None:
 @contextmanager
 def nothing_left(what: str, collect: bool = False) -> Iterator[None]:
     """Whatever is started or opened within has ended afterwards, without the help of the garbage collector."""
-    frozen = collect and gc.get_freeze_count() > 0
     if collect:
         gc.collect()  # what others left for the collector is not ours
-        gc.freeze()  # and what they keep need not be searched
+        gc.freeze()  # and what they keep need not be searched, now and the next time: it takes a tenth of a second
     said: list[str] = []
     threads, processes, files = set(threading.enumerate()), child_pids(), _open_files()
     hooks = (sys.unraisablehook, threading.excepthook)
@@ -110,8 +116,6 @@ def nothing_left(what: str, collect: bool = False) -> Iterator[None]:
     finally:
         sys.unraisablehook, threading.excepthook = hooks
         gc.enable()
-        if collect and not frozen:  # otherwise whoever has frozen something wants it to stay so
-            gc.unfreeze()
     must(not said, f"{what}: {'; '.join(said)}")
     _must_be_none(
         what, "threads that go on", [thread.name for thread in threading.enumerate() if thread not in threads]
