@@ -190,6 +190,12 @@ UNARY: dict[str, Operator] = {
     "batch": Operator(lambda s, n: s.batch(n), batched, by_order),
     "enumerate": Operator(lambda s, n: s.enumerate(), lambda s, n: list(enumerate(s)), by_order),
     "header": Operator(lambda s, n: s.header(2 * n), lambda s, n: s[: 2 * n], by_order),
+    "skip": Operator(lambda s, n: s.skip(2 * n), lambda s, n: s[2 * n :], by_order),
+    "skip costly": Operator(
+        lambda s, n: s.map(tagged).enumerate().map(tagged).skip(n),
+        lambda s, n: [tagged((i, tagged(x))) for i, x in enumerate(s)][n:],
+        by_order,
+    ),
     "sharding": Operator(lambda s, n: sharded(s, n + 1), lambda s, n: s[1 :: n + 1], by_order),
     "pushdown": Operator(
         lambda s, n: pushed_down(s, n + 1),

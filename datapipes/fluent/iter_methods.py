@@ -60,6 +60,8 @@ class IterMethods(Generic[T_co]):
 
     enumerate = chained(operators.Enumerator)
     header = chained(operators.Header)
+    take = chained(operators.Taker)
+    skip = chained(operators.Skipper)
     repeat = chained(operators.Repeater)
     cycle = chained(operators.Cycler)
     prefetch = chained(operators.Prefetcher)

@@ -6,7 +6,7 @@ are chain methods as well: ``datapipes.fluent`` has the table of these, and says
 - ``archives/``: operators that read archives and decompress files
 - ``caching/``: operators that cache elements: in memory, and on disk
 - ``combining/``: operators that join streams into one, or split one into several
-- ``elements/``: operators that map, filter, flatten, number and repeat elements
+- ``elements/``: operators that map, filter, flatten, number, repeat and pass over elements
 - ``files/``: operators that list files, open, read, check and save them
 - ``formats/``: operators that parse file formats: text, records, tables, samples
 - ``grouping/``: operators that batch, group, unbatch and shuffle elements
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from datapipes.iter.elements.mapping import Collator, Filter, Mapper
     from datapipes.iter.elements.numbering import Enumerator, Header, IndexAdder, LengthSetter, Repeater
     from datapipes.iter.elements.selecting import Dropper, Flattener, Slicer
+    from datapipes.iter.elements.skipping import Skipper, Taker
     from datapipes.iter.elements.threadpool import ThreadPoolMapper
     from datapipes.iter.files.hash import HashChecker
     from datapipes.iter.files.lines import LineReader, ParagraphAggregator
@@ -92,6 +93,7 @@ else:
             "datapipes.iter.elements.mapping": "Collator Filter Mapper",
             "datapipes.iter.elements.numbering": "Enumerator Header IndexAdder LengthSetter Repeater",
             "datapipes.iter.elements.selecting": "Dropper Flattener Slicer",
+            "datapipes.iter.elements.skipping": "Skipper Taker",
             "datapipes.iter.elements.threadpool": "ThreadPoolMapper",
             "datapipes.iter.files.hash": "HashChecker",
             "datapipes.iter.files.lines": "LineReader ParagraphAggregator",
@@ -206,10 +208,12 @@ __all__ = [
     "ShardingRoundRobinDispatcher",
     "ShuffledFlatMapper",
     "Shuffler",
+    "Skipper",
     "Slicer",
     "SplitterIterator",
     "StreamReader",
     "TFRecordLoader",
+    "Taker",
     "TarArchiveLoader",
     "ThreadPoolMapper",
     "Transfer",

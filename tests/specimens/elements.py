@@ -25,6 +25,10 @@ def is_even(x: int) -> bool:
     return x % 2 == 0
 
 
+def itself(x: object) -> object:
+    return x
+
+
 def is_negative(x: int) -> bool:
     return x < 0
 
@@ -82,6 +86,18 @@ def sharded_rows(tap: Tap) -> Pipe:
 
 def sharded_collection(tap: Tap) -> Pipe:
     return apply_sharding(SequenceWrapper(range(9)).map(add_ten).shuffle().map(add_ten).sharding_filter(), 2, 1)
+
+
+def skipped_rows(tap: Tap) -> Pipe:
+    return tap(numbers(9)).map(tap.function(add_ten)).enumerate().skip(2).skip(2).map(itself)
+
+
+def skipped_functions(tap: Tap) -> Pipe:
+    return tap(unseekable(9)).map(tap.function(add_ten)).prefetch(2).skip(3)
+
+
+def skipped_collection(tap: Tap) -> Pipe:
+    return SequenceWrapper(range(9)).map(tap.function(add_ten)).shuffle().map(add_ten).skip(3)
 
 
 ELEMENTS: list[Any] = [None, 0, "", None, (), [1, [2]], {"a": None}, None]
@@ -151,6 +167,25 @@ ELEMENTWISE = [
         "of shuffled elements",
         lambda tap: tap(numbers(9)).shuffle(buffer_size=4).header(5),
     ),
+    Specimen("iter.take", "some", lambda tap: tap(unseekable(9)).take(4)),
+    Specimen("iter.skip", "of a list", lambda tap: tap(numbers(9)).skip(4), after_fault="otherwise"),
+    Specimen("iter.skip", "none", lambda tap: tap(numbers(3)).skip(0)),
+    Specimen("iter.skip", "all", lambda tap: tap(numbers(3)).skip(5), after_fault="otherwise"),
+    Specimen(
+        "iter.skip",
+        "of what a filter passes",
+        lambda tap: tap(unseekable(9)).filter(is_even).skip(2),
+        after_fault="otherwise",
+    ),
+    Specimen("iter.skip", "read by position", skipped_rows, after_fault="otherwise"),
+    Specimen("iter.skip", "below functions", skipped_functions, after_fault="otherwise"),
+    shuffled(
+        "iter.skip",
+        "of shuffled elements",
+        lambda tap: tap(unseekable(9)).shuffle(buffer_size=4).skip(3).batch(2),
+        after_fault="otherwise",
+    ),
+    shuffled("iter.skip", "of a shuffled collection", skipped_collection),
     Specimen("iter.repeat", "numbers", lambda tap: tap(numbers(3)).repeat(3)),
     Specimen("iter.repeat", "lists and None", lambda tap: tap(IterableWrapper([[1], None, [2]])).repeat(2)),
     shuffled("iter.repeat", "shuffled elements", lambda tap: tap(numbers(6)).shuffle().repeat(2).batch(5)),
