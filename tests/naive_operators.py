@@ -38,6 +38,7 @@ from tests.naive_functions import (
     third,
     twins,
     weight,
+    windows,
     without_end,
 )
 
@@ -188,6 +189,9 @@ UNARY: dict[str, Operator] = {
     "shuffle": Operator(lambda s, n: s.shuffle(buffer_size=2 * n), lambda s, n: s, shuffled),
     "regroup": Operator(regrouped, lambda s, n: s, shuffled),
     "batch": Operator(lambda s, n: s.batch(n), batched, by_order),
+    "windows": Operator(
+        lambda s, n: s.sliding_window(n, 4 - n, n > 1), lambda s, n: windows(s, n, 4 - n, n > 1), by_order
+    ),
     "enumerate": Operator(lambda s, n: s.enumerate(), lambda s, n: list(enumerate(s)), by_order),
     "header": Operator(lambda s, n: s.header(2 * n), lambda s, n: s[: 2 * n], by_order),
     "skip": Operator(lambda s, n: s.skip(2 * n), lambda s, n: s[2 * n :], by_order),

@@ -96,6 +96,7 @@ class IterMethods(Generic[T_co]):
         """Lists of ``batch_size`` elements."""
 
     unbatch = chained(operators.UnBatcher)
+    sliding_window = chained(operators.SlidingWindow)
 
     @overload
     def shuffle(self, *, buffer_size: int = 10000) -> Shuffler[T_co]: ...

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from datapipes.map.combining import Concater, UnZipper, Zipper
     from datapipes.map.mapping import Batcher, InMemoryCacheHolder, Mapper
     from datapipes.map.shuffle import Shuffler
+    from datapipes.map.windows import SlidingWindow
     from datapipes.map.wrapper import SequenceWrapper
 else:
     __getattr__, __dir__ = exports(
@@ -19,6 +20,7 @@ else:
             "datapipes.map.combining": "Concater UnZipper Zipper",
             "datapipes.map.mapping": "Batcher InMemoryCacheHolder Mapper",
             "datapipes.map.shuffle": "Shuffler",
+            "datapipes.map.windows": "SlidingWindow",
             "datapipes.map.wrapper": "SequenceWrapper",
         },
     )
@@ -32,6 +34,7 @@ __all__ = [
     "Mapper",
     "SequenceWrapper",
     "Shuffler",
+    "SlidingWindow",
     "UnZipper",
     "Zipper",
 ]

@@ -233,6 +233,7 @@ MAPSTYLE = [
     Specimen("map.SequenceWrapper", "empty", lambda tap: SequenceWrapper([])),
     Specimen("map.batch", "a shorter last one", lambda tap: counted(5).batch(2)),
     Specimen("map.batch", "the last one dropped", lambda tap: counted(5).batch(2, drop_last=True).map(len)),
+    Specimen("map.sliding_window", "a shorter last one", lambda tap: counted(6).sliding_window(3, 2, partial=True)),
     Specimen("map.concat", "one empty", lambda tap: counted(3).concat(SequenceWrapper([]), SequenceWrapper("ab"))),
     Specimen(
         "map.in_memory_cache",
