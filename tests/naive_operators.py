@@ -267,6 +267,7 @@ JOINS: dict[str, Operator] = {
     "drawn": Operator(
         lambda a, b: SampleMultiplexer({a: 1, b: 2}), lambda a, b: a + b, lambda known: shuffled(each(known))
     ),
+    "mixed": Operator(lambda a, b: a.mix({b: {0: 1, 5: 3}}), lambda a, b: a + b, lambda known: shuffled(each(known))),
     "concat": Operator(lambda a, b: a.concat(b), lambda a, b: a + b, each),
     "plain": Operator(
         lambda a, b: SeveralSources(a, b), lambda a, b: list(chain.from_iterable(zip(a, b, strict=False))), by_order

@@ -45,7 +45,7 @@ SOURCES = st.builds(
 # What goes back to the start does so alone, on a branch without its sibling: that is refused.
 ALONE = {"cycle", "no end", "cache", "random split"}
 # The orders of these are drawn whether the graph is to be shuffled or not.
-ALWAYS_DRAWN = {"random split", "drawn"}
+ALWAYS_DRAWN = {"random split", "drawn", "mixed"}
 # What is known behind these, although the order is not.
 ELEMENTWISE = [name for name, operator in UNARY.items() if operator.knows(Known.ELEMENTS) is Known.ELEMENTS]
 

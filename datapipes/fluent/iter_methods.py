@@ -187,6 +187,7 @@ class IterMethods(Generic[T_co]):
     def mux_longest(self, *args: Any, **kwargs: Any) -> Any:
         """One element of each in turn, those that have ended being passed over, until all have."""
 
+    mix = chained(operators.Mixer)
     zip_with_iter = chained(operators.IterKeyZipper)
     zip_with_map = chained(operators.MapKeyZipper)
     fork = chained(operators.Forker)

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from datapipes.iter.caching.on_disk.cache import EndOnDiskCacheHolder, OnDiskCacheHolder
     from datapipes.iter.combining.fork import Demultiplexer, Forker, RoundRobinDemultiplexer, UnZipper
     from datapipes.iter.combining.key_zipping import IterKeyZipper, MapKeyZipper
-    from datapipes.iter.combining.mux import Multiplexer, MultiplexerLongest, SampleMultiplexer
+    from datapipes.iter.combining.mix import Mixer, SampleMultiplexer
+    from datapipes.iter.combining.mux import Multiplexer, MultiplexerLongest
     from datapipes.iter.combining.random_split import RandomSplitter, SplitterIterator
     from datapipes.iter.combining.zipping import Concater, Zipper, ZipperLongest
     from datapipes.iter.elements.batch_mapping import BatchAsyncMapper, BatchMapper
@@ -85,7 +86,8 @@ else:
             "datapipes.iter.caching.on_disk.cache": "EndOnDiskCacheHolder OnDiskCacheHolder",
             "datapipes.iter.combining.fork": "Demultiplexer Forker RoundRobinDemultiplexer UnZipper",
             "datapipes.iter.combining.key_zipping": "IterKeyZipper MapKeyZipper",
-            "datapipes.iter.combining.mux": "Multiplexer MultiplexerLongest SampleMultiplexer",
+            "datapipes.iter.combining.mix": "Mixer SampleMultiplexer",
+            "datapipes.iter.combining.mux": "Multiplexer MultiplexerLongest",
             "datapipes.iter.combining.random_split": "RandomSplitter SplitterIterator",
             "datapipes.iter.combining.zipping": "Concater Zipper ZipperLongest",
             "datapipes.iter.elements.batch_mapping": "BatchAsyncMapper BatchMapper",
@@ -184,6 +186,7 @@ __all__ = [
     "Mapper",
     "MaxTokenBucketizer",
     "MemoryCell",
+    "Mixer",
     "Multiplexer",
     "MultiplexerLongest",
     "OnDiskCacheHolder",
