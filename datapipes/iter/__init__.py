@@ -9,7 +9,7 @@ are chain methods as well: ``datapipes.fluent`` has the table of these, and says
 - ``elements/``: operators that map, filter, flatten, number, repeat and pass over elements
 - ``files/``: operators that list files, open, read, check and save them
 - ``formats/``: operators that parse file formats: text, records, tables, samples
-- ``grouping/``: operators that batch, group, unbatch, window and shuffle elements
+- ``grouping/``: operators that batch, group, pack, unbatch, window and shuffle elements
 - ``placement/``: operators that shard, prefetch, dispatch and synchronize: where and when a part of the graph runs
 - ``remote/``: operators that read and write files elsewhere: HTTP, Google Drive, s3, AIStore, fsspec, iopath
 - ``sources/``: source operators, which begin a stream
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from datapipes.iter.grouping.buckets import BucketBatcher, MaxTokenBucketizer
     from datapipes.iter.grouping.data_frames import DataFrameMaker, Rows2Columnar
     from datapipes.iter.grouping.groupby import Grouper
+    from datapipes.iter.grouping.pack import Packer
     from datapipes.iter.grouping.shuffle import InBatchShuffler, Shuffler
     from datapipes.iter.grouping.windows import SlidingWindow
     from datapipes.iter.placement.full_sync import FullSync
@@ -115,6 +116,7 @@ else:
             "datapipes.iter.grouping.buckets": "BucketBatcher MaxTokenBucketizer",
             "datapipes.iter.grouping.data_frames": "DataFrameMaker Rows2Columnar",
             "datapipes.iter.grouping.groupby": "Grouper",
+            "datapipes.iter.grouping.pack": "Packer",
             "datapipes.iter.grouping.shuffle": "InBatchShuffler Shuffler",
             "datapipes.iter.grouping.windows": "SlidingWindow",
             "datapipes.iter.placement.full_sync": "FullSync",
@@ -191,6 +193,7 @@ __all__ = [
     "MultiplexerLongest",
     "OnDiskCacheHolder",
     "OnlineReader",
+    "Packer",
     "ParagraphAggregator",
     "ParquetDataFrameLoader",
     "ParquetReader",

@@ -1,1 +1,1 @@
-"""Operators that batch, group, unbatch, window and shuffle elements."""
+"""Operators that batch, group, pack, unbatch, window and shuffle elements."""
