@@ -98,6 +98,7 @@ class IterMethods(Generic[T_co]):
     unbatch = chained(operators.UnBatcher)
     sliding_window = chained(operators.SlidingWindow)
     pack = chained(operators.Packer)
+    rebatch = chained(operators.Rebatcher)
 
     @overload
     def shuffle(self, *, buffer_size: int = 10000) -> Shuffler[T_co]: ...

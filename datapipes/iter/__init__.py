@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from datapipes.iter.grouping.data_frames import DataFrameMaker, Rows2Columnar
     from datapipes.iter.grouping.groupby import Grouper
     from datapipes.iter.grouping.pack import Packer
+    from datapipes.iter.grouping.rebatch import Rebatcher
     from datapipes.iter.grouping.shuffle import InBatchShuffler, Shuffler
     from datapipes.iter.grouping.windows import SlidingWindow
     from datapipes.iter.placement.full_sync import FullSync
@@ -117,6 +118,7 @@ else:
             "datapipes.iter.grouping.data_frames": "DataFrameMaker Rows2Columnar",
             "datapipes.iter.grouping.groupby": "Grouper",
             "datapipes.iter.grouping.pack": "Packer",
+            "datapipes.iter.grouping.rebatch": "Rebatcher",
             "datapipes.iter.grouping.shuffle": "InBatchShuffler Shuffler",
             "datapipes.iter.grouping.windows": "SlidingWindow",
             "datapipes.iter.placement.full_sync": "FullSync",
@@ -201,6 +203,7 @@ __all__ = [
     "Prefetcher",
     "RandomSplitter",
     "RarArchiveLoader",
+    "Rebatcher",
     "Repeater",
     "RoundRobinDemultiplexer",
     "RoutedDecoder",

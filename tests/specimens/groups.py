@@ -63,6 +63,25 @@ def packed_tensors(tap: Tap) -> Pipe:
     return tap(unseekable(11)).map(labelled).pack(5, fit="best", open_blocks=2, padding={"tokens": 0, "labels": -100})
 
 
+def columns(x: int) -> dict[str, Any]:
+    return {"x": [10 * x + i for i in range(LENGTHS[x])], "even": torch.arange(LENGTHS[x]) % 2 == 0}
+
+
+def arrays(x: int) -> Any:
+    return torch.tensor(sentence(x), dtype=torch.int32).reshape(-1, 1).numpy()
+
+
+def record_batch(x: int) -> Any:
+    import pyarrow
+
+    return pyarrow.record_batch({"x": pyarrow.array(sentence(x), pyarrow.int64()), "y": [str(x)] * LENGTHS[x]})
+
+
+def rows_of_tensors(tap: Tap) -> Pipe:
+    batches = tap(numbers(11)).map(record_batch).map(lambda batch: batch.select(["x"]))
+    return batches.rebatch(4, shuffle_rows=6, tensors=True)
+
+
 def forked_groups(tap: Tap) -> Pipe:
     a, b = tap(numbers(8)).fork(2)
     return a.groupby(third, group_size=2).mux(b)
@@ -92,6 +111,15 @@ def forked_batches(tap: Tap) -> Pipe:
 
 
 GROUPED = [
+    Specimen("iter.rebatch", "lists and tensors", lambda tap: tap(unseekable(11)).map(columns).rebatch(4)),
+    Specimen("iter.rebatch", "an array", lambda tap: tap(numbers(11)).map(tap.function(arrays)).rebatch(3, True)),
+    Specimen("iter.rebatch", "of pyarrow", lambda tap: tap(unseekable(11)).map(record_batch).rebatch(5)),
+    shuffled("iter.rebatch", "shuffled, as tensors", rows_of_tensors, by="cloudpickle"),
+    shuffled(
+        "iter.rebatch",
+        "shuffled among all",
+        lambda tap: tap(unseekable(11)).map(columns).rebatch(5, shuffle_rows=99).prefetch(2),
+    ),
     Specimen("iter.pack", "greedy", lambda tap: tap(numbers(11)).map(sentence).pack(5)),
     Specimen("iter.pack", "best", lambda tap: tap(numbers(11)).map(tap.function(sentence)).pack(4, "best", 3)),
     Specimen("iter.pack", "cut", lambda tap: tap(unseekable(11)).map(sentence).pack(4, "cut", drop_last=True)),
