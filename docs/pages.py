@@ -40,6 +40,7 @@ CLASSES: dict[str, list[Any]] = {
         datapipes.map.MapDataPipe,
         datapipes.iter.IterableWrapper,
         datapipes.map.SequenceWrapper,
+        datapipes.map.ImageFolder,
         datapipes.iter.Sampler,
         datapipes.iter.SampleMultiplexer,
         datapipes.iter.HuggingFaceHubReader,

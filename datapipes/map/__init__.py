@@ -8,6 +8,7 @@ from datapipes.description.pipe import MapDataPipe
 if TYPE_CHECKING:
     from datapipes.converting.conversion import IterToMapConverter
     from datapipes.map.combining import Concater, UnZipper, Zipper
+    from datapipes.map.folders import ImageFolder
     from datapipes.map.mapping import Batcher, InMemoryCacheHolder, Mapper
     from datapipes.map.shuffle import Shuffler
     from datapipes.map.windows import SlidingWindow
@@ -18,6 +19,7 @@ else:
         {
             "datapipes.converting.conversion": "IterToMapConverter",
             "datapipes.map.combining": "Concater UnZipper Zipper",
+            "datapipes.map.folders": "ImageFolder",
             "datapipes.map.mapping": "Batcher InMemoryCacheHolder Mapper",
             "datapipes.map.shuffle": "Shuffler",
             "datapipes.map.windows": "SlidingWindow",
@@ -28,6 +30,7 @@ else:
 __all__ = [
     "Batcher",
     "Concater",
+    "ImageFolder",
     "InMemoryCacheHolder",
     "IterToMapConverter",
     "MapDataPipe",

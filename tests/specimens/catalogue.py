@@ -45,6 +45,7 @@ WRAPPERS = {
     "iter.IterableWrapper",
     "iter.SampleMultiplexer",
     "iter.Sampler",
+    "map.ImageFolder",
     "map.SequenceWrapper",
 }
 """Operators without a method of their own."""
