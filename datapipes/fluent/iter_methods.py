@@ -66,6 +66,7 @@ class IterMethods(Generic[T_co]):
     cycle = chained(operators.Cycler)
     prefetch = chained(operators.Prefetcher)
     fullsync = chained(operators.FullSync)
+    retry = chained(operators.Retrier)
     to_map_datapipe = chained(map_operators.IterToMapConverter)
 
     # What elements hold; several at a time, or in the background.

@@ -10,7 +10,7 @@ are chain methods as well: ``datapipes.fluent`` has the table of these, and says
 - ``files/``: operators that list files, open, read, check and save them
 - ``formats/``: operators that parse file formats: text, records, tables, samples
 - ``grouping/``: operators that batch, group, pack, unbatch, window and shuffle elements
-- ``placement/``: operators that shard, prefetch, dispatch and synchronize: where and when a part of the graph runs
+- ``placement/``: operators that shard, prefetch, dispatch, synchronize, retry: where and when a part of a graph runs
 - ``remote/``: operators that read and write files elsewhere: HTTP, Google Drive, s3, AIStore, fsspec, iopath
 - ``sources/``: source operators, which begin a stream
 """
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from datapipes.iter.grouping.windows import SlidingWindow
     from datapipes.iter.placement.full_sync import FullSync
     from datapipes.iter.placement.prefetch import PinMemory, Prefetcher
+    from datapipes.iter.placement.retry import Retrier
     from datapipes.iter.placement.shard import ShardingFilter, ShardingRoundRobinDispatcher
     from datapipes.iter.remote.fsspec_files import FSSpecFileLister, FSSpecFileOpener, FSSpecSaver
     from datapipes.iter.remote.http import GDriveReader, HttpReader, OnlineReader
@@ -123,6 +124,7 @@ else:
             "datapipes.iter.grouping.windows": "SlidingWindow",
             "datapipes.iter.placement.full_sync": "FullSync",
             "datapipes.iter.placement.prefetch": "PinMemory Prefetcher",
+            "datapipes.iter.placement.retry": "Retrier",
             "datapipes.iter.placement.shard": "ShardingFilter ShardingRoundRobinDispatcher",
             "datapipes.iter.remote.fsspec_files": "FSSpecFileLister FSSpecFileOpener FSSpecSaver",
             "datapipes.iter.remote.http": "GDriveReader HttpReader OnlineReader",
@@ -205,6 +207,7 @@ __all__ = [
     "RarArchiveLoader",
     "Rebatcher",
     "Repeater",
+    "Retrier",
     "RoundRobinDemultiplexer",
     "RoutedDecoder",
     "RowGroupLister",

@@ -218,6 +218,12 @@ ELEMENTWISE = [
     Specimen("iter.cycle", "below a filter", lambda tap: tap(unseekable(5)).filter(is_even).cycle(2).enumerate()),
     Specimen("iter.fullsync", "one rank", lambda tap: tap(numbers(5)).map(tap.function(add_ten)).fullsync()),
     Specimen("iter.fullsync", "in the middle", lambda tap: tap(numbers(7)).fullsync(uneven="pad").batch(2)),
+    Specimen("iter.retry", "of a list", lambda tap: tap(numbers(6)).map(tap.function(add_ten)).retry()),
+    Specimen("iter.retry", "of generators", lambda tap: tap(unseekable(5)).flatmap(tap.generator(up_to)).retry(1)),
+    Specimen("iter.retry", "in the middle", lambda tap: tap(numbers(7)).batch(2).retry(2).prefetch(2).unbatch()),
+    shuffled(
+        "iter.retry", "of shuffled elements", lambda tap: tap(unseekable(9)).shuffle(buffer_size=4).retry().batch(2)
+    ),
     Specimen("iter.prefetch", "one", lambda tap: tap(numbers(5)).prefetch(1)),
     Specimen("iter.prefetch", "all", lambda tap: tap(numbers(5)).map(tap.function(add_ten)).prefetch(10)),
     Specimen("iter.prefetch", "what cannot be sought", lambda tap: tap(unseekable(7)).filter(is_even).prefetch(2)),

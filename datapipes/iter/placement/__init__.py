@@ -1,1 +1,1 @@
-"""Operators that shard, prefetch, dispatch and synchronize: where and when a part of the graph runs."""
+"""Operators that shard, prefetch, dispatch, synchronize and retry: where and when a part of the graph runs."""
