@@ -13,7 +13,7 @@
 - ``map/``: the operators over collections with keys: import them from here
 - ``memory/``: memory of batches: allocation, leases, pinning, and moving to a device
 - ``messages/``: errors and warnings as users read them: short values, places in code and in files
-- ``operators/``: building blocks of operators: checks, columns, flattening, running ahead, random orders
+- ``operators/``: building blocks of operators: checks, columns, flattening, running ahead, random orders, windows
 - ``parts/``: sharding of a stream, and the rank of this process
 - ``position/``: iteration state: sessions, positions of stages, seeds, users' classes, error policies
 - ``ranks/``: synchronization of the ranks of a process group, whatever carries what they say

@@ -41,6 +41,7 @@ CLASSES: dict[str, list[Any]] = {
         datapipes.iter.IterableWrapper,
         datapipes.map.SequenceWrapper,
         datapipes.map.TableWrapper,
+        datapipes.map.ImageFolder,
         datapipes.iter.Sampler,
         datapipes.iter.SampleMultiplexer,
         datapipes.iter.HuggingFaceHubReader,

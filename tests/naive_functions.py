@@ -42,6 +42,14 @@ async def tagged_later(x: Any) -> Any:
     return tagged(x)
 
 
+def windows(elements: list[Any], size: int, step: int, partial: bool = False) -> list[Any]:
+    begun = [range(len(elements))[i : i + size] for i in range(0, len(elements), step)]
+    full = [window for window in begun if len(window) == size]
+    held = {i for window in full for i in window}
+    last = [window for window in begun[len(full) :][:1] if partial and not held >= {*window}]
+    return [[elements[i] for i in window] for window in full + last]
+
+
 def backwards(batch: list[Any]) -> list[Any]:
     return batch[::-1]
 

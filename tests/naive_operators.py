@@ -38,6 +38,7 @@ from tests.naive_functions import (
     third,
     twins,
     weight,
+    windows,
     without_end,
 )
 
@@ -184,12 +185,22 @@ UNARY: dict[str, Operator] = {
         lambda known: known,
     ),
     "repeat": Operator(lambda s, n: s.repeat(n + 1), lambda s, n: [x for x in s for _ in range(n + 1)], each),
+    "retry": Operator(lambda s, n: s.retry(n), lambda s, n: s, lambda known: known),
     "prefetch": Operator(lambda s, n: s.prefetch(n), lambda s, n: s, lambda known: known),
     "shuffle": Operator(lambda s, n: s.shuffle(buffer_size=2 * n), lambda s, n: s, shuffled),
     "regroup": Operator(regrouped, lambda s, n: s, shuffled),
     "batch": Operator(lambda s, n: s.batch(n), batched, by_order),
+    "windows": Operator(
+        lambda s, n: s.sliding_window(n, 4 - n, n > 1), lambda s, n: windows(s, n, 4 - n, n > 1), by_order
+    ),
     "enumerate": Operator(lambda s, n: s.enumerate(), lambda s, n: list(enumerate(s)), by_order),
     "header": Operator(lambda s, n: s.header(2 * n), lambda s, n: s[: 2 * n], by_order),
+    "skip": Operator(lambda s, n: s.skip(2 * n), lambda s, n: s[2 * n :], by_order),
+    "skip costly": Operator(
+        lambda s, n: s.map(tagged).enumerate().map(tagged).skip(n),
+        lambda s, n: [tagged((i, tagged(x))) for i, x in enumerate(s)][n:],
+        by_order,
+    ),
     "sharding": Operator(lambda s, n: sharded(s, n + 1), lambda s, n: s[1 :: n + 1], by_order),
     "pushdown": Operator(
         lambda s, n: pushed_down(s, n + 1),
@@ -257,6 +268,7 @@ JOINS: dict[str, Operator] = {
     "drawn": Operator(
         lambda a, b: SampleMultiplexer({a: 1, b: 2}), lambda a, b: a + b, lambda known: shuffled(each(known))
     ),
+    "mixed": Operator(lambda a, b: a.mix({b: {0: 1, 5: 3}}), lambda a, b: a + b, lambda known: shuffled(each(known))),
     "concat": Operator(lambda a, b: a.concat(b), lambda a, b: a + b, each),
     "plain": Operator(
         lambda a, b: SeveralSources(a, b), lambda a, b: list(chain.from_iterable(zip(a, b, strict=False))), by_order

@@ -27,9 +27,11 @@ from datapipes.iter import (
     Mapper,
     MapToIterConverter,
     MemoryCell,
+    Mixer,
     Prefetcher,
     Rows2Columnar,
     ShardingFilter,
+    Skipper,
     TarArchiveLoader,
 )
 from datapipes.map import MapDataPipe, SequenceWrapper
@@ -162,6 +164,9 @@ def length_of(text: str) -> int:
 def test_a_method_hands_on_the_type_of_the_elements() -> None:
     numbers, texts = IterableWrapper([1, 2, 3]), IterableWrapper(["a", "b"])
     assert_type(numbers.header(2), Header[int])
+    assert_type(numbers.take(2).skip(1), Skipper[int])
+    assert_type(numbers.mix({texts: 2.0}, stop="first"), Mixer[int | str])
+    assert_type(iter(numbers.sliding_window(2)), Iterator[list[int]])
     assert_type(texts.map(length_of).filter(bool).prefetch(), Prefetcher[int])
     assert_type(texts.threadpool_map(length_of, max_workers=1).memory_cell(), MemoryCell[int])
     assert_type(iter(texts.enumerate()), Iterator[tuple[int, str]])

@@ -150,7 +150,7 @@ class Named:
     _hub: ClassVar[bool] = False  # whether several consumers share one position of this stage
     _commutes: ClassVar[bool] = False  # whether it is one to one and in order, by means other than a step
     _hands_on: ClassVar[bool] = False  # whether it gives elements that it takes, as they are, and no others
-    _alone: ClassVar[str | None] = None  # why nobody else may read what is above it, and what to do, if that is so
+    _alone: str | None = None  # why nobody else may read what is above it, and what to do, if that is so
     _runs_ahead: ClassVar[bool] = False  # whether it has a thread, which reading by position would do without
     _shuffles: ClassVar[bool] = False  # whether the order in which it hands on does not hang on what the elements are
     _stream_key: ClassVar[tuple[type, ...] | None] = None  # if it opens streams: what it needs to open one again

@@ -61,10 +61,13 @@ class IterMethods(IterPlugins[T_co]):
 
     enumerate = chained(operators.Enumerator)
     header = chained(operators.Header)
+    take = chained(operators.Taker)
+    skip = chained(operators.Skipper)
     repeat = chained(operators.Repeater)
     cycle = chained(operators.Cycler)
     prefetch = chained(operators.Prefetcher)
     fullsync = chained(operators.FullSync)
+    retry = chained(operators.Retrier)
     to_map_datapipe = chained(map_operators.IterToMapConverter)
 
     # What elements hold; several at a time, or in the background.
@@ -96,6 +99,9 @@ class IterMethods(IterPlugins[T_co]):
         """Lists of ``batch_size`` elements."""
 
     unbatch = chained(operators.UnBatcher)
+    sliding_window = chained(operators.SlidingWindow)
+    pack = chained(operators.Packer)
+    rebatch = chained(operators.Rebatcher)
 
     @overload
     def shuffle(self, *, buffer_size: int = 10000) -> Shuffler[T_co]: ...
@@ -186,6 +192,7 @@ class IterMethods(IterPlugins[T_co]):
     def mux_longest(self, *args: Any, **kwargs: Any) -> Any:
         """One element of each in turn, those that have ended being passed over, until all have."""
 
+    mix = chained(operators.Mixer)
     zip_with_iter = chained(operators.IterKeyZipper)
     zip_with_map = chained(operators.MapKeyZipper)
     fork = chained(operators.Forker)

@@ -36,6 +36,7 @@ class MapMethods(MapPlugins[T_co]):
     def batch(self, *args: Any, **kwargs: Any) -> Any:
         """Lists of ``batch_size`` elements with neighbouring keys."""
 
+    sliding_window = chained(map_operators.SlidingWindow)
     shuffle = chained(map_operators.Shuffler)
 
     @overload

@@ -6,12 +6,12 @@ are chain methods as well: ``datapipes.fluent`` has the table of these, and says
 - ``archives/``: operators that read archives and decompress files
 - ``caching/``: operators that cache elements: in memory, and on disk
 - ``combining/``: operators that join streams into one, or split one into several
-- ``elements/``: operators that map, filter, flatten, number and repeat elements
+- ``elements/``: operators that map, filter, flatten, number, repeat and pass over elements
 - ``files/``: operators that list files, open, read, check and save them
 - ``formats/``: operators that parse file formats: text, records, tables, samples
-- ``grouping/``: operators that batch, group, unbatch and shuffle elements
-- ``placement/``: operators that shard, prefetch, dispatch, synchronize, move to a device: where and when a part of the
-  graph runs
+- ``grouping/``: operators that batch, group, pack, unbatch, window and shuffle elements
+- ``placement/``: operators that shard, prefetch, dispatch, synchronize, retry, move to a device: where and when a part
+  of the graph runs
 - ``remote/``: operators that read and write files elsewhere: HTTP, Google Drive, s3, AIStore, fsspec, iopath
 - ``sources/``: source operators, which begin a stream
 """
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from datapipes.iter.caching.on_disk.cache import EndOnDiskCacheHolder, OnDiskCacheHolder
     from datapipes.iter.combining.fork import Demultiplexer, Forker, RoundRobinDemultiplexer, UnZipper
     from datapipes.iter.combining.key_zipping import IterKeyZipper, MapKeyZipper
-    from datapipes.iter.combining.mux import Multiplexer, MultiplexerLongest, SampleMultiplexer
+    from datapipes.iter.combining.mix import Mixer, SampleMultiplexer
+    from datapipes.iter.combining.mux import Multiplexer, MultiplexerLongest
     from datapipes.iter.combining.random_split import RandomSplitter, SplitterIterator
     from datapipes.iter.combining.zipping import Concater, Zipper, ZipperLongest
     from datapipes.iter.elements.batch_mapping import BatchAsyncMapper, BatchMapper
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from datapipes.iter.elements.mapping import Collator, Filter, Mapper
     from datapipes.iter.elements.numbering import Enumerator, Header, IndexAdder, LengthSetter, Repeater
     from datapipes.iter.elements.selecting import Dropper, Flattener, Slicer
+    from datapipes.iter.elements.skipping import Skipper, Taker
     from datapipes.iter.elements.threadpool import ThreadPoolMapper
     from datapipes.iter.files.hash import HashChecker
     from datapipes.iter.files.lines import LineReader, ParagraphAggregator
@@ -59,9 +61,13 @@ if TYPE_CHECKING:
     from datapipes.iter.grouping.buckets import BucketBatcher, MaxTokenBucketizer
     from datapipes.iter.grouping.data_frames import DataFrameMaker, Rows2Columnar
     from datapipes.iter.grouping.groupby import Grouper
+    from datapipes.iter.grouping.pack import Packer
+    from datapipes.iter.grouping.rebatch import Rebatcher
     from datapipes.iter.grouping.shuffle import InBatchShuffler, Shuffler
+    from datapipes.iter.grouping.windows import SlidingWindow
     from datapipes.iter.placement.full_sync import FullSync
     from datapipes.iter.placement.prefetch import PinMemory, Prefetcher
+    from datapipes.iter.placement.retry import Retrier
     from datapipes.iter.placement.shard import ShardingFilter, ShardingRoundRobinDispatcher
     from datapipes.iter.placement.to_device import ToDevice
     from datapipes.iter.remote.fsspec_files import FSSpecFileLister, FSSpecFileOpener, FSSpecSaver
@@ -86,7 +92,8 @@ else:
             "datapipes.iter.caching.on_disk.cache": "EndOnDiskCacheHolder OnDiskCacheHolder",
             "datapipes.iter.combining.fork": "Demultiplexer Forker RoundRobinDemultiplexer UnZipper",
             "datapipes.iter.combining.key_zipping": "IterKeyZipper MapKeyZipper",
-            "datapipes.iter.combining.mux": "Multiplexer MultiplexerLongest SampleMultiplexer",
+            "datapipes.iter.combining.mix": "Mixer SampleMultiplexer",
+            "datapipes.iter.combining.mux": "Multiplexer MultiplexerLongest",
             "datapipes.iter.combining.random_split": "RandomSplitter SplitterIterator",
             "datapipes.iter.combining.zipping": "Concater Zipper ZipperLongest",
             "datapipes.iter.elements.batch_mapping": "BatchAsyncMapper BatchMapper",
@@ -95,6 +102,7 @@ else:
             "datapipes.iter.elements.mapping": "Collator Filter Mapper",
             "datapipes.iter.elements.numbering": "Enumerator Header IndexAdder LengthSetter Repeater",
             "datapipes.iter.elements.selecting": "Dropper Flattener Slicer",
+            "datapipes.iter.elements.skipping": "Skipper Taker",
             "datapipes.iter.elements.threadpool": "ThreadPoolMapper",
             "datapipes.iter.files.hash": "HashChecker",
             "datapipes.iter.files.lines": "LineReader ParagraphAggregator",
@@ -113,9 +121,13 @@ else:
             "datapipes.iter.grouping.buckets": "BucketBatcher MaxTokenBucketizer",
             "datapipes.iter.grouping.data_frames": "DataFrameMaker Rows2Columnar",
             "datapipes.iter.grouping.groupby": "Grouper",
+            "datapipes.iter.grouping.pack": "Packer",
+            "datapipes.iter.grouping.rebatch": "Rebatcher",
             "datapipes.iter.grouping.shuffle": "InBatchShuffler Shuffler",
+            "datapipes.iter.grouping.windows": "SlidingWindow",
             "datapipes.iter.placement.full_sync": "FullSync",
             "datapipes.iter.placement.prefetch": "PinMemory Prefetcher",
+            "datapipes.iter.placement.retry": "Retrier",
             "datapipes.iter.placement.shard": "ShardingFilter ShardingRoundRobinDispatcher",
             "datapipes.iter.placement.to_device": "ToDevice",
             "datapipes.iter.remote.fsspec_files": "FSSpecFileLister FSSpecFileOpener FSSpecSaver",
@@ -185,11 +197,13 @@ __all__ = [
     "Mapper",
     "MaxTokenBucketizer",
     "MemoryCell",
+    "Mixer",
     "Multiplexer",
     "MultiplexerLongest",
     "NodeWrapper",
     "OnDiskCacheHolder",
     "OnlineReader",
+    "Packer",
     "ParagraphAggregator",
     "ParquetDataFrameLoader",
     "ParquetReader",
@@ -197,7 +211,9 @@ __all__ = [
     "Prefetcher",
     "RandomSplitter",
     "RarArchiveLoader",
+    "Rebatcher",
     "Repeater",
+    "Retrier",
     "RoundRobinDemultiplexer",
     "RoutedDecoder",
     "RowGroupLister",
@@ -212,10 +228,13 @@ __all__ = [
     "ShardingRoundRobinDispatcher",
     "ShuffledFlatMapper",
     "Shuffler",
+    "Skipper",
     "Slicer",
+    "SlidingWindow",
     "SplitterIterator",
     "StreamReader",
     "TFRecordLoader",
+    "Taker",
     "TarArchiveLoader",
     "ThreadPoolMapper",
     "ToDevice",

@@ -5,6 +5,7 @@
 - ``forks``: fork safety: what one process began is refused in a fork of it
 - ``iterator``: PipeIterator, with ``state_dict`` and ``load_state_dict``
 - ``kept``: state that a user's plain class keeps on ``self`` from one epoch to the next
+- ``laps``: a source that is gone over again and again, in a session of its own each time
 - ``on_error``: error policies: raise, skip, retry or ask a function; counts and limits
 - ``opening``: Opening, the context of a stage when it starts
 - ``orphans``: the end of a worker with the process that started it

@@ -121,7 +121,7 @@ class Faults:
         ``again`` makes it once more.
         """
         try:
-            self._count(error)
+            self.met(error)
             if self._policy == "skip":
                 return SKIP
             if callable(self._policy):
@@ -133,13 +133,14 @@ class Faults:
                     except Exception as another:
                         error = another
                         if left:
-                            self._count(error)
+                            self.met(error)
                 error.add_note(f"after {self._policy}, in {self._stage}")
             raise error
         finally:
             del error  # its traceback holds this frame, and with it the iterator
 
-    def _count(self, error: Exception) -> None:
+    def met(self, error: Exception) -> None:
+        """Count an error that does not end the stream, and warn of the first."""
         self.tolerated += 1
         self._reported[self._stage] += 1
         self._judge(error, at_end=False)

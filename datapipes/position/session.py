@@ -115,7 +115,7 @@ class Session:
     def _refuse_readers_beside(self) -> None:
         """Refuse a graph that can never be opened: what a stage has to have for itself is read by another one, too."""
         for stage in structure.walk(self._end) if self._has_hubs else ():
-            why = getattr(type(stage), "_alone", None)
+            why = stage._alone if structure.is_native(stage) else None
             if why is not None and not self.is_private(stage):
                 raise GraphError(f"{stage!r} {why}")
 

@@ -20,6 +20,9 @@ there are several shards. What an operator has to say to that, it says in ``_par
 All else stops the climb from the filter upwards, because what it gives hangs on what came before or on how much there
 was: ``filter``, ``flatmap``, ``batch``, forks, users' classes, and stages that may leave elements out (``on_error``).
 
+``skip`` is such a filter as well: the positions behind the first ones pass. The same rules hold for it, also in one
+shard.
+
 Stages keep their places, and with them their seeds and cells; positions take the place of what they are positions of,
 and a shuffle stays above the filter, where all shards share its seed. An element that raises keeps its position: it is
 an error of the shard that it belongs to, whereas read as written each shard meets it. What can be read by position is

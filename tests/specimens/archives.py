@@ -235,6 +235,18 @@ ARCHIVES = [
         "prefetched",
         lambda tap: opened(tap, "shard-1.tar", "shard-0.tar").load_from_tar().prefetch(3).webdataset().prefetch(2),
     ),
+    Specimen(
+        WEB,
+        "decoded",
+        lambda tap: opened(tap, "shard-0.tar", "shard-1.tar").load_from_tar().webdataset(decode={"jpg": len}),
+    ),
+    shuffled(
+        WEB,
+        "as bytes, shuffled",
+        lambda tap: (
+            opened(tap, "shard-0.tar", "shard-1.tar").load_from_tar("r|").webdataset("bytes").shuffle(buffer_size=2)
+        ),
+    ),
     Specimen(WEB, "of bytes", lambda tap: tap(IterableWrapper(list(SAMPLES.items()))).webdataset()),
     Specimen(
         WEB,

@@ -48,6 +48,7 @@ WRAPPERS = {
     "iter.NodeWrapper",
     "iter.SampleMultiplexer",
     "iter.Sampler",
+    "map.ImageFolder",
     "map.SequenceWrapper",
     "map.TableWrapper",
 }

@@ -35,6 +35,33 @@ def sampled_forked(tap: Tap) -> Pipe:
     return a.concat(b)
 
 
+def mixed_by_step(tap: Tap) -> Pipe:
+    a, b = tap(numbers(6)), unseekable(3).map(add_ten)
+    return a.mix({letters("abcd"): {0: 0, 2: 1.5}, b: by_step, a: 2})
+
+
+def by_step(step: int) -> float:
+    return 1 / (1 + step)
+
+
+def mixed_until_one_ends(tap: Tap) -> Pipe:
+    return tap(numbers(6)).mix({letters("abcd").shuffle(): 1}, stop="first", seed=2).batch(2)
+
+
+def mixed_again_and_again(tap: Tap) -> Pipe:
+    long, empty = tap(unseekable(6)).map(tap.function(add_ten)), letters("")
+    return letters("abc").shuffle().mix({long: 0.5, empty: {0: 1, 3: 2}}, stop="repeat", seed=2).prefetch(2)
+
+
+def mixed_and_forked(tap: Tap) -> Pipe:
+    a, b = tap(numbers(4)).mix({letters("ab"): 1}, stop="repeat").set_seed(3).fork(2)
+    return a.concat(b)
+
+
+def mixed_pinned(tap: Tap) -> Pipe:
+    return tap(numbers(6)).mix({letters("abcdef"): 2}, stop="repeat", seed=3)
+
+
 def dealt_in_turn(tap: Tap) -> Pipe:
     a, b, c = tap(numbers(8)).map(tap.function(add_ten)).round_robin_demux(3)
     return a.mux_longest(b, c)
@@ -217,6 +244,11 @@ COMBINATIONS = [
         "below a shuffle",
         lambda tap: tap(unseekable(5)).mux_longest(letters("ab")).shuffle(buffer_size=3),
     ),
+    shuffled("iter.mix", "by weights that change", mixed_by_step),
+    shuffled("iter.mix", "until one ends", mixed_until_one_ends, after_fault="otherwise"),
+    shuffled("iter.mix", "again and again", mixed_again_and_again, after_fault="otherwise"),
+    Specimen("iter.mix", "forked", mixed_and_forked, random="pinned", after_fault="otherwise"),
+    Specimen("iter.mix", "a pinned seed", mixed_pinned, random="pinned", after_fault="otherwise"),
     shuffled("iter.SampleMultiplexer", "three of different length", sampled),
     shuffled("iter.SampleMultiplexer", "one shuffled, one prefetched", sampled_shuffled),
     shuffled("iter.SampleMultiplexer", "below a shuffle", sampled_below_shuffle),

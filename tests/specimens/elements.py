@@ -25,6 +25,10 @@ def is_even(x: int) -> bool:
     return x % 2 == 0
 
 
+def itself(x: object) -> object:
+    return x
+
+
 def is_negative(x: int) -> bool:
     return x < 0
 
@@ -84,6 +88,18 @@ def sharded_collection(tap: Tap) -> Pipe:
     return apply_sharding(SequenceWrapper(range(9)).map(add_ten).shuffle().map(add_ten).sharding_filter(), 2, 1)
 
 
+def skipped_rows(tap: Tap) -> Pipe:
+    return tap(numbers(9)).map(tap.function(add_ten)).enumerate().skip(2).skip(2).map(itself)
+
+
+def skipped_functions(tap: Tap) -> Pipe:
+    return tap(unseekable(9)).map(tap.function(add_ten)).prefetch(2).skip(3)
+
+
+def skipped_collection(tap: Tap) -> Pipe:
+    return SequenceWrapper(range(9)).map(tap.function(add_ten)).shuffle().map(add_ten).skip(3)
+
+
 ELEMENTS: list[Any] = [None, 0, "", None, (), [1, [2]], {"a": None}, None]
 
 
@@ -127,6 +143,15 @@ ELEMENTWISE = [
     Specimen("iter.batch", "of None", lambda tap: tap(IterableWrapper(ELEMENTS)).batch(3)),
     Specimen("iter.batch", "of prefetched elements", lambda tap: tap(numbers(7)).prefetch(3).batch(2)),
     Specimen("iter.batch", "empty", lambda tap: tap(numbers(0)).batch(3)),
+    Specimen("iter.sliding_window", "overlapping", lambda tap: tap(unseekable(7)).sliding_window(3)),
+    Specimen("iter.sliding_window", "a shorter last one", lambda tap: tap(numbers(6)).sliding_window(3, 2, True)),
+    Specimen("iter.sliding_window", "leaving out", lambda tap: tap(numbers(9)).sliding_window(2, step=4, partial=True)),
+    Specimen("iter.sliding_window", "of lists", lambda tap: tap(numbers(9)).batch(2).sliding_window(2)),
+    shuffled(
+        "iter.sliding_window",
+        "of shuffled elements",
+        lambda tap: tap(unseekable(8)).shuffle(buffer_size=3).sliding_window(3, step=2).prefetch(2),
+    ),
     Specimen("iter.unbatch", "one level", lambda tap: tap(IterableWrapper([[1, 2], [], [3]])).unbatch()),
     Specimen("iter.unbatch", "two levels", lambda tap: tap(numbers(9)).batch(2).batch(2).unbatch(2)),
     Specimen("iter.unbatch", "all levels", lambda tap: tap(IterableWrapper([[1, [2, [3]]], [4]])).unbatch(-1)),
@@ -151,6 +176,25 @@ ELEMENTWISE = [
         "of shuffled elements",
         lambda tap: tap(numbers(9)).shuffle(buffer_size=4).header(5),
     ),
+    Specimen("iter.take", "some", lambda tap: tap(unseekable(9)).take(4)),
+    Specimen("iter.skip", "of a list", lambda tap: tap(numbers(9)).skip(4), after_fault="otherwise"),
+    Specimen("iter.skip", "none", lambda tap: tap(numbers(3)).skip(0)),
+    Specimen("iter.skip", "all", lambda tap: tap(numbers(3)).skip(5), after_fault="otherwise"),
+    Specimen(
+        "iter.skip",
+        "of what a filter passes",
+        lambda tap: tap(unseekable(9)).filter(is_even).skip(2),
+        after_fault="otherwise",
+    ),
+    Specimen("iter.skip", "read by position", skipped_rows, after_fault="otherwise"),
+    Specimen("iter.skip", "below functions", skipped_functions, after_fault="otherwise"),
+    shuffled(
+        "iter.skip",
+        "of shuffled elements",
+        lambda tap: tap(unseekable(9)).shuffle(buffer_size=4).skip(3).batch(2),
+        after_fault="otherwise",
+    ),
+    shuffled("iter.skip", "of a shuffled collection", skipped_collection),
     Specimen("iter.repeat", "numbers", lambda tap: tap(numbers(3)).repeat(3)),
     Specimen("iter.repeat", "lists and None", lambda tap: tap(IterableWrapper([[1], None, [2]])).repeat(2)),
     shuffled("iter.repeat", "shuffled elements", lambda tap: tap(numbers(6)).shuffle().repeat(2).batch(5)),
@@ -174,6 +218,12 @@ ELEMENTWISE = [
     Specimen("iter.cycle", "below a filter", lambda tap: tap(unseekable(5)).filter(is_even).cycle(2).enumerate()),
     Specimen("iter.fullsync", "one rank", lambda tap: tap(numbers(5)).map(tap.function(add_ten)).fullsync()),
     Specimen("iter.fullsync", "in the middle", lambda tap: tap(numbers(7)).fullsync(uneven="pad").batch(2)),
+    Specimen("iter.retry", "of a list", lambda tap: tap(numbers(6)).map(tap.function(add_ten)).retry()),
+    Specimen("iter.retry", "of generators", lambda tap: tap(unseekable(5)).flatmap(tap.generator(up_to)).retry(1)),
+    Specimen("iter.retry", "in the middle", lambda tap: tap(numbers(7)).batch(2).retry(2).prefetch(2).unbatch()),
+    shuffled(
+        "iter.retry", "of shuffled elements", lambda tap: tap(unseekable(9)).shuffle(buffer_size=4).retry().batch(2)
+    ),
     Specimen("iter.prefetch", "one", lambda tap: tap(numbers(5)).prefetch(1)),
     Specimen("iter.prefetch", "all", lambda tap: tap(numbers(5)).map(tap.function(add_ten)).prefetch(10)),
     Specimen("iter.prefetch", "what cannot be sought", lambda tap: tap(unseekable(7)).filter(is_even).prefetch(2)),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper
 from tests.specimens.elements import ELEMENTS, is_even
@@ -48,6 +50,38 @@ def contents(group: list[tuple[str, Any]]) -> list[str]:
     return [stream.read() for _, stream in group]
 
 
+def sentence(x: int) -> list[int]:
+    return [10 * x + i for i in range(LENGTHS[x])]
+
+
+def labelled(x: int) -> dict[str, Any]:
+    tokens = torch.tensor(sentence(x), dtype=torch.int32)
+    return {"tokens": tokens, "labels": (tokens + 1).float().numpy()}
+
+
+def packed_tensors(tap: Tap) -> Pipe:
+    return tap(unseekable(11)).map(labelled).pack(5, fit="best", open_blocks=2, padding={"tokens": 0, "labels": -100})
+
+
+def columns(x: int) -> dict[str, Any]:
+    return {"x": [10 * x + i for i in range(LENGTHS[x])], "even": torch.arange(LENGTHS[x]) % 2 == 0}
+
+
+def arrays(x: int) -> Any:
+    return torch.tensor(sentence(x), dtype=torch.int32).reshape(-1, 1).numpy()
+
+
+def record_batch(x: int) -> Any:
+    import pyarrow
+
+    return pyarrow.record_batch({"x": pyarrow.array(sentence(x), pyarrow.int64()), "y": [str(x)] * LENGTHS[x]})
+
+
+def rows_of_tensors(tap: Tap) -> Pipe:
+    batches = tap(numbers(11)).map(record_batch).map(lambda batch: batch.select(["x"]))
+    return batches.rebatch(4, shuffle_rows=6, tensors=True)
+
+
 def forked_groups(tap: Tap) -> Pipe:
     a, b = tap(numbers(8)).fork(2)
     return a.groupby(third, group_size=2).mux(b)
@@ -77,6 +111,25 @@ def forked_batches(tap: Tap) -> Pipe:
 
 
 GROUPED = [
+    Specimen("iter.rebatch", "lists and tensors", lambda tap: tap(unseekable(11)).map(columns).rebatch(4)),
+    Specimen("iter.rebatch", "an array", lambda tap: tap(numbers(11)).map(tap.function(arrays)).rebatch(3, True)),
+    Specimen("iter.rebatch", "of pyarrow", lambda tap: tap(unseekable(11)).map(record_batch).rebatch(5)),
+    shuffled("iter.rebatch", "shuffled, as tensors", rows_of_tensors, by="cloudpickle"),
+    shuffled(
+        "iter.rebatch",
+        "shuffled among all",
+        lambda tap: tap(unseekable(11)).map(columns).rebatch(5, shuffle_rows=99).prefetch(2),
+    ),
+    Specimen("iter.pack", "greedy", lambda tap: tap(numbers(11)).map(sentence).pack(5)),
+    Specimen("iter.pack", "best", lambda tap: tap(numbers(11)).map(tap.function(sentence)).pack(4, "best", 3)),
+    Specimen("iter.pack", "cut", lambda tap: tap(unseekable(11)).map(sentence).pack(4, "cut", drop_last=True)),
+    Specimen("iter.pack", "tensors and arrays", packed_tensors),
+    Specimen(
+        "iter.pack",
+        "shuffled sequences",
+        lambda tap: tap(unseekable(11)).shuffle().set_seed(5).map(sentence).pack(2).prefetch(2),
+        random="pinned",
+    ),
     Specimen("iter.groupby", "at the end", lambda tap: tap(numbers(8)).groupby(tap.function(third))),
     Specimen("iter.groupby", "of a size", lambda tap: tap(numbers(11)).groupby(tap.function(third), group_size=2)),
     Specimen("iter.groupby", "with keys", lambda tap: tap(unseekable(9)).groupby(third, keep_key=True, group_size=2)),

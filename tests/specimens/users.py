@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -12,10 +13,10 @@ from torch.utils.data import IterDataPipe as TorchIterDataPipe
 
 from datapipes.graph import Pipe
 from datapipes.iter import Batcher, IterableWrapper, IterDataPipe
-from datapipes.map import MapDataPipe, SequenceWrapper, TableWrapper
+from datapipes.map import ImageFolder, MapDataPipe, SequenceWrapper, TableWrapper
 from tests.datapipes.position.written_for_torchdata import ItsOwnIterator, OnlyNext, ReturnsAnother
 from tests.specimens.elements import add_ten, as_pair, is_even
-from tests.specimens.specimen import Specimen, Tap, numbers, shuffled, unseekable
+from tests.specimens.specimen import Specimen, Tap, everything, numbers, shuffled, unseekable
 
 
 class Doubled(IterDataPipe[Any]):
@@ -177,6 +178,20 @@ class Squares(MapDataPipe[int]):
         return 6
 
 
+@cache
+def classes() -> Path:
+    """A folder with a folder for each of two classes."""
+    root = everything() / "classes"
+    for name in ("dog/1.png", "dog/2.png", "cat/3.png", "cat/old/1.png", "cat/4.png"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(name.encode())
+    return root
+
+
+def name_of(path: str) -> str:
+    return Path(path).relative_to(classes()).as_posix()
+
+
 def counted(length: int) -> Pipe:
     return SequenceWrapper(range(length))
 
@@ -238,8 +253,11 @@ MAPSTYLE = [
         lambda tap: TableWrapper({"x": [*range(7)]}, as_="tensors").to_iter_datapipe().batch(2).collate(),
     ),
     shuffled("map.TableWrapper", "batches of rows", lambda tap: TableWrapper({"x": [*range(7)]}).shuffle().batch(2)),
+    Specimen("map.ImageFolder", "bytes", lambda tap: ImageFolder(classes(), "bytes")),
+    shuffled("map.ImageFolder", "shuffled", lambda tap: ImageFolder(classes(), name_of).shuffle()),
     Specimen("map.batch", "a shorter last one", lambda tap: counted(5).batch(2)),
     Specimen("map.batch", "the last one dropped", lambda tap: counted(5).batch(2, drop_last=True).map(len)),
+    Specimen("map.sliding_window", "a shorter last one", lambda tap: counted(6).sliding_window(3, 2, partial=True)),
     Specimen("map.concat", "one empty", lambda tap: counted(3).concat(SequenceWrapper([]), SequenceWrapper("ab"))),
     Specimen(
         "map.in_memory_cache",

@@ -60,7 +60,7 @@ class InMemoryCacheHolder(IterDataPipe[T_co]):
     """
 
     _fluent: ClassVar[str | None] = "in_memory_cache"
-    _alone: ClassVar[str | None] = (
+    _alone = (
         "caches one child of a fork, demux or unzip while another part of the graph reads its "
         "sibling, which would be left alone in later passes: put in_memory_cache() above the fork"
     )

@@ -5,16 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from datapipes.description.indexed import Indexed, indexed
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
-from datapipes.errors import StateError
 from datapipes.operators.checks import needs_count, source_length
-from datapipes.position.cells import Cell, Table, count, fields, table
+from datapipes.position.laps import ALONE, Lap
 from datapipes.position.opening import Opening
-from datapipes.position.session import Session, segment
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -35,10 +33,7 @@ class Cycler(IterDataPipe[T_co]):
 
     _fluent: ClassVar[str | None] = "cycle"
     _hands_on: ClassVar[bool] = True
-    _alone: ClassVar[str | None] = (
-        "goes over one child of a fork, demux or unzip again while another part of the graph reads "
-        "its sibling, which cannot go back with it: put cycle() above the fork"
-    )
+    _alone = ALONE.format("cycle()")
 
     source_datapipe: IterDataPipe[T_co]
     count: int | None = None
@@ -50,34 +45,14 @@ class Cycler(IterDataPipe[T_co]):
         return ()
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        lap = at.cell(_Lap)
-        is_loaded = lap.loaded is not None
-        session = self._session_of(at, lap)  # which saves what users' classes have kept, before anything is taken
-        if is_loaded:
-            session.iterator()  # what does not fit is said when the state is loaded
+        lap = at.cell(Lap)
+        lap.begin(at, self.source_datapipe)
         return self._laps(at, lap)
 
-    def _session_of(self, at: Opening, lap: _Lap) -> Session:
-        if lap.session is None:
-            lap.session = at.session(self.source_datapipe, at.run.next_lap(lap.number), lap.loaded)
-            lap.loaded = None
-        return lap.session
-
-    def _laps(self, at: Opening, lap: _Lap) -> Iterator[T_co]:
+    def _laps(self, at: Opening, lap: Lap) -> Iterator[T_co]:
         while self.count is None or lap.number < self.count:
-            session = self._session_of(at, lap)
-            elements = segment(session)
-            empty, lap.empty = lap.empty, False  # a lap whose only element raises is not empty
-            for element in elements:
-                yield element
-                break
-            else:
-                lap.empty = empty
-            yield from elements
-            session.close()
-            if lap.empty:
+            if not (yield from lap.elements(at, self.source_datapipe)):
                 return
-            lap.number, lap.session, lap.empty = lap.number + 1, None, True
 
     def _indexed(self) -> Indexed | None:
         lap = indexed(self.source_datapipe)
@@ -93,27 +68,3 @@ class Cycler(IterDataPipe[T_co]):
         if self.count is None:
             raise TypeError(f"{stage(self)} cycles forever, and therefore doesn't have valid length")
         return self.count * source_length(self, self.source_datapipe)
-
-
-class _Lap(Cell):
-    """Number of the lap, and the position in it."""
-
-    def __init__(self) -> None:
-        self.number = 0
-        self.empty = True
-        self.session: Session | None = None
-        self.loaded: Table | None = None
-
-    def save(self) -> dict[str, Any]:
-        inside = self.loaded if self.session is None else self.session.table()
-        return {"lap": self.number, "empty": self.empty, "inside": inside}
-
-    def load(self, saved: Any) -> None:
-        number, empty, inside = fields(saved, "lap", "empty", "inside")
-        if type(empty) is not bool:
-            raise StateError(f"empty: expected True or False, found {type(empty).__name__}")
-        self.number, self.empty, self.loaded = count(number, "lap"), empty, table(inside)
-
-    def close(self) -> None:
-        if self.session is not None:
-            self.session.close()

@@ -15,6 +15,7 @@ from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper, can_seek, is_lost
 from datapipes.errors import BadArgument, StateError
 from datapipes.iter.files.contents import pair_of
+from datapipes.iter.formats.sample_decoders import Decode, Decoder, decoded, decoders_of
 from datapipes.position.cells import Cell
 from datapipes.position.opening import Opening
 
@@ -28,6 +29,13 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
     The ending begins at the first dot of the file's name; files without one are left out. Streams that must be read in
     order, as those of an archive that cannot be sought, are read at once.
 
+    Args:
+        decode: What the files become. ``"bytes"``, or how images are to be: ``"pil"``, ``"rgb"``, ``"torchrgb"``,
+            ``"rgb8"`` and webdataset's other specs, text, numbers, JSON and arrays being decoded as well; or a function
+            of the ending, such as ``".jpg"``, and the content, that returns None for what it does not know; or several
+            of these; or a dict of functions of the content by ending. Keys are then without the dot and in lower
+            case, as webdataset has them. ``None``: streams, or what came, by the ending with its dot.
+
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper([("a/1.jpg", b"..."), ("a/1.cls", b"7"), ("a/2.jpg", b"!")]).webdataset())
     [{'__key__': 'a/1', '.jpg': b'...', '.cls': b'7'}, {'__key__': 'a/2', '.jpg': b'!'}]
@@ -36,9 +44,18 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
     _fluent: ClassVar[str | None] = "webdataset"
 
     source_datapipe: IterDataPipe[tuple[str, Any]]
+    decode: Decode | None = None
+
+    def __post_init__(self) -> None:
+        decoders_of(self.decode or "bytes")
 
     def _open(self, at: Opening) -> Iterator[dict[str, Any]]:
-        return self._samples(at.source(self.source_datapipe), at.cell(_Sample))
+        samples = self._samples(at.source(self.source_datapipe), at.cell(_Sample))
+        return samples if self.decode is None else self._decoded(samples, decoders_of(self.decode))
+
+    def _decoded(self, samples: Iterator[dict[str, Any]], decoders: list[Decoder]) -> Iterator[dict[str, Any]]:
+        for sample in samples:
+            yield decoded(sample, decoders)
 
     def _samples(self, source: Iterator[Any], held: _Sample) -> Iterator[dict[str, Any]]:
         for element in source:

@@ -1,1 +1,1 @@
-"""Operators that batch, group, unbatch and shuffle elements."""
+"""Operators that batch, group, pack, unbatch, window and shuffle elements."""

@@ -46,6 +46,7 @@ READS_ITS_PART: dict[str, tuple[Build, int]] = {
     "enumerate": (lambda s: s.enumerate().map(tagged), 1),
     "zip": (lambda s: s.map(tagged).zip(IterableWrapper(range(30)).enumerate()), 1),
     "header": (lambda s: s.header(99), 1),
+    "skip": (lambda s: IterableWrapper(range(4)).concat(s.map(tagged)).skip(4).map(tagged), 1),
     "concat": (lambda s: IterableWrapper([]).concat(s).map(tagged), 1),
     "cycle": (lambda s: s.cycle(2), 2),
     "shuffle": (lambda s: s.shuffle(), 1),

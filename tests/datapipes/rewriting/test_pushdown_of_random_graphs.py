@@ -61,6 +61,7 @@ STAGES: dict[str, Callable[[Pipe, int], Pipe]] = {
     "pinned": lambda s, n: s.shuffle(buffer_size=n + 1).set_seed(n),
     "enumerate": lambda s, n: s.enumerate(n),
     "header": lambda s, n: s.header(4 * n),
+    "skip": lambda s, n: s.skip(n),
     "cycle": lambda s, n: s.cycle(n),
     "no end": lambda s, n: s.cycle().header(9 * n),
     "zip": lambda s, n: s.zip(Costly(7 * n).to_iter_datapipe().map(tagged)),
@@ -80,7 +81,7 @@ STAGES: dict[str, Callable[[Pipe, int], Pipe]] = {
     "sharded": lambda s, n: sharded(s, 2),
 }
 COMMUTING = ["map", "prefetch", "shuffle", "large shuffle", "unshuffled", "pinned", "retried"]
-BELOW = [*COMMUTING, "batch", "filter", "cycle", "enumerate", "forked", "a user's", "a user's that remembers"]
+BELOW = [*COMMUTING, "batch", "filter", "cycle", "enumerate", "skip", "forked", "a user's", "a user's that remembers"]
 
 
 def sharded(pipe: Pipe, of: int) -> Pipe:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 import webdataset
+import webdataset.autodecode
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 from datapipes.elements import encode
-from datapipes.errors import StateError
+from datapipes.errors import BadArgument, StateError, UnsafeState
 from datapipes.iter import IterableWrapper
+from datapipes.iter.formats.sample_decoders import IMAGE_SPECS
 from datapipes.iter.formats.webdataset import split
 from tests.archive_makers import SAMPLES, header, tar, tar_of
 from tests.datapipes.iter.files.given import OneWay, files
+from tests.specimens.specimen import shown
 
 parts = (st.sampled_from(["", "a/", "b.c/"]), st.sampled_from("12"), st.sampled_from(["", ".x", ".y.z"]))
 paths = st.builds("{}{}{}".format, *parts)
@@ -66,6 +72,82 @@ def test_it_gives_what_the_package_gives(tmp_path: Path) -> None:
     expected = [{k: v for k, v in row.items() if k not in ("__key__", "__url__", "__local_path__")} for row in theirs]
     ours = IterableWrapper([str(tmp_path / "x.tar")]).open_files("b").load_from_tar().webdataset().map(contents)
     assert [{k[1:]: v for k, v in row.items() if k != "__key__"} for row in ours] == expected
+
+
+def image(mode: str, kind: str) -> bytes:
+    pixels = numpy.arange(60, dtype="u1").reshape(3, 5, 4)[..., : len(mode)].squeeze() * 4
+    made = io.BytesIO()
+    Image.fromarray(pixels, mode).save(made, kind)
+    return made.getvalue()
+
+
+def array() -> bytes:
+    made = io.BytesIO()
+    numpy.save(made, numpy.arange(3))
+    return made.getvalue()
+
+
+DECODED = {
+    "a/1.JPG": image("RGB", "jpeg"),
+    "a/1.seg.png": image("RGBA", "png"),
+    "a/1.gray.bmp": image("L", "bmp"),
+    "a/1.cls": b" 7\n",
+    "a/1.txt": "größer".encode(),
+    "a/1.json": b'{"x": [1]}',
+    "a/1.txt.gz": gzip.compress(b"packed"),
+    "a/1.other": b"\x00",
+    "a/1.npy": array(),
+}
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("spec", [*webdataset.autodecode.imagespecs])
+def test_it_decodes_as_the_package_does(spec: str, tmp_path: Path) -> None:
+    file = str(tmp_path / "x.tar")
+    (tmp_path / "x.tar").write_bytes(tar(DECODED))
+    (theirs,) = webdataset.WebDataset([file], shardshuffle=False).decode(spec)
+    (ours,) = IterableWrapper([file]).open_files("b").load_from_tar().webdataset(decode=spec)
+    assert list(ours) == [key for key in theirs if key not in ("__url__", "__local_path__")]
+    assert ours.pop("__key__") == f"{file}/{theirs['__key__']}"
+    for key, found in ours.items():
+        expected = theirs[key]
+        assert type(found) is type(expected)
+        if isinstance(found, Image.Image):
+            assert found.mode == expected.mode
+            found, expected = numpy.asarray(found), numpy.asarray(expected)
+        assert shown(found) == shown(expected), key
+
+
+def test_the_specs_are_those_of_the_package() -> None:
+    assert {*IMAGE_SPECS} == {*webdataset.autodecode.imagespecs}
+
+
+def test_functions_that_decode() -> None:
+    rows = [("1.seg.png", b"a"), ("1.png", b"bc"), ("1.cls", b"5"), ("1.x", 9)]
+    source = IterableWrapper(rows)
+    as_is = {"__key__": "1", "seg.png": b"a", "png": b"bc", "cls": b"5", "x": 9}
+    assert list(source.webdataset(decode="bytes")) == [as_is]
+    by_ending = {"png": len, ".SEG.PNG": lambda data: "segments"}
+    assert list(source.webdataset(by_ending)) == [as_is | {"seg.png": "segments", "png": 2, "cls": 5}]
+    told: list[str] = []
+    assert list(source.webdataset(lambda ending, data: told.append(ending))) == [as_is | {"cls": 5}]
+    assert told == [".seg.png", ".png", ".cls"]
+    several = [lambda ending, data: len(data) if ending == ".png" else None, lambda ending, data: ending]
+    assert list(source.webdataset(several)) == [as_is | {"seg.png": ".seg.png", "png": 2, "cls": ".cls"}]
+    with pytest.raises(BadArgument, match=r'decode is "bytes", a function, or one of torch, .*, got \'jpeg\''):
+        source.webdataset("jpeg")
+
+
+def test_a_file_that_cannot_be_decoded_costs_its_sample() -> None:
+    rows = [("1.json", b"{"), ("2.json", b"[]"), ("3.pkl", b"cos\nsystem\n.")]
+    stream = iter(IterableWrapper(rows).webdataset("pil"))
+    with pytest.raises(ValueError, match="Expecting") as raised:
+        next(stream)
+    assert "decoding '.json' of the sample '1'" in raised.value.__notes__
+    assert next(stream) == {"__key__": "2", "json": []}
+    with pytest.raises(UnsafeState, match=r"asks for os\.system"):
+        next(stream)
+    assert list(stream) == []
 
 
 def test_a_saved_sample_leaves_the_one_at_hand_as_it_was() -> None:

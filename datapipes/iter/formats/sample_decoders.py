@@ -1,0 +1,114 @@
+"""What the files of a webdataset's sample become, by the endings of their names and as webdataset's own specs say.
+
+A decoder is a function of the ending, which begins with a dot, and the content; what it returns stands for the content,
+and None asks the next one. Behind those that the user gives, there are those for text, numbers, JSON, arrays, tensors
+and pickles of plain data: a pickle that asks for a class could run code, and is refused.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from typing import Any, TypeAlias
+
+from datapipes.elements.streams import StreamWrapper
+from datapipes.errors import BadArgument
+from datapipes.iter.formats.routed_decode import basichandlers
+from datapipes.messages.extras import needed
+
+Decoder: TypeAlias = Callable[[str, bytes], Any]
+Decode: TypeAlias = str | Decoder | Mapping[str, Callable[[bytes], Any]] | Sequence[str | Decoder]
+"""A spec of images, or "bytes"; a decoder; functions of the content by ending; or several specs and decoders."""
+
+_MODES = ("l", "rgb", "rgba")
+IMAGE_SPECS = ("torch", "pil", *_MODES, *(f"{mode}8" for mode in _MODES))
+IMAGE_SPECS += tuple(f"torch{spec}" for spec in IMAGE_SPECS[2:]) + tuple(f"pil{mode}" for mode in _MODES)
+"""What an image becomes: of numpy (height, width, colors), torch (colors, height, width) or Pillow; from 0 to 1, or
+with an 8 as bytes; in gray, or in colors."""
+_SAME = {"pkl": "pickle", "pth": "pt"}
+
+
+def decoders_of(decode: Decode) -> list[Decoder]:
+    """The decoders that somebody asks for, and those for what these leave; none for ``"bytes"``."""
+    if decode == "bytes":
+        return []
+    if isinstance(decode, Mapping):
+        return [partial(_by_ending, {f".{key.lstrip('.').lower()}": fn for key, fn in decode.items()}), *_PLAIN]
+    asked = [decode] if isinstance(decode, str) or callable(decode) else list(decode)
+    if wrong := [each for each in asked if not callable(each) and each not in IMAGE_SPECS]:
+        raise BadArgument(f'decode is "bytes", a function, or one of {", ".join(IMAGE_SPECS)}, got {wrong[0]!r:.60}')
+    return [each if callable(each) else partial(_image, each) for each in asked] + _PLAIN
+
+
+def decoded(sample: dict[str, Any], decoders: Sequence[Decoder]) -> dict[str, Any]:
+    """A sample with keys as webdataset has them, without the dot and in lower case, and its files read and decoded."""
+    found: dict[str, Any] = {}
+    for key, data in sample.items():
+        if key[:1] != ".":
+            found[key] = data
+            continue
+        if isinstance(data, StreamWrapper):
+            with data:
+                data = data.read()
+        try:
+            found[key[1:].lower()] = _first(key.lower(), data, decoders) if isinstance(data, bytes) else data
+        except Exception as error:
+            error.add_note(f"decoding {key!r} of the sample {sample.get('__key__')!r}")
+            raise
+    return found
+
+
+def _first(ending: str, data: bytes, decoders: Sequence[Decoder]) -> Any:
+    if decoders and ending.endswith(".gz"):
+        ending, data = ending[:-3], gzip.decompress(data)
+    answers = (decoder(ending, data) for decoder in decoders)
+    return next((answer for answer in answers if answer is not None), data)
+
+
+def _by_ending(functions: Mapping[str, Callable[[bytes], Any]], ending: str, data: bytes) -> Any:
+    """What the function for the longest ending that is known makes of it: ``.seg.png`` comes before ``.png``."""
+    for at, letter in enumerate(ending):
+        if letter == "." and ending[at:] in functions:
+            return functions[ending[at:]](data)
+    return None
+
+
+def _plain(ending: str, data: bytes) -> Any:
+    key = ending.rpartition(".")[2]
+    if key in ("npy", "npz"):
+        loaded = needed("numpy", "images", "webdataset").load(io.BytesIO(data), allow_pickle=False)
+        return loaded if key == "npy" else dict(loaded)
+    return basichandlers(_SAME.get(key, key), data)
+
+
+_PLAIN: list[Decoder] = [_plain]
+
+
+def _image(spec: str, ending: str, data: bytes) -> Any:
+    """An image as a spec of webdataset's says; None if the ending is no image's."""
+    if ending[ending.rfind(".") :] not in _image_endings():
+        return None
+    form = next(name for name in ("torch", "pil", "") if spec.startswith(name))
+    mode = spec.removeprefix(form).removesuffix("8") or "rgb"
+    with needed("PIL.Image", "images", "webdataset").open(io.BytesIO(data)) as opened:
+        image = opened.convert(mode.upper())
+    if form == "pil":
+        return image
+    numpy = needed("numpy", "images", "webdataset")
+    pixels = numpy.array(image)
+    if not spec.endswith("8"):
+        pixels = pixels.astype(numpy.float32) / 255
+    if form == "":
+        return pixels
+    import torch
+
+    return torch.from_numpy(pixels if mode == "l" else pixels.transpose(2, 0, 1).copy())
+
+
+@cache
+def _image_endings() -> frozenset[str]:
+    """The endings of files that Pillow reads."""
+    pillow = needed("PIL.Image", "images", "webdataset")
+    return frozenset(ending for ending, kind in pillow.registered_extensions().items() if kind in pillow.OPEN)

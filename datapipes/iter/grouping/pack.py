@@ -1,0 +1,212 @@
+"""pack: sequences of tokens side by side in blocks of one length, with what tells them apart."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
+
+import torch
+
+from datapipes.description.pipe import IterDataPipe, operator
+from datapipes.description.printing import stage
+from datapipes.errors import BadArgument, StateError
+from datapipes.operators.checks import needs, needs_count
+from datapipes.position.cells import Cell, fields
+from datapipes.position.opening import Opening
+
+_TOKENS = "tokens"
+_OWN = ("segments", "positions")
+
+Fit: TypeAlias = Literal["greedy", "best", "cut"]
+Piece: TypeAlias = dict[str, Any]
+"""A sequence, or a part of one: each of its columns has a value for each of its tokens."""
+Block: TypeAlias = list[Piece]
+
+
+@operator
+class Packer(IterDataPipe[dict[str, Any]]):
+    """Blocks of ``length`` tokens: sequences side by side, and what is left of a block filled up with ``padding``.
+
+    An element is a sequence: a list, a tuple, a numpy array or a tensor, of one dimension. Or it is a dict of sequences
+    of one length, such as tokens and labels, which are packed alike. A block is a dict of these columns (``"tokens"``
+    for plain sequences), and of two more: ``"segments"`` counts the sequences in the block from 1, and is 0 where it
+    was filled up; ``"positions"`` counts the tokens of each from 0. They are tensors, arrays or lists as the sequences
+    are, which must be alike.
+
+    A sequence that is longer than a block is cut into parts of ``length`` and a rest, each a sequence of its own. Empty
+    ones leave no trace. The blocks that are open at the end come last, in the order in which they were begun.
+
+    Args:
+        length: The number of tokens in a block.
+        fit: ``"greedy"``: a sequence that does not fit into the open block begins the next. ``"best"``: several blocks
+            are open, and it is put where the least is left over; if it fits nowhere, the fullest of them is handed on.
+            ``"cut"``: it is cut to fill the block, and goes on in the next one as a sequence of its own, so that only
+            the last block is filled up.
+        open_blocks: How many blocks are open at most, for ``"best"``.
+        padding: What blocks are filled up with; a dict has one for each column.
+        drop_last: Whether the blocks that are open at the end are left out.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> for block in IterableWrapper([[5, 6, 7], [8, 9], [4]]).pack(4, fit="best"):
+    ...     print(block["tokens"], block["segments"], block["positions"])
+    [5, 6, 7, 4] [1, 1, 1, 2] [0, 1, 2, 0]
+    [8, 9, 0, 0] [1, 1, 0, 0] [0, 1, 0, 0]
+    """
+
+    _fluent: ClassVar[str | None] = "pack"
+
+    source_datapipe: IterDataPipe[Any]
+    length: int
+    fit: Fit = "greedy"
+    open_blocks: int = 16
+    padding: int | float | Mapping[str, int | float] = 0
+    drop_last: bool = False
+
+    def __post_init__(self) -> None:
+        needs_count(self, "length", 1, "A block has at least one token")
+        needs_count(self, "open_blocks", 1, "At least one block is open")
+        needs(self.fit in get_args(Fit), self, f'fit must be "greedy", "best" or "cut", got {self.fit!r:.60}')
+
+    def _open(self, at: Opening) -> Iterator[dict[str, Any]]:
+        return self._blocks(at.source(self.source_datapipe), at.cell(_Open))
+
+    def _blocks(self, source: Iterator[Any], cell: _Open) -> Iterator[dict[str, Any]]:
+        while True:
+            while cell.waiting:
+                full = self._put(cell.waiting, cell.blocks)
+                if full is not None:
+                    yield self._laid_out(full)
+            for element in source:
+                cell.waiting.extend(self._pieces(element, cell.blocks))
+                break
+            else:
+                break
+        while cell.blocks:
+            block = cell.blocks.pop(0)
+            if not self.drop_last:
+                yield self._laid_out(block)
+
+    def _put(self, waiting: deque[Piece], blocks: list[Block]) -> Block | None:
+        """Put the first piece that waits into a block, or make room for it; the block that is to be handed on, if any.
+
+        Each open block has room for a token at least.
+        """
+        size = _size(waiting[0])
+        fitting = [block for block in blocks if self.fit == "cut" or self._room(block) >= size]
+        if not fitting:
+            if len(blocks) == (self.open_blocks if self.fit == "best" else 1):
+                return blocks.pop(min(range(len(blocks)), key=lambda i: self._room(blocks[i])))
+            fitting = [[]]
+            blocks += fitting
+        block = min(fitting, key=self._room)
+        piece, room = waiting.popleft(), self._room(block)
+        if size > room:
+            waiting.appendleft(_part(piece, room, size))
+        block.append(_part(piece, 0, room))
+        return blocks.pop(next(i for i, one in enumerate(blocks) if one is block)) if size >= room else None
+
+    def _room(self, block: Block) -> int:
+        return self.length - sum(map(_size, block))
+
+    def _pieces(self, element: Any, blocks: list[Block]) -> list[Piece]:
+        """A sequence, cut where it is longer than a block; what cannot be packed beside the others is refused."""
+        piece = dict(element) if isinstance(element, Mapping) else {_TOKENS: element}
+        kinds = {name: _kind(column) for name, column in piece.items()}
+        if not piece or None in kinds.values() or len({*map(len, piece.values())}) > 1 or {*_OWN} & {*piece}:
+            raise BadArgument(
+                f"{stage(self)} needs sequences of tokens: a list, an array or a tensor of one dimension, or a dict of "
+                f"several of one length, none called 'segments' or 'positions'; got {element!r:.200}"
+            )
+        others = {name: _kind(column) for name, column in blocks[0][0].items()} if blocks else kinds
+        if kinds != others:
+            raise BadArgument(f"{stage(self)}: {kinds} cannot be in one block with {others}; make them alike before")
+        if isinstance(self.padding, Mapping) and (missing := piece.keys() - self.padding.keys()):
+            raise BadArgument(f"padding has nothing for the columns {sorted(missing)}, in {stage(self)}")
+        size = _size(piece)
+        if self.fit == "cut":
+            return [piece] if size else []
+        return [_part(piece, first, min(first + self.length, size)) for first in range(0, size, self.length)]
+
+    def _laid_out(self, block: Block) -> dict[str, Any]:
+        """A block as its columns, which are new."""
+        length, first = self.length, next(iter(block[0].values()))
+        padding = self.padding if isinstance(self.padding, Mapping) else dict.fromkeys(block[0], self.padding)
+        laid = {name: _filled(column, length, padding[name]) for name, column in block[0].items()}
+        segments, positions = (_filled(_counted(first, 0), length, 0) for _ in _OWN)
+        at = 0
+        for number, piece in enumerate(block, 1):
+            size = _size(piece)
+            place = slice(at, at + size)
+            for name, column in piece.items():
+                laid[name][place] = column
+            positions[place] = _counted(first, size)
+            segments[place] = _filled(positions, size, number)
+            at += size
+        return laid | dict(zip(_OWN, (segments, positions), strict=True))
+
+
+def _kind(column: Any) -> str | None:
+    """What a column is made of; None if it is no sequence of tokens."""
+    numpy = sys.modules.get("numpy")
+    if isinstance(column, list | tuple):
+        return "list"
+    is_tensor = isinstance(column, torch.Tensor)
+    is_array = numpy is not None and isinstance(column, numpy.ndarray)
+    return f"{type(column).__name__} of {column.dtype}" if (is_tensor or is_array) and column.ndim == 1 else None
+
+
+def _size(piece: Piece) -> int:
+    return len(next(iter(piece.values())))
+
+
+def _part(piece: Piece, start: int, stop: int) -> Piece:
+    return {name: column[start:stop] for name, column in piece.items()}
+
+
+def _filled(column: Any, length: int, value: int | float) -> Any:
+    """A new column of the kind of another, and of some length."""
+    if isinstance(column, torch.Tensor):
+        return torch.full((length,), value, dtype=column.dtype)
+    if isinstance(column, list | tuple):
+        return [value] * length
+    return sys.modules["numpy"].full(length, value, dtype=column.dtype)
+
+
+def _counted(column: Any, length: int) -> Any:
+    """0, 1, 2 ..., as a column of the kind of another."""
+    if isinstance(column, torch.Tensor):
+        return torch.arange(length)
+    if isinstance(column, list | tuple):
+        return list(range(length))
+    return sys.modules["numpy"].arange(length)
+
+
+class _Open(Cell):
+    """The blocks that are open, each the sequences in it; and the parts of a sequence that are to be put into some."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = []
+        self.waiting: deque[Piece] = deque()
+
+    def save(self) -> Any:
+        if not self.blocks and not self.waiting:
+            return None
+        return {"blocks": self.encode(self.blocks), "waiting": self.encode(list(self.waiting))}
+
+    def load(self, saved: Any) -> None:
+        if saved is None:
+            return
+        blocks, waiting = map(self.decode_list, fields(saved, "blocks", "waiting"))
+        if not all(type(block) is list and block for block in blocks):
+            raise StateError("blocks: expected lists of sequences")
+        for piece in (*waiting, *(piece for block in blocks for piece in block)):
+            if type(piece) is not dict or not piece or None in {*map(_kind, piece.values())}:
+                raise StateError(f"expected a sequence as a dict of columns, found {piece!r:.80}")
+        self.blocks += blocks
+        self.waiting.extend(waiting)
+
+    def close(self) -> None:
+        self.blocks.clear()
+        self.waiting.clear()

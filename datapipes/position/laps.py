@@ -1,0 +1,72 @@
+"""Laps: a source that is gone over again and again, in a session of its own each time."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from datapipes.description.structure import Pipe
+from datapipes.errors import StateError
+from datapipes.position.cells import Cell, Table, count, fields, table
+from datapipes.position.opening import Opening
+from datapipes.position.session import Session, segment
+
+ALONE = (
+    "goes over one child of a fork, demux or unzip again while another part of the graph reads "
+    "its sibling, which cannot go back with it: put {} above the fork"
+)
+"""Why nobody else may read what is above a stage that does so, with the stage's name to be put in."""
+
+
+class Lap(Cell):
+    """Number of the lap, and the position in it."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.empty = True
+        self.session: Session | None = None
+        self.loaded: Table | None = None
+
+    def begin(self, at: Opening, pipe: Pipe) -> None:
+        """Make the session of the lap, which saves what users' classes have kept, before anything is taken."""
+        is_loaded = self.loaded is not None
+        session = self._session_of(at, pipe)
+        if is_loaded:
+            session.iterator()  # what does not fit is said when the state is loaded
+
+    def elements(self, at: Opening, pipe: Pipe) -> Generator[Any, None, bool]:
+        """The elements of ``pipe`` in this lap; then the next lap is at hand, unless this one was empty: False."""
+        session = self._session_of(at, pipe)
+        elements = segment(session)
+        empty, self.empty = self.empty, False  # a lap whose only element raises is not empty
+        for element in elements:
+            yield element
+            break
+        else:
+            self.empty = empty
+        yield from elements
+        session.close()
+        if self.empty:
+            return False
+        self.number, self.session, self.empty = self.number + 1, None, True
+        return True
+
+    def _session_of(self, at: Opening, pipe: Pipe) -> Session:
+        if self.session is None:
+            self.session = at.session(pipe, at.run.next_lap(self.number), self.loaded)
+            self.loaded = None
+        return self.session
+
+    def save(self) -> dict[str, Any]:
+        inside = self.loaded if self.session is None else self.session.table()
+        return {"lap": self.number, "empty": self.empty, "inside": inside}
+
+    def load(self, saved: Any) -> None:
+        number, empty, inside = fields(saved, "lap", "empty", "inside")
+        if type(empty) is not bool:
+            raise StateError(f"empty: expected True or False, found {type(empty).__name__}")
+        self.number, self.empty, self.loaded = count(number, "lap"), empty, table(inside)
+
+    def close(self) -> None:
+        if self.session is not None:
+            self.session.close()
