@@ -119,15 +119,8 @@ def old(folder: Path, workers: int) -> Any:
 
 
 def spdl(folder: Path, workers: int) -> Any:
-    return loaders.SpdlPipeline(partial(_spdl, paths(folder), workers))
-
-
-def _spdl(files: list[str], workers: int) -> Any:
-    from spdl.pipeline import PipelineBuilder
-
-    threads = max(workers, 1)
-    rows = PipelineBuilder().add_source(Mixed(files)).aggregate(BATCH)
-    return rows.pipe(batch_of, concurrency=threads).add_sink(3).build(num_threads=threads)
+    rows = loaders.InLists(Mixed(paths(folder)), BATCH)
+    return loaders.SpdlPipeline(partial(loaders.spdl_mapped, rows, batch_of, workers))
 
 
 KIND = kind.Kind(

@@ -47,14 +47,15 @@ class Way:
     """One library's way of doing a kind of work; `note` tells it from another way of the same library.
 
     `prepare` makes the library's own form of the data, once, while no clock runs; it is given the data's folder, and
-    where to.
+    where to. With `share`, this is done by hand as quickly as can be: without workers it is no rival of ours, which has
+    to reach that share of its speed.
     """
 
     library: str
     build: Build
     note: str = ""
     prepare: Callable[[Path, Path], object] | None = None
-    workers: tuple[int, ...] = WORKERS
+    share: float | None = None
 
     @property
     def name(self) -> str:

@@ -92,7 +92,7 @@ def old(folder: Path, workers: int) -> Any:
 
 
 def spdl(folder: Path, workers: int) -> Any:
-    return loaders.spdl_of_rows(Rows(mapped(folder)), BATCH, workers)
+    return loaders.spdl_of_batches(Rows(mapped(folder)), BATCH, workers)
 
 
 def grain(folder: Path, workers: int) -> Any:
@@ -107,7 +107,7 @@ KIND = kind.Kind(
     (
         kind.Way(kind.OURS, ours),
         kind.Way(kind.TORCH, torch),
-        kind.Way(kind.TORCH, torch_at_once, "__getitems__"),
+        kind.Way(kind.TORCH, torch_at_once, "__getitems__", share=0.85),
         kind.Way(kind.DATASETS, datasets, prepare=as_table),
         kind.Way(kind.NODES, nodes),
         kind.Way(kind.OLD, old),

@@ -119,15 +119,8 @@ def index(folder: Path, target: Path) -> None:
 
 
 def spdl(folder: Path, workers: int) -> Any:
-    return loaders.SpdlPipeline(partial(_spdl, row_groups(paths(folder)), workers))
-
-
-def _spdl(groups: list[tuple[str, int]], workers: int) -> Any:
-    from spdl.pipeline import PipelineBuilder
-
-    threads = max(workers, 1)
-    source = PipelineBuilder().add_source(loaders.Shuffled(groups))
-    return source.pipe(batches, concurrency=threads).add_sink(3).build(num_threads=threads)
+    groups = loaders.Shuffled(row_groups(paths(folder)))
+    return loaders.SpdlPipeline(partial(loaders.spdl_mapped, groups, batches, workers))
 
 
 def grain(folder: Path, workers: int) -> Any:

@@ -155,7 +155,7 @@ def tables(names: Iterable[str], rounds: int, share: float, within: Path) -> Ite
         reference = Runs(name, kind, kind.reference, 0, folder, elements)
         ours = []
         for workers in WORKERS:
-            runs = [Runs(name, kind, way, workers, folder, elements) for way in kind.ways if workers in way.workers]
+            runs = [Runs(name, kind, way, workers, folder, elements) for way in kind.ways]
             runs = [reference if (each.way, each.workers) == (reference.way, 0) else each for each in runs]
             standings = race([each.contender() for each in runs], rounds, reference.contender(), float("inf"))
             yield _contest(kind, workers, runs, standings)
@@ -167,7 +167,8 @@ def _contest(kind: Kind, workers: int, runs: Sequence[Runs], standings: Sequence
     measured = [each for each, standing in zip(runs, standings, strict=True) if standing.measured]
     ours = next((each for each in measured if each.way.library == OURS), None)
     peers = [each for each in measured if each.way.library != OURS]
-    best = max(peers, key=lambda each: median(each.speeds("warm")), default=None)
+    rivals = [each for each in peers if workers or each.way.share is None]
+    best = max(rivals, key=lambda each: median(each.speeds("warm")), default=None)
     torch = next((each for each in peers if each.way.library == TORCH), None)
     rows = []
     for each, standing in zip(runs, standings, strict=True):
@@ -179,8 +180,9 @@ def _contest(kind: Kind, workers: int, runs: Sequence[Runs], standings: Sequence
                 rows.append(Row(_figures(each, None), f"<= {_mib(torch)} MiB", each.peak <= torch.peak))
             else:
                 rows.append(Row(_figures(each, None)))
-        elif each is best and ours:
-            rows.append(Row(_figures(each, ours), f">= {kind.ahead:g}", median(_ratios(ours, each)) >= kind.ahead))
+        elif ours and (each is best or each not in rivals):
+            wanted = kind.ahead if each is best else each.way.share or 0.0
+            rows.append(Row(_figures(each, ours), f">= {wanted:g}", median(_ratios(ours, each)) >= wanted))
         else:
             rows.append(Row(_figures(each, ours)))
     how_many = f"{workers} workers" if workers else "no workers"
@@ -212,8 +214,8 @@ def _sureness(measured: Sequence[Runs]) -> str:
     widths = [max(each.speeds("warm")) / min(each.speeds("warm")) - 1 for each in measured]
     rounds = min(len(each.told) for each in measured)
     return (
-        f"medians of {rounds} rounds; within a contender, the fastest is ahead of the slowest by {median(widths):.0%} "
-        f"(the median contender) to {max(widths):.0%} (the widest)"
+        f"medians of {rounds} round{'s' * (rounds > 1)}; the fastest round of a contender is ahead of its slowest by "
+        f"{median(widths):.0%} (the median contender) to {max(widths):.0%} (the widest)"
     )
 
 

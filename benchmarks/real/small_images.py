@@ -86,7 +86,7 @@ def old(folder: Path, workers: int) -> Any:
 
 
 def spdl(folder: Path, workers: int) -> Any:
-    return loaders.spdl_of_rows(Pictures(folder), BATCH, workers)
+    return loaders.spdl_of_batches(Pictures(folder), BATCH, workers)
 
 
 def grain(folder: Path, workers: int) -> Any:

@@ -156,7 +156,7 @@ def _spdl(files: list[str], workers: int) -> Any:
     from spdl.pipeline import PipelineBuilder
 
     threads = max(workers, 1)
-    lines = PipelineBuilder().add_source(Mixed(files)).aggregate(LINES_AT_ONCE)
+    lines = PipelineBuilder().add_source(loaders.InLists(Mixed(files), LINES_AT_ONCE))
     in_blocks = lines.pipe(blocks, concurrency=threads).disaggregate().aggregate(BATCH).pipe(np.stack)
     return in_blocks.add_sink(3).build(num_threads=threads)
 

@@ -74,7 +74,7 @@ def test_the_tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert columns.split()[:2] == ["contender", "warm/s"]
     assert [row.split()[0] for row in rows] == ["loader2", "torch", "torchdata.nodes"]
     assert rows[2].endswith("not measured: its output is not that of the others")
-    assert sureness.startswith("  medians of 1 rounds")
+    assert sureness.startswith("  medians of 1 round;")
     assert state.endswith("exact  reached")
 
 
