@@ -13,14 +13,16 @@ PIP_INSTALL := -m pip --disable-pip-version-check install --quiet --quiet --cons
 # torchdata 0.9.0 is the last one with datapipes and DataLoader2, and needs another environment because the tests of
 # loader2 ask for a newer one. It says torch>=2 and does run on the torch of constraints.txt, in process and with worker
 # processes alike. numpy is not required by either; torch warns at import without it.
-PEERS := torchdata==0.9.0 torch numpy
-PEERS_RUN := from torchdata.datapipes.iter import IterableWrapper; \
+# With it live the peers of real work that the tests do not need; litdata reads Parquet by polars.
+PEERS := torchdata==0.9.0 torch numpy grain litdata Pillow polars pyarrow spdl
+PEERS_RUN := import grain, litdata, polars, pyarrow, PIL.Image, spdl.dataloader; \
+	from torchdata.datapipes.iter import IterableWrapper; \
 	from torchdata.dataloader2 import DataLoader2, InProcessReadingService; \
 	loader = DataLoader2(IterableWrapper(range(3)), reading_service=InProcessReadingService()); \
 	assert list(loader) == [0, 1, 2]
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test laws fuzz docs bench bench-peers format clean
+.PHONY: help demo test laws fuzz docs bench bench-real bench-peers format clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,7 +57,11 @@ docs: $(VENV)/.complete ## the site, in site/: its first page is site/index.html
 bench: $(VENV)/.complete ## the same work here, in peers and at the limit, as a table of ratios
 	@$(BIN) -m benchmarks
 
-bench-peers: $(VENV_PEERS)/.complete ## make the environment of the peer torchdata 0.9.0, which `make bench` then compares with
+REAL ?=
+bench-real: $(VENV)/.complete ## eight kinds of real work, here and in peers, in fresh processes; hours, or REAL='--quick --only csv'
+	@$(BIN) -m benchmarks.real $(REAL)
+
+bench-peers: $(VENV_PEERS)/.complete ## make the environment of the peers torchdata 0.9.0, grain, litdata and spdl, for `make bench` and `bench-real`
 	@echo 'The peers are in $(VENV_PEERS).'
 
 format: $(VENV)/.complete ## rewrite the sources as `make test` wants them, as far as a machine can

@@ -73,13 +73,18 @@ def contender(
     return Contender(name, family, lambda: seconds_of(build, consume), lambda: fingerprint(build(), in_order))
 
 
-def race(contenders: Sequence[Contender], rounds: int, reference: Contender | None = None) -> list[Standing]:
+def race(
+    contenders: Sequence[Contender],
+    rounds: int,
+    reference: Contender | None = None,
+    seconds_each: float = SECONDS_PER_CONTENDER,
+) -> list[Standing]:
     """Let the contenders take turns for `rounds` rounds; those whose output is not the reference's stay out."""
     expected = reference.check() if reference else None
     standings = [Standing(each, failure=each.absent or _misfit(each, expected)) for each in contenders]
     for number in range(rounds):
         for standing in standings if number % 2 == 0 else reversed(standings):
-            spent = number >= FEWEST_ROUNDS and sum(standing.rounds) > SECONDS_PER_CONTENDER
+            spent = number >= FEWEST_ROUNDS and sum(standing.rounds) > seconds_each
             if standing.failure or spent:
                 continue
             try:

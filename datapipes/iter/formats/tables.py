@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 import torch
@@ -98,12 +99,8 @@ def shaped(batch: Any, form: As) -> Any:
 
 def _tensor(name: str, column: Any) -> torch.Tensor:
     """A column of numbers, or of lists of them that are all of one size, as a tensor with memory of its own."""
-    import pyarrow as pa
-
-    size = column.type.list_size if pa.types.is_fixed_size_list(column.type) else None
+    size, is_number = _numbers_of(column.type)
     numbers = column if size is None else column.flatten()
-    kind = numbers.type
-    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
     if not is_number or column.null_count or numbers.null_count:
         what = f"is of type {column.type}" if not is_number else "has nulls"
         raise TypeError(
@@ -111,3 +108,13 @@ def _tensor(name: str, column: Any) -> torch.Tensor:
         )
     tensor = torch.from_numpy(numbers.to_numpy(zero_copy_only=False).copy())
     return tensor if size is None else tensor.reshape(len(column), size)
+
+
+@lru_cache(maxsize=256)  # of each column of each batch it would be asked
+def _numbers_of(kind: Any) -> tuple[int | None, bool]:
+    """The size of the lists of a column of this type, if it has lists of one size, and whether it holds numbers."""
+    import pyarrow as pa
+
+    size = kind.list_size if pa.types.is_fixed_size_list(kind) else None
+    one = kind if size is None else kind.value_type
+    return size, pa.types.is_integer(one) or pa.types.is_floating(one) or pa.types.is_boolean(one)
