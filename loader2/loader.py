@@ -129,7 +129,8 @@ class DataLoader2(Generic[T_co]):
         session = self._session
         self._invalidate()
         if session is None or session.asked or (self._epochs.pending is not None and self._loaded is None):
-            session = self._follow()
+            with ShortInterrupts():
+                session = self._follow()
         elif self._loaded is not None:  # nobody has taken an element of the epoch: the new iterator goes on with it
             self._epochs = self._epochs.resumed()
         iterator = DataLoader2Iterator.begin(self, self._position)
@@ -146,8 +147,7 @@ class DataLoader2(Generic[T_co]):
     def _follow(self) -> Session:
         """Leave the epoch under way, and begin the one that follows it."""
         self._abandon()
-        with ShortInterrupts():
-            self._session = self._begin(epochs := self._between().following())
+        self._session = self._begin(epochs := self._between().following())
         self._epochs, self._given, self._to_come = epochs.agreed(self._session.run), Given(), None
         return self._session
 
@@ -262,7 +262,8 @@ class DataLoader2(Generic[T_co]):
             self._abandon()
         self._to_come = epoch
         if self._session is not session and (iterator := self._current()) is not None:
-            self._follow()
+            with ShortInterrupts():
+                self._follow()
             iterator.foreign = self._foreign
 
     @property

@@ -83,7 +83,7 @@ def test_a_users_class_is_named_with_what_it_had_given(build: type) -> None:
 
 def test_a_source_is_named_with_what_it_had_given() -> None:
     raised, given = note_of(first_error(IterableWrapper(map(fail_on_3, range(5)), deepcopy=False)))
-    assert raised.startswith("raised in stage IterableWrapper(<map object")
+    assert raised.startswith("raised in stage IterableWrapper(<map>")
     assert given == "  after it had given 3 elements"
 
 

@@ -177,6 +177,7 @@ ELEMENTWISE = [
         lambda tap: tap(numbers(9)).shuffle(buffer_size=4).header(5),
     ),
     Specimen("iter.take", "some", lambda tap: tap(unseekable(9)).take(4)),
+    Specimen("iter.take", "more than there are", lambda tap: tap(numbers(3)).take(5)),
     Specimen("iter.skip", "of a list", lambda tap: tap(numbers(9)).skip(4), after_fault="otherwise"),
     Specimen("iter.skip", "none", lambda tap: tap(numbers(3)).skip(0)),
     Specimen("iter.skip", "all", lambda tap: tap(numbers(3)).skip(5), after_fault="otherwise"),

@@ -306,7 +306,7 @@ TRANSFORMS = [
     shuffled(
         "iter.to_device",
         "above and below a shuffle",
-        lambda tap: tap(numbers(9)).to_device(DEVICE).shuffle(buffer_size=3).map(tensor).to_device(DEVICE).header(5),
+        lambda tap: tap(numbers(9)).to_device(DEVICE).shuffle(buffer_size=3).map(tensor).to_device(DEVICE),
     ),
     Specimen("iter.to_device", "an empty stream", lambda tap: tap(IterableWrapper([])).to_device(DEVICE)),
     Specimen("iter.pin_memory", "an empty stream", lambda tap: pinned(tap(IterableWrapper([])))),
