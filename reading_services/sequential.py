@@ -112,6 +112,7 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
     # -- epochs --------------------------------------------------------------------------------------------------------
 
     def agree(self, run: Run, resumed: bool) -> Run:
+        self._tell_ranks()  # there may be another number of workers by now
         for service in self.reading_services:
             if isinstance(service, ReadingServiceInterface):
                 run = service.agree(run, resumed)

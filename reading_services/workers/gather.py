@@ -122,6 +122,10 @@ class Gathered(MadeElsewhere[T_co]):
             raise TypeError("what the services in front do in the workers may change how many elements they give")
         return len(self.graph) if self._length_fn is None else self._length_fn(self.graph)
 
+    def become(self, other: Gathered[T_co]) -> None:
+        """Have the workers of another one from the next opening on."""
+        self.makers, self._length_fn = other.makers, other._length_fn
+
     def of(self, graph: Any) -> Gathered[Any]:
         """The same for another graph, to be asked for its length."""
         return Gathered(graph, self.makers, self.in_order, self._length_fn, self._allowed)
@@ -142,6 +146,10 @@ class KeptByWorkers:
         """Take the state that a worker's classes had when it began, or keep for the next epoch."""
         if told is not None:
             self._kept.values = {**self._kept.values, str(number): (VALUE, {**self.of(number), **told})}
+
+    def is_known(self) -> bool:
+        """Whether any worker keeps something."""
+        return any(table(known) for _, known in self._kept.values.values())
 
     def fill(self, known: dict[int, Table]) -> None:
         """Replace everything known by this."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from abc import abstractmethod
 from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -39,6 +40,7 @@ class OnWorkers(ReadingServiceInterface):
     timeout: float | None
     restart: int
     on_death: OnDeath
+    _plan: PoolPlan
     _pool: Pool | None = None
     _gathered: Gathered[Any] | None = None
 
@@ -77,11 +79,43 @@ class OnWorkers(ReadingServiceInterface):
             return datapipe
         worker_end, dispatched = without_dispatched(end)
         functions = self.worker_init_fn, self.worker_reset_fn
-        plan = PoolPlan(worker_end, self.num_workers, self._window(), *functions, self.timeout, dispatched)
-        pool = self._pool = self._pool_of(plan)
-        weakref.finalize(self, pool.close)
-        gathered = self._gathered = self._gathering(end, pool)
+        self._plan = PoolPlan(worker_end, self.num_workers, self._window(), *functions, self.timeout, dispatched)
+        gathered = self._gathered = self._gathering(end, self._new_pool())
         return with_end_replaced(datapipe, end, lambda _: gathered)
+
+    def _new_pool(self) -> Pool:
+        if self._pool is not None:
+            self._pool.close()
+        pool = self._pool = self._pool_of(self._plan)
+        weakref.finalize(self, pool.close)
+        return pool
+
+    def resize(self, num_workers: int) -> None:
+        """Have another number of workers from the next epoch on: ``dl.reading_service.resize(4)``.
+
+        The order of the elements depends on how many there are, so a state in the middle of an epoch is for as many as
+        it was saved with. Where classes of a graph keep something between two epochs, each worker has its own, and
+        their number stays.
+
+        Args:
+            num_workers: The number of workers, one at least; all ranks have as many.
+        """
+        before, self.num_workers = self.num_workers, num_workers
+        try:
+            self._check_arguments(num_workers=1)
+            if before == 0:
+                raise BadArgument(f"resize({num_workers}): this service runs the graph in this process, with no worker")
+            if self._gathered is not None:
+                needs_many_readers(self._gathered.graph, num_workers)
+                if self._gathered.kept.is_known():
+                    raise BadArgument(f"resize({num_workers}): classes of this graph keep something in each worker")
+        except BaseException:
+            self.num_workers = before
+            raise
+
+    def _resized(self, gathered: Gathered[Any]) -> None:
+        self._plan = replace(self._plan, workers=self.num_workers, window=self._window())
+        gathered.become(self._gathering(gathered.graph, self._new_pool()))
 
     def _gathering(self, end: Pipe, makers: Any = None) -> Gathered[Any]:
         """The stage that gathers the elements of a part of the graph, at home."""
@@ -101,6 +135,8 @@ class OnWorkers(ReadingServiceInterface):
         if self._gathered is None:
             return iter_reset_fn
         if self._pool is not None:
+            if self._pool.count != self.num_workers:
+                self._resized(self._gathered)
             with CtrlCWaits():
                 self._pool.start()
         before = self._gathered.start
