@@ -22,7 +22,7 @@ PEERS_RUN := import grain, litdata, polars, pyarrow, PIL.Image, spdl.dataloader;
 	assert list(loader) == [0, 1, 2]
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test laws fuzz docs bench bench-real bench-peers format clean
+.PHONY: help demo test laws cluster fuzz docs bench bench-real bench-peers format clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ test: $(VENV)/.complete ## everything that must hold: format, lint, types, tests
 laws: $(VENV)/.complete ## every operator against every law, at every position, and workers against every fault; `make test` has most of both
 	@$(BIN) -m tests.laws
 	@$(BIN) -m tests.faults
+
+cluster: $(VENV)/.complete ## a Ray cluster of three nodes here: workers, nodes and the head killed, stopped and added
+	@$(BIN) -m tests.reading_services.cluster
 
 fuzz: $(VENV)/.complete ## 10,000 bits flipped and as many pieces moved about in files of each format; some minutes
 	@$(BIN) -m tests.fuzzing

@@ -60,6 +60,7 @@ CLASSES: dict[str, list[Any]] = {
     "Reading services": [
         reading_services.InProcessReadingService,
         reading_services.MultiProcessingReadingService,
+        reading_services.RayReadingService,
         reading_services.ThreadingReadingService,
         reading_services.DistributedReadingService,
         reading_services.SequentialReadingService,

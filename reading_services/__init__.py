@@ -1,5 +1,6 @@
 """Reading services: where a graph runs (in process, threads, processes, ranks), and how its elements get home.
 
+- ``cluster/``: workers on the machines of a cluster
 - ``interface/``: the interface of a reading service, which a plugin implements, and worker info
 - ``ipu/``: PopTorch's host side on a CPU: ``import reading_services.ipu as poptorch`` runs a data-loading script
   unchanged
@@ -37,6 +38,7 @@ from reading_services.interface.service import (
 
 if TYPE_CHECKING:
     from datapipes.ranks.in_step import PADDING
+    from reading_services.cluster.service import RayReadingService
     from reading_services.distributed import DistributedReadingService
     from reading_services.in_process import InProcessReadingService
     from reading_services.multi_process import MultiProcessingReadingService
@@ -47,6 +49,7 @@ else:
         __name__,
         {
             "datapipes.ranks.in_step": "PADDING",
+            "reading_services.cluster.service": "RayReadingService",
             "reading_services.distributed": "DistributedReadingService",
             "reading_services.in_process": "InProcessReadingService",
             "reading_services.multi_process": "MultiProcessingReadingService",
@@ -67,6 +70,7 @@ __all__ = [
     "RankLeft",
     "RanksDiffer",
     "RanksError",
+    "RayReadingService",
     "ReadingServiceInterface",
     "SequentialReadingService",
     "ThreadingReadingService",

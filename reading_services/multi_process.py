@@ -131,7 +131,7 @@ class MultiProcessingReadingService(OnWorkers):
     def _pool_of(self, plan: PoolPlan) -> Pool:
         if self._context.get_start_method() == "fork":
             load_numpy()
-        room = _room(self.num_workers) if self.arena_bytes is None else self.arena_bytes
+        room = free_share(self.num_workers) if self.arena_bytes is None else self.arena_bytes
         return Pool(plan, Processes(plan, self._context, room))
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
@@ -143,7 +143,7 @@ class MultiProcessingReadingService(OnWorkers):
         return portable(reset)
 
 
-def _room(workers: int) -> int:
+def free_share(workers: int) -> int:
     """The bytes of a worker's arena: a share of the memory that the machine has left."""
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return max(1 << 22, min(_ARENA, free // 4 // workers))

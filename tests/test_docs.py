@@ -64,13 +64,14 @@ def scripts() -> list[Path]:
 BLOCKS = [block for page in pages() for block in blocks(page.relative_to(ROOT).as_posix(), page.read_text("utf-8"))]
 
 
-def run_to_the_end(preloaded: Preloaded, program: Path, room: Path) -> None:
+def run_to_the_end(preloaded: Preloaded, program: Path, room: Path, seconds: float | None = None) -> None:
     """Run a program of its own in an empty directory below `room`; fail with all that it said if it does."""
     empty = room / "empty"
     empty.mkdir()
-    ended = preloaded.ran(program, cwd=empty, seconds=SECONDS, strict=True, env={**os.environ, "MPLBACKEND": "agg"})
+    seconds = seconds or SECONDS
+    ended = preloaded.ran(program, cwd=empty, seconds=seconds, strict=True, env={**os.environ, "MPLBACKEND": "agg"})
     if ended.code != 0:
-        end = f"did not end within {SECONDS} s" if ended.code is None else f"ended with {ended.code}"
+        end = f"did not end within {seconds} s" if ended.code is None else f"ended with {ended.code}"
         pytest.fail(f"{program.name} {end}, and said:\n{(ended.out + ended.err)[-8000:]}", pytrace=False)
 
 
@@ -91,9 +92,11 @@ def test_a_block_runs(block: Block, tmp_path: Path, preloaded: Preloaded) -> Non
     run_block(preloaded, block, tmp_path)
 
 
+@pytest.mark.timeout(200)
 @pytest.mark.parametrize("script", scripts(), ids=lambda script: script.name)
 def test_a_tutorial_runs(script: Path, tmp_path: Path, preloaded: Preloaded) -> None:
-    run_to_the_end(preloaded, script, tmp_path)
+    starts_ray = script.name == "cluster.py"  # three times, which takes some seconds each
+    run_to_the_end(preloaded, script, tmp_path, 180 if starts_ray else None)
 
 
 def test_the_tour_runs(tmp_path: Path, preloaded: Preloaded) -> None:

@@ -21,6 +21,7 @@ OWN = {
         "distributed": "DistributedReadingService",
         "in_process": "InProcessReadingService",
         "multi_process": "MultiProcessingReadingService",
+        "ray": "RayReadingService",
         "threads": "ThreadingReadingService",
     }.items()
 }

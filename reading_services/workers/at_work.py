@@ -97,9 +97,14 @@ class Record:
 
     def read(self) -> AtWork:
         """What was written last."""
-        (size,) = _LENGTH.unpack_from(self._memory, _ELEMENTS.size)
-        calls = pickle.loads(self._memory[_CALLS : _CALLS + size]) if size else []
-        first, wanted = _ELEMENTS.unpack_from(self._memory)
+        return self.in_bytes(self._memory[:])
+
+    @staticmethod
+    def in_bytes(memory: bytes) -> AtWork:
+        """What was written last in a copy of the page."""
+        (size,) = _LENGTH.unpack_from(memory, _ELEMENTS.size)
+        calls = pickle.loads(memory[_CALLS : _CALLS + size]) if size else []
+        first, wanted = _ELEMENTS.unpack_from(memory)
         return AtWork(first, wanted, tuple(Call(*call) for call in calls))
 
 

@@ -51,13 +51,15 @@ class WorkerJob:
     parent: int
     dispatch: ConsumerEnd | None = None
     """The link with the dispatcher, if there is one."""
+    place: str = ""
+    """Where it runs, for errors, if that is not the machine of whoever reads them."""
 
 
 def work(job: WorkerJob) -> None:
     """The main function of a worker's process."""
     settle(job.parent, job.stacks)
     set_worker_info(job.info)
-    where = f"worker {job.info.worker_id} (process {os.getpid()})"
+    where = f"worker {job.info.worker_id} (process {os.getpid()}{job.place})"
     try:
         graph, init_fn, reset_fn = job.graph if isinstance(job.graph, tuple) else pickle.loads(job.graph)
         graph = part_of(graph, job.info, init_fn)
@@ -92,13 +94,14 @@ class DispatcherJob:
     window: Window
     stacks: SharedFd
     parent: int
+    place: str = ""
 
 
 def dispatch(job: DispatcherJob) -> None:
     """The main function of the dispatcher's process."""
     settle(job.parent, job.stacks)
     links = ProducerEnds(job.links)
-    where = f"the dispatcher (process {os.getpid()})"
+    where = f"the dispatcher (process {os.getpid()}{job.place})"
     try:
         graph, reset_fn = job.graph if isinstance(job.graph, tuple) else pickle.loads(job.graph)
     except BaseException as error:

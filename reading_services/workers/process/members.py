@@ -167,11 +167,14 @@ def how_it_ended(process: Any) -> str:
     if process.exitcode is None:
         process.join(_PATIENCE)
     code = process.exitcode
-    if code is None:
-        return "closed its link"
+    return "closed its link" if code is None else exit_in_words(code, _begun.get(process))
+
+
+def exit_in_words(code: int, ended_before: int | None = None) -> str:
+    """Exit code or signal of a process, and why it was killed if that is known."""
     if code >= 0:
         return f"left with exit code {code}"
-    because = why_killed(_begun.get(process)) if code == -signal.SIGKILL else ""
+    because = why_killed(ended_before) if code == -signal.SIGKILL else ""
     return f"was ended by {signal.Signals(-code).name}{because}"
 
 

@@ -2,6 +2,7 @@
 
 - ``arena``: shared memory of two processes, and the leases on it
 - ``inline``: the link between threads
+- ``meeting``: connections of processes that share a key, on one machine or on two
 - ``packing``: elements pickled as bytes and out-of-band buffers, and back
 - ``pipes``: non-blocking pipes for messages longer than a pipe holds
 - ``process``: the link between processes

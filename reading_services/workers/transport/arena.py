@@ -27,7 +27,7 @@ from datapipes.position.forks import OwnerProcess
 
 _FLAGS = 4096
 """At most so many slots are taken at a time. Their flags come first, a byte each."""
-_ALIGNED = 64
+ALIGNED = 64
 _FREE = 1
 
 
@@ -36,6 +36,22 @@ def create(size: int) -> int:
     fd = os.memfd_create("loader2-arena", os.MFD_CLOEXEC)
     os.truncate(fd, _FLAGS + aligned(size))
     return fd
+
+
+class NoRoom:
+    """The writer of a link without shared memory: all goes through the pipe."""
+
+    def put(self, buffers: Iterable[memoryview]) -> None:
+        """There is no room."""
+
+    def reserve(self, size: int) -> None:
+        """There is no room."""
+
+    def reserved_at(self, part: memoryview) -> None:
+        """Nothing is reserved."""
+
+    def hand_over(self, offset: int) -> None:
+        """Nothing is reserved."""
 
 
 class Writer:
@@ -148,4 +164,4 @@ def _give_back(memory: mmap.mmap, flag: int, origin: OwnerProcess) -> None:
 
 def aligned(size: int) -> int:
     """The room that so many bytes take in a slot."""
-    return -(-size // _ALIGNED) * _ALIGNED
+    return -(-size // ALIGNED) * ALIGNED

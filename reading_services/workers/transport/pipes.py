@@ -12,11 +12,20 @@ import select
 import struct
 from collections import deque
 from collections.abc import Iterable
-from multiprocessing.connection import Connection
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 _LENGTH = struct.Struct("<Q")
+
+
+class End(Protocol):
+    """What an end writes to or reads from: that of a pipe, or a socket."""
+
+    def fileno(self) -> int:
+        """Its file descriptor."""
+
+    def close(self) -> None:
+        """Close it."""
 
 
 class Outbox:
@@ -30,12 +39,12 @@ class Outbox:
     (None, True, 100000)
     """
 
-    def __init__(self, end: Connection) -> None:
+    def __init__(self, end: End) -> None:
         os.set_blocking(end.fileno(), False)
         self._end = end
         self._unsent: deque[memoryview] = deque()
 
-    def __reduce__(self) -> tuple[type[Outbox], tuple[Connection]]:
+    def __reduce__(self) -> tuple[type[Outbox], tuple[End]]:
         return Outbox, (self._end,)
 
     def fileno(self) -> int:
@@ -85,14 +94,14 @@ class Outbox:
 class Inbox:
     """The reading end of a pipe."""
 
-    def __init__(self, end: Connection) -> None:
+    def __init__(self, end: End) -> None:
         os.set_blocking(end.fileno(), False)
         self._end = end
         self._head = bytearray(_LENGTH.size)
         self._message: bytearray | None = None  # the one that is coming, once its length is known
         self._come = 0  # bytes of it, or of its length
 
-    def __reduce__(self) -> tuple[type[Inbox], tuple[Connection]]:
+    def __reduce__(self) -> tuple[type[Inbox], tuple[End]]:
         return Inbox, (self._end,)
 
     def fileno(self) -> int:

@@ -2,7 +2,7 @@
 
 A message of elements is a pickle and the memory of its arrays (``transport.packing``), and a position that its maker
 has packed. What is large goes into the arena and is read there in place; what is small, and what finds no room there,
-goes through the pipe.
+goes through the pipe. Between two machines there is no such memory, and a socket takes the place of the pipes.
 
 One side of every link never waits for room in a pipe (``pipes``): the process at home, and the dispatcher, which
 have others to listen to meanwhile. So a worker, which does wait for room, is sure to be read in the end.
@@ -19,6 +19,7 @@ from dataclasses import replace
 from multiprocessing.reduction import DupFd
 from typing import Any
 
+from datapipes.errors import ProtocolError
 from reading_services.workers.transport import arena
 from reading_services.workers.transport.packing import Packed, unpickled
 from reading_services.workers.transport.pipes import Inbox, Outbox, Poller, pipe, until_ready
@@ -46,11 +47,11 @@ def _received(duplicate: Any) -> SharedFd:
 class ProducerEnd:
     """The end in the process that makes elements."""
 
-    def __init__(self, control: Inbox, elements: Outbox, memory: SharedFd) -> None:
+    def __init__(self, control: Inbox, elements: Outbox, memory: SharedFd | None) -> None:
         self.control = control
         self.elements = elements
         self._memory = memory
-        self._writer: arena.Writer | None = None
+        self._writer: arena.Writer | arena.NoRoom | None = None
 
     def send(self, frame: ToConsumer, wait: bool = True) -> None:
         """Send a message. Without a wait ``elements`` keeps what the pipe has no room for."""
@@ -76,15 +77,20 @@ class ProducerEnd:
         frame = replace(frame, body=None, above=frame.above if far is None else None)
         meta = pickle.dumps((frame, slot, sizes, places, far), 5)
         head = _HEAD.pack(len(meta)) + meta
-        return head if slot is not None else b"".join([head, data, *copied])
+        if slot is not None:
+            return head
+        if sum(sizes) <= _THROUGH_THE_PIPE:
+            return b"".join([head, data, *copied])
+        parts = [memoryview(head), memoryview(data), *copied]
+        return b"".join(each for part in parts for each in (part, bytes(-part.nbytes % arena.ALIGNED)))
 
     def allocate(self, size: int) -> memoryview | None:
         """Memory for a batch, in which it can travel."""
         return self._arena().reserve(size)
 
-    def _arena(self) -> arena.Writer:
+    def _arena(self) -> arena.Writer | arena.NoRoom:
         if self._writer is None:
-            self._writer = arena.Writer(self._memory.fd)
+            self._writer = arena.NoRoom() if self._memory is None else arena.Writer(self._memory.fd)
         return self._writer
 
     def receive(self, wait: bool = True) -> ToProducer | None:
@@ -134,7 +140,7 @@ class ProducerEnds:
 class ConsumerEnd:
     """The end in the process that uses the elements."""
 
-    def __init__(self, control: Outbox, elements: Inbox, memory: SharedFd) -> None:
+    def __init__(self, control: Outbox, elements: Inbox, memory: SharedFd | None) -> None:
         self.control = control
         self.elements = elements
         self._memory = memory
@@ -158,18 +164,23 @@ class ConsumerEnd:
             return frame
         start = _HEAD.size + size
         items, slot, sizes, places, far = pickle.loads(message[_HEAD.size : start])
-        lease = self.open_memory().lease
-        memory = message[start:] if slot is None else lease(*slot)
-        self.overflows |= slot is None and len(memory) > _THROUGH_THE_PIPE
-        own = [None if place is None else lease(*place) for place in places]
-        body = _Body(memory, sizes, own, aligned=slot is not None)
-        above = items.above if far is None else Packed(lease(*far))
+        is_large = sum(sizes) > _THROUGH_THE_PIPE
+        if slot is not None:
+            memory = self.open_memory().lease(*slot)
+        else:
+            memory = message[arena.aligned(start) if is_large else start :]
+            self.overflows |= is_large and self._memory is not None
+        own = [None if place is None else self.open_memory().lease(*place) for place in places]
+        body = _Body(memory, sizes, own, aligned=is_large)
+        above = items.above if far is None else Packed(self.open_memory().lease(*far))
         whole: Items = replace(items, body=body, above=above)
         return whole
 
     def open_memory(self) -> arena.ArenaReader:
         """Map the shared memory; afterwards its descriptor may be closed."""
         if self._reader is None:
+            if self._memory is None:
+                raise ProtocolError("a message lies in shared memory, and this link has none")
             self._reader = arena.ArenaReader(self._memory.fd)
         return self._reader
 

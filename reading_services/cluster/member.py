@@ -1,0 +1,187 @@
+"""A member of a pool, a process on some machine of a cluster: it calls home, and is a worker from there on.
+
+Two connections lead home: one for messages, and one for signs of life, over which each side learns that the other has
+gone silent. This process leaves when home is silent for too long; home has given it up by then, and hears it no more.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import pickle
+import platform
+import signal
+import socket
+import sys
+import threading
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from time import monotonic
+
+import torch
+
+import reading_services
+from datapipes.errors import WorkerError
+from datapipes.position.orphans import leave_at_once
+from reading_services.interface.service import WorkerInfo
+from reading_services.workers.failures import Failure
+from reading_services.workers.process.main import DispatcherJob, WorkerJob, dispatch, work
+from reading_services.workers.transport import arena
+from reading_services.workers.transport.meeting import (
+    BEATS,
+    Address,
+    Meeting,
+    beat,
+    both_ends,
+    call,
+    give_memory,
+    heard,
+    take_memory,
+)
+from reading_services.workers.transport.process import ConsumerEnd, ProducerEnd, SharedFd
+from reading_services.workers.transport.protocol import START, Failed, Window
+
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Task:
+    """What home has a member do."""
+
+    number: int
+    """The worker's; no matter for who deals out elements to all workers."""
+    workers: int
+    graph: bytes
+    window: Window
+    modules: dict[str, str]
+    """Digests of the files that the graph's functions and classes come from."""
+    arena_bytes: int
+    dispatcher: Address | None = None
+    """Where who deals out elements listens, if anybody does."""
+
+
+@cache
+def versions() -> dict[str, str]:
+    """What has to be the same on all machines."""
+    return {
+        "Python": ".".join(platform.python_version_tuple()[:2]),
+        "torch": torch.__version__.split("+")[0],
+        "loader2": _own_version(),
+    }
+
+
+def _own_version() -> str:
+    """The installed version, and a digest of the files, which differ between two states of the same version."""
+    root, found = Path(reading_services.__file__).parents[1], hashlib.blake2b(digest_size=4)
+    for package in ("datapipes", "reading_services"):
+        for file in sorted((root / package).rglob("*.py")):
+            found.update(file.relative_to(root).as_posix().encode() + file.read_bytes())
+    try:
+        version = importlib.metadata.version("loader2")
+    except importlib.metadata.PackageNotFoundError:
+        version = "of a folder"
+    return f"{version} ({found.hexdigest()})"
+
+
+def digest_of(module: str) -> str:
+    """A digest of a module's file; of one that is not there, "none"."""
+    try:
+        found = sys.modules.get(module)
+        spec = importlib.util.find_spec(module) if found is None else found.__spec__
+        file = None if spec is None else spec.origin
+        if file is None or not os.path.isfile(file):
+            return "none" if spec is None else ""
+        with open(file, "rb") as opened:
+            return hashlib.blake2b(opened.read(), digest_size=16).hexdigest()
+    except (ImportError, ValueError, OSError):
+        return "none"
+
+
+def main() -> None:
+    """The main function of the process: who it is comes by its standard input, and its task over the connection."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    told = json.load(sys.stdin)
+    if os.getppid() != told["agent"]:
+        leave_at_once(1)
+    home, machine = told["home"], told["machine"]
+    listens = Meeting(told["host"], machine) if told["deals"] else None
+    says = {"member": told["member"], "has": versions(), "where": told["where"]}
+    _hold(call(home, machine, {**says, "line": "life"}), told["silence"])
+    link = producer_end(call(home, machine, {**says, "line": "messages", "listens": listens and listens.address}))
+    message = link.control.get(wait=True)
+    task: Task = pickle.loads(message or b"")
+    del message
+    place = f" on {told['where']}"
+    if others := [name for name, digest in task.modules.items() if digest_of(name) != digest]:
+        error = WorkerError(_OTHER_CODE.format(where=told["where"], modules=", ".join(others)))
+        link.send(Failed(START, Failure.of(error, f"{told['name']}{place}")))
+        return
+    stacks = SharedFd(told["stacks"])
+    if listens is not None:
+        links = _met(listens, task)
+        dispatch(DispatcherJob(links, task.graph, task.window, stacks, os.getppid(), place))
+        return
+    info, record = WorkerInfo(task.workers, task.number), SharedFd(told["record"])
+    dealt = None
+    if task.dispatcher is not None:
+        dealt = consumer_end(call(task.dispatcher, machine, {"number": task.number}), task.arena_bytes)
+    work(WorkerJob(link, info, task.graph, task.window, stacks, record, os.getppid(), dealt, place))
+
+
+_OTHER_CODE = (
+    "{where} has other files than home for {modules}: install the same there, or send them along "
+    "(runtime_env={{'working_dir': ...}} or {{'py_modules': [...]}})"
+)
+
+
+def producer_end(line: socket.socket) -> ProducerEnd:
+    """The end of a connection in the process that makes elements."""
+    memory = take_memory(line)
+    control, elements = both_ends(line)
+    return ProducerEnd(control, elements, None if memory is None else SharedFd(memory))
+
+
+def consumer_end(line: socket.socket, arena_bytes: int) -> ConsumerEnd:
+    """The end of a connection in the process that uses them: it shares memory with a process of the same machine."""
+    memory = None
+    if line.family == socket.AF_UNIX:
+        memory = arena.create(arena_bytes)
+        give_memory(line, memory)
+    elements, control = both_ends(line)
+    end = ConsumerEnd(control, elements, None if memory is None else SharedFd(memory))
+    if memory is not None:
+        end.open_memory()
+        os.close(memory)
+    return end
+
+
+def _met(listens: Meeting, task: Task) -> list[ProducerEnd]:
+    """The links with all workers, once each has called."""
+    came: dict[int, ProducerEnd] = {}
+    while len(came) < task.workers:
+        line = listens.next_caller()
+        said = listens.greet(line)
+        came[said["number"]] = producer_end(line)
+    listens.close()
+    return [came[number] for number in range(task.workers)]
+
+
+def _hold(line: socket.socket, seconds: float) -> None:
+    """Leave when home has gone, or gives no sign of life for so long; and give it signs meanwhile."""
+
+    def watch() -> None:
+        last = monotonic()
+        while beat(line):
+            if (sign := heard(line, seconds / BEATS)) is None:
+                break
+            last = monotonic() if sign else last
+            if monotonic() - last > seconds:
+                break
+        leave_at_once(1)
+
+    threading.Thread(target=watch, name="signs of life", daemon=True).start()

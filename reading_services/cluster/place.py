@@ -1,0 +1,256 @@
+"""Worker processes on the machines of a cluster, as a place where a pool has its members.
+
+An engine starts them, and each calls home. A member that is here is read over its connection; that it has gone is known
+by the connection's end, by what the engine says, or by its silence, whichever is first. Each start of a member has a
+name of its own: who was given up, and comes back, is a stranger.
+
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import Any, ClassVar, Final
+
+import cloudpickle
+
+from datapipes.errors import WorkerDied, WorkerError
+from datapipes.messages.warnings import warn
+from reading_services.cluster.door import Came, Door, Late, Member, Silent
+from reading_services.cluster.engine import Engine, Gone
+from reading_services.cluster.member import Task, consumer_end, versions
+from reading_services.cluster.modules import digests
+from reading_services.workers.at_work import SIZE
+from reading_services.workers.pool import Number, Place
+from reading_services.workers.restarts import Ended
+from reading_services.workers.transport.meeting import Address, Meeting
+from reading_services.workers.transport.pipes import Poller
+from reading_services.workers.transport.protocol import START, Failed, ToConsumer, ToProducer
+from reading_services.workers.worker import PoolPlan
+
+_TO_BE_TOLD: Final = 2.0  # seconds for the engine to say how somebody has ended whose connection has
+_TO_LEAVE: Final = 2.0  # seconds for members that were told to leave
+
+
+class Members(Place):
+    """Processes that an engine places."""
+
+    members: ClassVar[str] = "workers of the cluster"
+    to_start: ClassVar[float] = 300.0
+
+    def __init__(self, plan: PoolPlan, engine: Engine, arena_bytes: int, silence: float) -> None:
+        self._plan = plan
+        self._engine = engine
+        self._arena_bytes = arena_bytes
+        self._graph = cloudpickle.dumps((plan.graph, plan.init_fn, plan.reset_fn))
+        self._modules = digests((plan.graph, plan.init_fn, plan.reset_fn, plan.dispatched))
+        self._dispatched = None if plan.dispatched is None else cloudpickle.dumps((plan.dispatched, plan.reset_fn))
+        self._host, self._machine = engine.here()
+        self._silence = silence
+        self._workers: dict[int, Member] = {}
+        self._dispatcher: Member | None = None
+        self._dealing: Address | None = None  # where the dispatcher listens, once it has come
+        self._poller = Poller((), ())
+        self._watched: dict[int, Member] = {}
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._door: Door | None = None
+
+    # -- starting ------------------------------------------------------------------------------------------------------
+
+    def start(self, numbers: Collection[int]) -> None:
+        if self._door is None:
+            self._door = Door(Meeting(self._host, self._machine), self._silence)
+        if self._dispatched is not None and self._dispatcher is None:
+            self._dispatcher = self._started(None, "the dispatcher")
+        for number in numbers:
+            self._workers[number] = self._started(number, f"worker {number}")
+        self._watch()
+
+    def _started(self, number: Number, name: str) -> Member:
+        assert self._door is not None
+        member = Member(number, name)
+        spec = {
+            "member": self._door.expect(member),
+            "name": name,
+            "home": self._door.address,
+            "deals": number is None,
+            "silence": self._silence,
+            "record": SIZE,
+        }
+        member.process = self._engine.start(name, spec, self._door.ended(member))
+        return member
+
+    def _members(self) -> list[Member]:
+        return [*([] if self._dispatcher is None else [self._dispatcher]), *self._workers.values()]
+
+    def _watch(self) -> None:
+        linked = [
+            (member, member.link) for member in self._members() if member.link is not None and not member.has_ended
+        ]
+        self._watched = {link.elements.fileno(): member for member, link in linked}
+        news = [] if self._door is None else [self._door.news]
+        self._poller = Poller([self._wake, *news, *self._watched], [link.control for _, link in linked])
+
+    def _come(self, member: Member, line: socket.socket, said: dict[str, Any]) -> None:
+        """Let in a member that has called, and give it its task."""
+        member.where = said["where"]
+        if said["has"] != versions():
+            member.failure, member.has_ended = WorkerError(_differing(said["where"], said["has"])), True
+            line.close()
+            self._engine.kill(member.process)
+            return
+        member.link = consumer_end(line, self._arena_bytes)
+        if member.number is None:
+            self._dealing = said["listens"]
+            self._give_task(member)
+        for worker in self._workers.values() if self._dispatcher is None or self._dealing is not None else ():
+            if worker.link is not None and worker.unsent is not None:
+                self._give_task(worker)
+        self._watch()
+
+    def _give_task(self, member: Member) -> None:
+        graph = self._graph if member.number is not None else self._dispatched
+        if member.link is None or graph is None:
+            return
+        dealing = self._dealing if member.number is not None else None
+        task = Task(
+            member.number or 0, self._plan.workers, graph, self._plan.window, self._modules, self._arena_bytes, dealing
+        )
+        with suppress(OSError):  # that it has gone is told elsewhere
+            for message in (task, *(member.unsent or ())):
+                member.link.send(message)
+        member.unsent = None
+
+    # -- messages ------------------------------------------------------------------------------------------------------
+
+    def send(self, number: int, frame: ToProducer) -> None:
+        member = self._workers[number]
+        if member.unsent is not None:
+            member.unsent.append(frame)
+        elif member.link is not None:
+            member.link.send(frame)
+
+    def wait(self, seconds: float | None) -> list[tuple[Number, ToConsumer | None]] | None:
+        found = self._poller.wait(seconds)
+        if not found:
+            return None
+        watched = self._watched  # who has ended is watched no more
+        came = [self._taken(watched[fd]) for fd in found if fd in watched]
+        if self._door is not None and self._door.news in found:
+            came += self._hear_news()
+        return [each for each in came if each is not None]
+
+    def _taken(self, member: Member) -> tuple[Number, ToConsumer | None] | None:
+        """The message that has come from a member, if it has come to its end; or that it has ended."""
+        try:
+            frame = None if member.link is None else member.link.receive()
+        except (EOFError, OSError):
+            return self._ended(member)
+        return None if frame is None or member.number is None else (member.number, frame)
+
+    def _ended(self, member: Member, how: str = "") -> tuple[Number, None]:
+        member.has_ended, member.how = True, member.how or how
+        self._watch()
+        return member.number, None
+
+    def _hear_news(self) -> list[tuple[Number, None]]:
+        assert self._door is not None
+        ended = []
+        for member, what in self._door.hear():
+            is_ours = member in self._members() and not member.has_ended
+            match what:
+                case Gone() if is_ours:
+                    ended.append(self._ended(member))
+                case Silent() if is_ours:
+                    self._engine.kill(member.process)
+                    ended.append(self._ended(member, f"gave no sign of life for {self._silence:g} seconds"))
+                case Late(seconds) if is_ours and not what.is_given_up:
+                    warn(f"{member.name} has not come in {seconds:.0f} seconds: {self._engine.lacking()}")
+                case Late(seconds) if is_ours:
+                    ended.append(
+                        self._ended(member, f"did not come in {seconds:.0f} seconds: {self._engine.lacking()}")
+                    )
+                case Came(line, said) if is_ours:
+                    self._come(member, line, said)
+                    ended += [(member.number, None)] if member.has_ended else []
+                case Came(line):
+                    line.close()
+        return ended
+
+    def wake(self) -> None:
+        os.eventfd_write(self._wake, 1)
+
+    def was_woken(self) -> None:
+        with suppress(BlockingIOError):  # another thread has done so
+            os.eventfd_read(self._wake)
+
+    # -- what goes wrong -----------------------------------------------------------------------------------------------
+
+    def ended(self) -> set[Number]:
+        return {member.number for member in self._members() if member.has_ended or member.is_over.is_set()}
+
+    def failure_at_start(self, number: int) -> BaseException | None:
+        member = self._workers[number]
+        if member.link is not None and member.failure is None:
+            with suppress(EOFError, OSError):
+                while (frame := member.link.receive()) is not None:
+                    if isinstance(frame, Failed) and frame.opening == START:
+                        member.failure = frame.error.error()
+        return member.failure
+
+    def end_of(self, number: Number) -> Ended | WorkerDied:
+        member = self._dispatcher if number is None else self._workers[number]
+        if member is None:
+            raise RuntimeError("no part of this graph is dispatched")
+        if member.failure is not None:
+            return WorkerDied(f"{member} was not let in: {member.failure}")
+        member.is_over.wait(_TO_BE_TOLD)
+        if member.gone is None:  # its connection is broken, or it is silent: nobody can talk to it any more
+            self._engine.kill(member.process)
+        told = member.gone or Gone("has closed its connection")
+        return Ended(number, str(member), member.how or told.how, told.at_work)
+
+    def stacks_of(self, number: int) -> str:
+        member = self._workers[number]
+        return self._engine.stacks(member.process) if member.where else f"its start: {self._engine.lacking()}"
+
+    # -- ending --------------------------------------------------------------------------------------------------------
+
+    def forget(self, numbers: Collection[int]) -> None:
+        self._leave([self._workers.pop(number) for number in numbers], 0.0)
+        self._watch()
+
+    def end(self, farewells: Sequence[tuple[int, ToProducer]]) -> None:
+        members = self._members()
+        for number, farewell in farewells:
+            with suppress(OSError):
+                self.send(number, farewell)
+        self._workers, self._dispatcher, self._dealing = {}, None, None
+        self._poller, self._watched = Poller((), ()), {}
+        if self._door is not None:
+            self._door.forget()
+        self._leave(members, _TO_LEAVE)
+
+    def _leave(self, members: list[Member], seconds: float) -> None:
+        for member in members:
+            if member.link is not None:
+                member.link.close()
+        until = monotonic() + seconds
+        for member in members:
+            member.is_over.wait(max(0.0, until - monotonic()) if member.where else 0.0)
+            self._engine.kill(member.process)
+
+    def close(self) -> None:
+        if self._door is not None:
+            self._door.close()
+        self._engine.close()
+        os.close(self._wake)
+
+
+def _differing(where: str, there: dict[str, str]) -> str:
+    here = versions()
+    others = [f"{name} {there.get(name)} where home has {here[name]}" for name in here if there.get(name) != here[name]]
+    return f"{where} has {', '.join(others)}; install the same there"

@@ -1,0 +1,193 @@
+"""Connections of processes that share a key, on one machine or on two.
+
+One listens, the others call. Before anything else each proves to the other that it knows the key, without saying it: a
+number that was never used before comes back mixed with the key. Whoever cannot do that is hung up on, and has been told
+nothing and heard by nobody: what a caller says of itself is read behind that. What is said afterwards is as open to the
+network as anything else between the machines of a cluster.
+
+Callers on the same machine are given a connection over which file descriptors can be passed, so that memory can be
+shared.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import select
+import socket
+import struct
+from contextlib import suppress
+from time import monotonic
+from typing import Any, Final, TypedDict
+
+from reading_services.workers.transport.pipes import Inbox, Outbox
+
+SECONDS: Final = 10.0
+"""The most that proving and introducing oneself may take."""
+BEATS: Final = 5
+"""Signs of life in the time after which silence is too long."""
+_NONCE: Final = 32
+_PROOF: Final = 32
+_LENGTH: Final = struct.Struct("<H")
+_UNREACHABLE: Final = 20_000  # milliseconds after which the system gives up a peer that no longer acknowledges
+
+
+class Address(TypedDict):
+    """Where to call, and the key."""
+
+    host: str
+    port: int
+    name: str
+    """of the socket for callers on the same machine,"""
+    machine: str
+    """which this tells from others."""
+    key: str
+
+
+class Refused(ConnectionError):
+    """The other side does not know the key, or did not say in time who it is."""
+
+
+class Meeting:
+    """The side that listens.
+
+    Args:
+        host: The address of this machine that callers reach it at.
+        machine: What tells this machine from others.
+    """
+
+    def __init__(self, host: str, machine: str) -> None:
+        name, self._key = f"loader2-{secrets.token_hex(16)}", secrets.token_hex(32)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._far = socket.create_server((host, 0), family=family, backlog=1024)
+        self._near = socket.socket(socket.AF_UNIX)
+        try:
+            self._near.bind(f"\0{name}")  # a name that is in no folder, and goes with the socket
+            self._near.listen(1024)
+        except OSError:
+            self.close()
+            raise
+        port = self._far.getsockname()[1]
+        self.address = Address(host=host, port=port, name=name, machine=machine, key=self._key)
+
+    @property
+    def doors(self) -> list[socket.socket]:
+        """The sockets that become readable when somebody calls."""
+        return [self._far, self._near]
+
+    def next_caller(self) -> socket.socket:
+        """The next that calls, who has proved nothing yet."""
+        ready, _, _ = select.select(self.doors, [], [])
+        caller, _ = ready[0].accept()
+        return caller
+
+    def greet(self, caller: socket.socket) -> dict[str, Any]:
+        """Prove and have it proved, and return what the caller says of itself; ``Refused`` if it fails to."""
+        until = monotonic() + SECONDS
+        nonces = _read(caller, _NONCE, until) + (own := secrets.token_bytes(_NONCE))
+        caller.sendall(own + _proof(self._key, b"listens", nonces))
+        if not hmac.compare_digest(_read(caller, _PROOF, until), _proof(self._key, b"calls", nonces)):
+            raise Refused("a caller does not know the key")
+        (size,) = _LENGTH.unpack(_read(caller, _LENGTH.size, until))
+        said: dict[str, Any] = json.loads(_read(caller, size, until))
+        _tune(caller)
+        return said
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._far.close()
+        self._near.close()
+
+
+def call(address: Address, machine: str, says: dict[str, Any]) -> socket.socket:
+    """Call who listens there, prove and have it proved, and say who this is."""
+    until = monotonic() + SECONDS
+    if machine == address["machine"]:
+        line = socket.socket(socket.AF_UNIX)
+        line.settimeout(SECONDS)
+        line.connect(f"\0{address['name']}")
+    else:
+        line = socket.create_connection((address["host"], address["port"]), SECONDS)
+    try:
+        line.sendall(own := secrets.token_bytes(_NONCE))
+        nonces = own + _read(line, _NONCE, until)
+        if not hmac.compare_digest(_read(line, _PROOF, until), _proof(address["key"], b"listens", nonces)):
+            raise Refused("whoever listens does not know the key")
+        told = json.dumps(says).encode()
+        line.sendall(_proof(address["key"], b"calls", nonces) + _LENGTH.pack(len(told)) + told)
+        _tune(line)
+    except BaseException:
+        line.close()
+        raise
+    return line
+
+
+def give_memory(line: socket.socket, fd: int) -> None:
+    """Pass a file descriptor to the other process, which is on this machine."""
+    socket.send_fds(line, [b"."], [fd])
+
+
+def take_memory(line: socket.socket) -> int | None:
+    """Take the file descriptor that is passed next; None from another machine."""
+    if line.family != socket.AF_UNIX:
+        return None
+    _, fds, _, _ = socket.recv_fds(line, 1, 1)
+    if not fds:
+        raise EOFError("the process that shares memory has gone")
+    return fds[0]
+
+
+def both_ends(line: socket.socket) -> tuple[Inbox, Outbox]:
+    """The two directions of a connection, as the ends of two pipes."""
+    return Inbox(line), Outbox(line)
+
+
+def _proof(key: str, side: bytes, nonces: bytes) -> bytes:
+    return hmac.digest(bytes.fromhex(key), side + nonces, "sha256")
+
+
+def _read(line: socket.socket, size: int, until: float) -> bytes:
+    read = b""
+    while len(read) < size:
+        line.settimeout(max(0.001, until - monotonic()))
+        try:
+            part = line.recv(size - len(read))
+        except TimeoutError:
+            raise Refused("the other side did not say in time who it is") from None
+        if not part:
+            raise Refused("the other side has hung up before it said who it is")
+        read += part
+    return read
+
+
+def _tune(line: socket.socket) -> None:
+    line.settimeout(None)
+    if line.family != socket.AF_UNIX:
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNREACHABLE)
+
+
+def beat(line: socket.socket) -> bool:
+    """Give a sign of life; whether anybody is there to get it."""
+    with suppress(BlockingIOError):  # the other side has signs enough to read
+        try:
+            line.send(b".", socket.MSG_DONTWAIT)
+        except OSError:
+            return False
+    return True
+
+
+def heard(line: socket.socket, seconds: float) -> bool | None:
+    """Whether a sign of life comes within the time; None if there will be none any more."""
+    ready = select.poll()
+    ready.register(line, select.POLLIN)
+    if not ready.poll(1000 * seconds):
+        return False
+    try:
+        return True if line.recv(4096, socket.MSG_DONTWAIT) else None
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None

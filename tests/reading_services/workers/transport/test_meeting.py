@@ -1,0 +1,123 @@
+"""Who knows the key is let in, and nobody else, in a time that has an end."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from reading_services.cluster.member import consumer_end, producer_end
+from reading_services.workers.process.main import packed
+from reading_services.workers.transport import meeting
+from reading_services.workers.transport.meeting import Meeting, Refused, call
+from reading_services.workers.transport.pipes import until_ready
+from reading_services.workers.transport.process import ConsumerEnd, ProducerEnd
+from reading_services.workers.transport.protocol import Items
+
+
+@pytest.fixture
+def listens() -> Iterator[Meeting]:
+    with closing(Meeting("127.0.0.1", "here")) as made:
+        yield made
+
+
+def greeted(listens: Meeting) -> tuple[socket.socket, dict[str, Any]]:
+    line = listens.next_caller()
+    try:
+        return line, listens.greet(line)
+    except BaseException:
+        line.close()
+        raise
+
+
+@pytest.mark.parametrize("machine", ["here", "elsewhere"])
+def test_a_caller_is_heard(listens: Meeting, machine: str) -> None:
+    with ThreadPoolExecutor() as threads:
+        heard = threads.submit(greeted, listens)
+        there = call(listens.address, machine, {"number": 3})
+        here, said = heard.result(10)
+    with closing(here), closing(there):
+        assert said == {"number": 3}
+        assert (here.family == socket.AF_UNIX) == (machine == "here")
+
+
+@pytest.mark.parametrize("machine", ["here", "elsewhere"])
+def test_who_has_another_key_is_hung_up_on_by_both(listens: Meeting, machine: str) -> None:
+    with ThreadPoolExecutor() as threads:
+        heard = threads.submit(greeted, listens)
+        with pytest.raises(Refused, match="whoever listens does not know the key"):
+            call({**listens.address, "key": "00" * 32}, machine, {"number": 3})
+        with pytest.raises(Refused, match="hung up"):
+            heard.result(10)
+
+
+def test_a_caller_that_does_not_prove_itself_is_not_heard(listens: Meeting) -> None:
+    with ThreadPoolExecutor() as threads:
+        heard = threads.submit(greeted, listens)
+        with closing(socket.create_connection((listens.address["host"], listens.address["port"]), 10)) as line:
+            line.sendall(bytes(32))
+            assert len(line.recv(64, socket.MSG_WAITALL)) == 64
+            line.sendall(bytes(32) + b"\x02\x00{}")
+            with pytest.raises(Refused, match="does not know the key"):
+                heard.result(10)
+
+
+def test_a_caller_that_says_nothing_is_given_up(listens: Meeting, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meeting, "SECONDS", 0.2)
+    with ThreadPoolExecutor() as threads:
+        heard = threads.submit(greeted, listens)
+        with (
+            closing(socket.create_connection((listens.address["host"], listens.address["port"]), 10)),
+            pytest.raises(Refused, match="did not say in time"),
+        ):
+            heard.result(10)
+
+
+def ends(listens: Meeting, machine: str) -> tuple[ProducerEnd, ConsumerEnd]:
+    with ThreadPoolExecutor() as threads:
+        heard = threads.submit(greeted, listens)
+        there = call(listens.address, machine, {})
+        here, _ = heard.result(10)
+    consumer = consumer_end(here, 1 << 24)
+    return producer_end(there), consumer
+
+
+@pytest.mark.parametrize("size", [10, 1 << 13, 1 << 20, 1 << 23])
+@pytest.mark.parametrize("machine", ["here", "elsewhere"])
+def test_elements_arrive_writable_and_whole(listens: Meeting, machine: str, size: int) -> None:
+    import numpy
+
+    producer, consumer = ends(listens, machine)
+    sent: list[Any] = [numpy.arange(size), {"name": "a", "rows": numpy.ones(3)}, numpy.arange(size, dtype=numpy.int8)]
+    expected: list[Any] = [sent[0].copy(), dict(sent[1]), sent[2].copy()]
+    body, total = packed(sent)
+    writing = threading.Thread(target=producer.send, args=(Items(1, 3, total, body),))
+    writing.start()
+    while (frame := consumer.receive()) is None:
+        until_ready(consumer.elements.fileno(), select.POLLIN)
+    writing.join(10)
+    assert isinstance(frame, Items)
+    numbers, named, small = frame.body.unpack()
+    assert numpy.array_equal(numbers, expected[0])
+    assert numpy.array_equal(named["rows"], expected[1]["rows"])
+    assert numpy.array_equal(small, expected[2])
+    assert numbers.flags.aligned
+    numbers += 1
+    assert numpy.array_equal(small, expected[2])
+    assert consumer.overflows == (machine == "here" and size == 1 << 23)
+    producer.close()
+    consumer.close()
+
+
+def test_listening_leaves_nothing() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    with closing(Meeting("127.0.0.1", "here")):
+        pass
+    assert len(os.listdir("/proc/self/fd")) == before
