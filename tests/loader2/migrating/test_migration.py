@@ -69,6 +69,21 @@ def test_a_program_is_migrated_and_runs(old: OldProgram, tmp_path: Path, preload
     assert (ended.code, ended.out) == (0, old.prints), ended.err
 
 
+@EACH
+def test_a_program_runs_as_it_is_under_the_old_names(old: OldProgram, tmp_path: Path, preloaded: Preloaded) -> None:
+    written(tmp_path, old.files)
+    program = tmp_path / "as_it_is.py"
+    arguments = ["loader2", "with-old-names", "--poptorch", str(tmp_path / "main.py")]
+    program.write_text(
+        "import runpy, sys\n"
+        "if __name__ == '__main__':\n"
+        f"    sys.argv[:] = {arguments!r}\n"
+        "    runpy.run_module('loader2', run_name='__main__', alter_sys=True)\n"
+    )
+    ended = preloaded.ran(program, cwd=tmp_path, seconds=50)
+    assert (ended.code, ended.out) == (0, old.prints), ended.err
+
+
 def test_every_counterpart_is_there() -> None:
     known = {f"{module}.{name}" for table in TABLES.values() for module in table for name in names.names_of(module)}
     for old in {*known, *(module for table in TABLES.values() for module in table)}:
