@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final
 
 import cloudpickle
 
-from datapipes.errors import WorkerDied, WorkerError
+from datapipes.errors import WorkerDied, WorkerError, WorkerTimeout
 from datapipes.messages.warnings import warn
 from reading_services.cluster.door import Came, Door, Late, Member, Silent
 from reading_services.cluster.engine import Engine, Gone
@@ -170,9 +170,10 @@ class Members(Place):
                 case Late(seconds) if is_ours and not what.is_given_up:
                     warn(f"{member.name} has not come in {seconds:.0f} seconds: {self._engine.lacking()}")
                 case Late(seconds) if is_ours:
-                    ended.append(
-                        self._ended(member, f"did not come in {seconds:.0f} seconds: {self._engine.lacking()}")
-                    )
+                    lacking = f"{member.name} did not come in {seconds:.0f} seconds: {self._engine.lacking()}"
+                    member.failure = WorkerTimeout(lacking)  # another one would not come either
+                    self._engine.kill(member.process)
+                    ended.append(self._ended(member))
                 case Came(line, said) if is_ours:
                     self._come(member, line, said)
                     ended += [(member.number, None)] if member.has_ended else []

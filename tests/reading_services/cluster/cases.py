@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -27,6 +28,7 @@ from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
 from reading_services import MultiProcessingReadingService, RayReadingService
+from reading_services.cluster import door
 from reading_services.workers.service import OnWorkers
 from tests.reading_services.cluster.nodes import Nodes, end, members, nodes
 
@@ -297,6 +299,17 @@ def timeouts_show_where_it_stands(cluster: Nodes) -> None:
     stands = pytest.raises(WorkerTimeout, match="in stuck")
     with DataLoader2(graph, reading_service=on_ray(cluster, timeout=2.0)) as dl, stands:
         list(dl)
+
+
+@case
+def no_room(cluster: Nodes) -> None:
+    """Workers that find no place are spoken of, and given up, and not tried again."""
+    soon = mock.patch.object(door, "_SOON", 1.0), mock.patch.object(door, "_GIVEN_UP", 4.0)
+    service = on_ray(cluster, resources_per_worker={"nowhere": 1.0})
+    with soon[0], soon[1], DataLoader2(shuffled(9), reading_service=service) as dl:
+        warned = pytest.warns(UserWarning, match="has not come .* each worker needs .*nowhere")
+        with warned, pytest.raises(WorkerTimeout, match=r"worker \d did not come in \d seconds: .*nowhere"):
+            list(dl)
 
 
 @case
