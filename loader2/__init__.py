@@ -20,6 +20,7 @@
 - ``state``: the saved state of a loader, field by field
 - ``stubs``: stubs of installed plugins' methods, for type checkers: ``python -m loader2 stubs``
 - ``testing/``: the laws of pipes and services, as a kit for those who write their own
+- ``torch_arguments``: arguments of torch's DataLoader that a DataLoader2 does not take
 - ``torchdata_names``: import it to have torchdata's names mean this library's
 """
 

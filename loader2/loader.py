@@ -35,6 +35,7 @@ from loader2.iteration import DataLoader2Iterator, Position
 from loader2.random import SeedGenerator, checked_seed
 from loader2.rank_states import gather, is_gathered, scatter
 from loader2.state import LoaderState, stages_of
+from loader2.torch_arguments import refused
 from reading_services import CheckpointableReadingServiceInterface, ReadingServiceInterface
 from reading_services.interface.service import own_copy, warn_without_ranks
 from reading_services.workers.gather import is_kept_by_workers, keep, kept_in, refuse_other_workers
@@ -86,6 +87,13 @@ class DataLoader2(Generic[T_co]):
 
     batch_sampler: ClassVar[None] = None
     """None, as in torch's loaders of what is in batches already: trainers look here before they take ``sampler``."""
+
+    if not TYPE_CHECKING:  # who checks types is told by the signature of the constructor
+
+        def __new__(cls, *args: Any, **given: Any) -> Self:
+            if cls.__init__ is DataLoader2.__init__ and (error := refused(given)) is not None:
+                raise error
+            return super().__new__(cls)
 
     def __init__(
         self,

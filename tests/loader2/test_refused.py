@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+import pickle
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
-from datapipes.errors import GraphError
+from datapipes.errors import BadArgumentType, GraphError
 from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
+from loader2.torch_arguments import INSTEAD
 from tests.datapipes.position.written_for_torchdata import Generator, SaysWhereItIs
 
 
@@ -45,3 +49,21 @@ def test_an_opening_that_fails_fails_alike_again_and_names_the_stage() -> None:
             attempt()
         (note,) = error.value.__notes__
         assert note.startswith("raised in stage Refuses(")
+
+
+def test_arguments_of_torchs_loader_are_refused_with_what_has_their_place() -> None:
+    graph: Any = IterableWrapper(range(3))
+    torchs: Any = {"batch_size": 2, "shuffle": True, "num_workers": 4}
+    with pytest.raises(
+        BadArgumentType, match=r"put \.batch\(2\) into .*\.shuffle\(\).*MultiProcessingReadingService\(4\)"
+    ):
+        DataLoader2(graph, **torchs)
+    taken = set(inspect.signature(torch.utils.data.DataLoader.__init__).parameters) - {"self", "dataset", "in_order"}
+    assert set(INSTEAD) <= taken
+
+    class Own(DataLoader2[int]):
+        def __init__(self, graph: Any, num_workers: int) -> None:
+            super().__init__(graph.header(num_workers))
+
+    assert list(Own(graph, num_workers=2)) == [0, 1]
+    assert list(pickle.loads(pickle.dumps(DataLoader2(graph)))) == [0, 1, 2]
