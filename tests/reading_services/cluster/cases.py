@@ -302,6 +302,31 @@ def timeouts_show_where_it_stands(cluster: Nodes) -> None:
 
 
 @case
+def ray_data(cluster: Nodes) -> None:
+    """A dataset of Ray's as a source, by the numbers of its blocks, with an exact state; and rows for a dataset."""
+    import ray
+
+    ray.init(address=cluster.address)
+    try:
+        blocks = ray.data.range(100, override_num_blocks=7).materialize().to_arrow_refs()
+
+        def rows() -> Pipe:
+            numbers = IterableWrapper(range(len(blocks))).shuffle().sharding_filter()
+            return numbers.map(lambda number: ray.get(blocks[number])).flatmap(lambda table: table.to_pylist())
+
+        with DataLoader2(rows()) as dl:
+            it = iter(dl)
+            first = [next(it) for _ in range(31)]
+            state, rest = dl.state_dict(), list(it)
+        with DataLoader2.from_state(state, datapipe=rows()) as dl:
+            assert list(dl) == rest
+        assert sorted(row["id"] for row in first + rest) == list(range(100))
+        assert ray.data.from_items(first).count() == 31
+    finally:
+        ray.shutdown()
+
+
+@case
 def no_room(cluster: Nodes) -> None:
     """Workers that find no place are spoken of, and given up, and not tried again."""
     soon = mock.patch.object(door, "_SOON", 1.0), mock.patch.object(door, "_GIVEN_UP", 4.0)
