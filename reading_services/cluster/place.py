@@ -162,7 +162,7 @@ class Members(Place):
         for member, what in self._door.hear():
             is_ours = member in self._members() and not member.has_ended
             match what:
-                case Gone() if is_ours:
+                case Gone() if is_ours and member.link is None:  # or what it has sent is read to its end
                     ended.append(self._ended(member))
                 case Silent() if is_ours:
                     self._engine.kill(member.process)
