@@ -2,8 +2,9 @@
 
 In a process of its own a worker seeds them for each epoch, so that functions which draw from them can be repeated. Once
 something was drawn, the worker's positions say where the generators are, beside where the stages are: an epoch that is
-resumed, or goes on behind an error, draws what it would have drawn. A graph with a class that is replayed draws all of
-that again, from the start of the epoch. Threads share these generators, and leave them alone.
+resumed, or goes on behind an error, draws what it would have drawn. A graph with a class that is replayed has no
+position once something was drawn: what is behind that class was drawn in between, so all is made again from the start
+of the epoch, or from the last position before that. Threads share these generators, and leave them alone.
 """
 
 from __future__ import annotations
@@ -56,14 +57,15 @@ class Generators:
         seed_all(seed)
         self._fresh, self._drawn = _now(), False
 
-    def beside(self, session: Session) -> Table:
-        """The position of a session, and of the generators if anybody has drawn from them."""
-        table = session.table()
-        if any(isinstance(cell, Replayed) for cell in session.cells.values()):
-            return table
+    def beside(self, session: Session) -> Table | None:
+        """The position of a session, and of the generators if anybody has drawn from them; None: there is none."""
         now = _now()
         self._drawn = self._drawn or now != self._fresh
-        return {**table, PLACE: encode(now, what=_WHAT)} if self._drawn else table
+        if not self._drawn:
+            return session.table()
+        if any(isinstance(cell, Replayed) for cell in session.cells.values()):
+            return None
+        return {**session.table(), PLACE: encode(now, what=_WHAT)}
 
     def load(self, saved: object) -> None:
         """Go on from a saved position."""

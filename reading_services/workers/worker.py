@@ -244,9 +244,8 @@ class Loop:
         if (session := self._session) is None:
             return None
         try:
-            return self._pack_position(
-                session.table() if self._generators is None else self._generators.beside(session)
-            )
+            table = session.table() if self._generators is None else self._generators.beside(session)
+            return None if table is None else self._pack_position(table)
         except UnsavableElement as error:
             return str(error)
         except (

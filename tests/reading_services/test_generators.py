@@ -54,6 +54,10 @@ KINDS: dict[str, Callable[[], Pipe]] = {
     "grouped": lambda: numbers(40).sharding_filter().map(augmented).groupby(first_by_three, buffer_size=9),
     "dispatched": lambda: numbers(40).map(augmented).sharding_round_robin_dispatch().map(augmented),
     "replayed": lambda: Augmenting(numbers(40).sharding_filter().map(augmented)).batch(2),
+    "drawn behind what is replayed": lambda: Augmenting(numbers(40).sharding_filter()).map(augmented).batch(2),
+    "replayed and dispatched": lambda: (
+        Augmenting(numbers(40)).map(augmented).sharding_round_robin_dispatch().map(augmented)
+    ),
 }
 
 
