@@ -4,6 +4,7 @@
 - ``interface/``: the interface of a reading service, which a plugin implements, and worker info
 - ``ipu/``: PopTorch's host side on a CPU: ``import reading_services.ipu as poptorch`` runs a data-loading script
   unchanged
+- ``network/``: between hosts: where a process listens, and how two prove that they belong together
 - ``ranks/``: connections among the ranks of a process group: a tree of sockets
 - ``workers/``: worker processes and threads that make the elements of a graph, and how those get home
 - ``distributed``: DistributedReadingService, each rank of a process group on its part

@@ -38,6 +38,9 @@ class DistributedReadingService(ReadingServiceInterface):
 
     The process group may be made after the loader, before its first ``iter``. Without one there is one rank.
 
+    Ranks connect to each other at the interface in ``GLOO_SOCKET_IFNAME``, or on the way to the master, and at ports in
+    ``LOADER2_PORTS``, as ``29600-29699``, or at any.
+
     ``facts`` are texts that have to be the same on all ranks, by name; put in what else may not differ.
 
     Args:

@@ -1,8 +1,8 @@
 """Rendezvous of ranks: each connects to its parent in a tree, whose address is in the process group's store.
 
 A rank has up to ``FAN_OUT`` children, so up to that many ranks and one are a star around rank 0, and 65,536 are three
-levels. Who connects has to show a token that only the store tells, and ranks exchange nothing but plain data, so a port
-that is open to a network is no way in.
+levels. A rank with children listens until they have come, on the network of the process group alone. Both sides prove
+that they know a key that only the store tells, and ranks exchange nothing but plain data, so a port is no way in.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Iterator
 from contextlib import closing, suppress
 from datetime import timedelta
 from time import monotonic
 from typing import Any, Final
 
-from datapipes.errors import PrefetchTimeoutError, RankDied
+from datapipes.errors import BadArgument, PrefetchTimeoutError, RankDied, RanksError
+from reading_services.network.address import INTERFACE, PORTS, address, listening
+from reading_services.network.proof import greet, introduce
 
 FAN_OUT: Final = 64
 _HANDSHAKE = 5.0
-"""Seconds within which a peer that was reached must have said who it is."""
+"""Seconds within which a peer must be reached, and a caller have said who it is."""
 _SILENCE = 20
 """Seconds after which a host that does not answer at all counts as dead."""
 
@@ -44,17 +45,15 @@ def meet(store: Any, rank: int, world: int, timeout: float, fan_out: int = FAN_O
     parent, children = parent_of(rank, fan_out), children_of(rank, world, fan_out)
     links: dict[int, socket.socket] = {}
     try:
-        with closing(_listening()) as server:
-            token = secrets.token_hex(16)
-            if children:
-                told = {"addresses": [*_addresses(store)], "port": server.getsockname()[1], "token": token}
-                store.set(f"{key}/{rank}", json.dumps(told))
-            # Children first: they are answered however late the parent is.
-            while missing := [child for child in children if child not in links]:
-                child, link = _accepted(server, token, missing, until, timeout)
-                links[child] = link
-            if parent is not None:
-                links[parent] = _reached(store, f"{key}/{parent}", parent, rank, until, timeout)
+        if children:
+            secret = secrets.token_hex(32)
+            with closing(_opened(store, f"{key}/{rank}", rank, secret)) as server:
+                # Children first: they are answered however late the parent is.
+                while missing := [child for child in children if child not in links]:
+                    child, link = _accepted(server, secret, missing, until, timeout)
+                    links[child] = link
+        if parent is not None:
+            links[parent] = _reached(store, f"{key}/{parent}", parent, rank, until, timeout)
     except BaseException:
         for link in links.values():
             link.close()
@@ -64,54 +63,51 @@ def meet(store: Any, rank: int, world: int, timeout: float, fan_out: int = FAN_O
     return links
 
 
-def _listening() -> socket.socket:
-    if socket.has_dualstack_ipv6():
-        return socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True, backlog=FAN_OUT)
-    return socket.create_server(("", 0), backlog=FAN_OUT)
+def _opened(store: Any, entry: str, rank: int, secret: str) -> socket.socket:
+    """A socket that listens for the children, who are told of it, or of why there is none."""
+    try:
+        server = listening(address(_master(store)), FAN_OUT)
+    except (OSError, BadArgument) as error:
+        problem = f"rank {rank} cannot listen for other ranks: {error}"
+        store.set(entry, json.dumps({"problem": problem}))
+        raise RanksError(problem) from error
+    host, port, *_ = server.getsockname()
+    store.set(entry, json.dumps({"host": host, "port": port, "key": secret}))
+    return server
 
 
-def _addresses(store: Any) -> Iterator[str]:
-    """Addresses of this host, the likeliest first: the way to the store, which all ranks can reach."""
+def _master(store: Any) -> str | None:
+    """The host of the store, as all ranks know it."""
     while hasattr(store, "underlying_store"):
         store = store.underlying_store
-    master = getattr(store, "host", None) or os.environ.get("MASTER_ADDR")
-    if master is not None:
-        with suppress(OSError):
-            for family, kind, _, _, address in socket.getaddrinfo(master, 9, type=socket.SOCK_DGRAM):
-                with closing(socket.socket(family, kind)) as way:
-                    way.connect(address)  # sends nothing; the system chooses the address that it would send from
-                    yield way.getsockname()[0]
-    with suppress(OSError):
-        yield from {str(entry[4][0]) for entry in socket.getaddrinfo(socket.gethostname(), None)}
-    yield "127.0.0.1"
+    return getattr(store, "host", None) or os.environ.get("MASTER_ADDR")
 
 
-def _reached(store: Any, key: str, parent: int, rank: int, until: float, timeout: float) -> socket.socket:
+def _reached(store: Any, entry: str, parent: int, rank: int, until: float, timeout: float) -> socket.socket:
     try:
-        store.wait([key], timedelta(seconds=max(0.001, until - monotonic())))
+        store.wait([entry], timedelta(seconds=max(0.001, until - monotonic())))
     except RuntimeError as error:
         raise PrefetchTimeoutError(timeout, f"rank {parent}, which has not begun its epoch") from error
-    told = json.loads(store.get(key))
-    problems = []
-    for address in dict.fromkeys(told["addresses"]):
+    told = json.loads(store.get(entry))
+    if "problem" in told:
+        raise RankDied(told["problem"])
+    try:
+        link = socket.create_connection((told["host"], told["port"]), timeout=_HANDSHAKE)
         try:
-            link = socket.create_connection((address, told["port"]), timeout=_HANDSHAKE)
-        except OSError as error:
-            problems.append(f"{address}: {error}")
-            continue
-        try:
-            link.sendall(f"{told['token']} {rank}\n".encode())
-            if _line(link) == told["token"][::-1]:
-                return link
-            problems.append(f"{address}: somebody else answers there")
-        except OSError as error:
-            problems.append(f"{address}: {error}")
-        link.close()
-    raise RankDied(f"rank {rank} cannot reach rank {parent}, port {told['port']}: {'; '.join(problems)}")
+            introduce(link, told["key"], {"rank": rank}, until)  # others may be in front
+        except BaseException:
+            link.close()
+            raise
+    except OSError as error:
+        raise RankDied(
+            f"rank {rank} cannot reach rank {parent} at {told['host']}, port {told['port']}: {error}; set "
+            f"{INTERFACE} to the interface that the hosts share, and {PORTS} to ports that are open between them"
+        ) from error
+    return link
 
 
 def _accepted(
-    server: socket.socket, token: str, missing: list[int], until: float, timeout: float
+    server: socket.socket, secret: str, missing: list[int], until: float, timeout: float
 ) -> tuple[int, socket.socket]:
     while True:
         server.settimeout(max(0.001, until - monotonic()))
@@ -120,25 +116,11 @@ def _accepted(
         except TimeoutError:
             some = ", ".join(map(str, missing[:8])) + (" ..." if len(missing) > 8 else "")
             raise PrefetchTimeoutError(timeout, f"rank {some}, which has not begun its epoch") from None
-        try:
-            link.settimeout(_HANDSHAKE)
-            said, _, rank = _line(link).partition(" ")
-            if secrets.compare_digest(said, token) and rank.isdigit() and int(rank) in missing:
-                link.sendall(f"{token[::-1]}\n".encode())
-                return int(rank), link
-        except OSError:
-            pass
+        with suppress(OSError):  # a stranger
+            rank = greet(link, secret, min(until, monotonic() + _HANDSHAKE))["rank"]
+            if rank in missing:
+                return rank, link
         link.close()
-
-
-def _line(link: socket.socket) -> str:
-    line = b""
-    while not line.endswith(b"\n") and len(line) < 100:
-        received = link.recv(1)
-        if not received:
-            raise ConnectionError("the connection was closed")
-        line += received
-    return line.decode("ascii", "replace").strip()
 
 
 def _watch(link: socket.socket, timeout: float) -> None:

@@ -70,6 +70,16 @@ class Host:
                 stderr=out,
             )
 
+    def second_network(self, interface: str, other: Host) -> str:
+        """Another interface of this host, on a network that the other host reaches through this one; its address."""
+        address = "10.88.0.1"
+        _ip("-n", self.name, "link", "add", interface, "type", "veth", "peer", "name", f"{interface}-end")
+        _ip("-n", self.name, "address", "add", f"{address}/24", "dev", interface)
+        for each in (interface, f"{interface}-end"):
+            _ip("-n", self.name, "link", "set", each, "up")
+        _ip("-n", other.name, "route", "add", "10.88.0.0/24", "via", self.address)
+        return address
+
     def unplug(self) -> None:
         """Pull the cable out of this host."""
         _ip("link", "set", f"port-{self.name}", "down")

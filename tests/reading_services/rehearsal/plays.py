@@ -16,7 +16,7 @@ from time import monotonic
 import torch
 
 from loader2 import DataLoader2
-from tests.reading_services.rehearsal import loading
+from tests.reading_services.rehearsal import knocking, loading
 from tests.reading_services.rehearsal.hosts import Host, still_there, two_hosts
 
 RANKS = 2
@@ -75,6 +75,21 @@ def cut(folder: Path) -> None:
             assert seconds < loading.SECONDS + PATIENCE, last
 
 
+def narrow(folder: Path) -> None:
+    """A host with two networks listens on one: that of the master, or that of the interface that gloo is given."""
+    with two_hosts() as (a, b, _):
+        other = a.second_network("eth1", b)
+        for interface, expected in (("", a.address), ("eth1", other), ("eth0", a.address)):
+            told = {"GLOO_SOCKET_IFNAME": interface, "LOADER2_PORTS": "29600"}
+            command = sys.executable, "-m", knocking.__name__
+            ranks = [
+                host.start(*command, str(rank), a.address, a.address, other, said=folder / f"host-{host.name}", **told)
+                for rank, host in enumerate((a, b))
+            ]
+            assert [rank.wait() for rank in ranks] == [0, 0]
+            assert json.loads((folder / "host-b").read_text().splitlines()[-1]) == [expected, [expected]]
+
+
 def said_by(rank: int, folder: Path) -> list[str]:
     path = folder / f"of-{rank}"
     return path.read_text().splitlines() if path.exists() else []
@@ -104,7 +119,7 @@ def forever(folder: Path) -> None:
         Event().wait(600)  # it is to be killed before
 
 
-PLAYS = {play.__name__: play for play in (covers, cut, forever)}
+PLAYS = {play.__name__: play for play in (covers, cut, narrow, forever)}
 
 if __name__ == "__main__":
     name, folder = sys.argv[1:]

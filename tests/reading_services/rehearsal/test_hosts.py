@@ -18,7 +18,7 @@ from tests.reading_services.rehearsal.programs import ROOT
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("play", ["covers", "cut"])
+@pytest.mark.parametrize("play", ["covers", "cut", "narrow"])
 def test_on_two_hosts(play: str, tmp_path: Path) -> None:
     played(plays.__name__, play, str(tmp_path), seconds=150)
 
