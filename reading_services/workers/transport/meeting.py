@@ -1,9 +1,8 @@
 """Connections of processes that share a key, on one machine or on two.
 
-One listens, the others call. Before anything else each proves to the other that it knows the key, without saying it: a
-number that was never used before comes back mixed with the key. Whoever cannot do that is hung up on, and has been told
-nothing and heard by nobody: what a caller says of itself is read behind that. What is said afterwards is as open to the
-network as anything else between the machines of a cluster.
+One listens, the others call, and each proves to the other that it knows the key (``network.proof``). Whoever cannot do
+that is hung up on, and has been told nothing. What is said afterwards is as open to the network as anything else that
+goes between the machines of a cluster.
 
 Callers on the same machine are given a connection over which file descriptors can be passed, so that memory can be
 shared.
@@ -11,25 +10,21 @@ shared.
 
 from __future__ import annotations
 
-import hmac
-import json
 import secrets
 import select
 import socket
-import struct
 from contextlib import suppress
 from time import monotonic
 from typing import Any, Final, TypedDict
 
+from reading_services.network.address import listening
+from reading_services.network.proof import greet, introduce
 from reading_services.workers.transport.pipes import Inbox, Outbox
 
 SECONDS: Final = 10.0
 """The most that proving and introducing oneself may take."""
 BEATS: Final = 5
 """Signs of life in the time after which silence is too long."""
-_NONCE: Final = 32
-_PROOF: Final = 32
-_LENGTH: Final = struct.Struct("<H")
 _UNREACHABLE: Final = 20_000  # milliseconds after which the system gives up a peer that no longer acknowledges
 
 
@@ -45,10 +40,6 @@ class Address(TypedDict):
     key: str
 
 
-class Refused(ConnectionError):
-    """The other side does not know the key, or did not say in time who it is."""
-
-
 class Meeting:
     """The side that listens.
 
@@ -59,8 +50,7 @@ class Meeting:
 
     def __init__(self, host: str, machine: str) -> None:
         name, self._key = f"loader2-{secrets.token_hex(16)}", secrets.token_hex(32)
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._far = socket.create_server((host, 0), family=family, backlog=1024)
+        self._far = listening(host, backlog=1024)
         self._near = socket.socket(socket.AF_UNIX)
         try:
             self._near.bind(f"\0{name}")  # a name that is in no folder, and goes with the socket
@@ -84,13 +74,7 @@ class Meeting:
 
     def greet(self, caller: socket.socket) -> dict[str, Any]:
         """Prove and have it proved, and return what the caller says of itself; ``Refused`` if it fails to."""
-        until = monotonic() + SECONDS
-        nonces = _read(caller, _NONCE, until) + (own := secrets.token_bytes(_NONCE))
-        caller.sendall(own + _proof(self._key, b"listens", nonces))
-        if not hmac.compare_digest(_read(caller, _PROOF, until), _proof(self._key, b"calls", nonces)):
-            raise Refused("a caller does not know the key")
-        (size,) = _LENGTH.unpack(_read(caller, _LENGTH.size, until))
-        said: dict[str, Any] = json.loads(_read(caller, size, until))
+        said = greet(caller, self._key, monotonic() + SECONDS)
         _tune(caller)
         return said
 
@@ -102,7 +86,6 @@ class Meeting:
 
 def call(address: Address, machine: str, says: dict[str, Any]) -> socket.socket:
     """Call who listens there, prove and have it proved, and say who this is."""
-    until = monotonic() + SECONDS
     if machine == address["machine"]:
         line = socket.socket(socket.AF_UNIX)
         line.settimeout(SECONDS)
@@ -110,12 +93,7 @@ def call(address: Address, machine: str, says: dict[str, Any]) -> socket.socket:
     else:
         line = socket.create_connection((address["host"], address["port"]), SECONDS)
     try:
-        line.sendall(own := secrets.token_bytes(_NONCE))
-        nonces = own + _read(line, _NONCE, until)
-        if not hmac.compare_digest(_read(line, _PROOF, until), _proof(address["key"], b"listens", nonces)):
-            raise Refused("whoever listens does not know the key")
-        told = json.dumps(says).encode()
-        line.sendall(_proof(address["key"], b"calls", nonces) + _LENGTH.pack(len(told)) + told)
+        introduce(line, address["key"], says, monotonic() + SECONDS)
         _tune(line)
     except BaseException:
         line.close()
@@ -141,24 +119,6 @@ def take_memory(line: socket.socket) -> int | None:
 def both_ends(line: socket.socket) -> tuple[Inbox, Outbox]:
     """The two directions of a connection, as the ends of two pipes."""
     return Inbox(line), Outbox(line)
-
-
-def _proof(key: str, side: bytes, nonces: bytes) -> bytes:
-    return hmac.digest(bytes.fromhex(key), side + nonces, "sha256")
-
-
-def _read(line: socket.socket, size: int, until: float) -> bytes:
-    read = b""
-    while len(read) < size:
-        line.settimeout(max(0.001, until - monotonic()))
-        try:
-            part = line.recv(size - len(read))
-        except TimeoutError:
-            raise Refused("the other side did not say in time who it is") from None
-        if not part:
-            raise Refused("the other side has hung up before it said who it is")
-        read += part
-    return read
 
 
 def _tune(line: socket.socket) -> None:

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from reading_services.cluster.member import consumer_end, producer_end
+from reading_services.network.proof import Refused
 from reading_services.workers.process.main import packed
 from reading_services.workers.transport import meeting
-from reading_services.workers.transport.meeting import Meeting, Refused, call
+from reading_services.workers.transport.meeting import Meeting, call
 from reading_services.workers.transport.pipes import until_ready
 from reading_services.workers.transport.process import ConsumerEnd, ProducerEnd
 from reading_services.workers.transport.protocol import Items
@@ -52,7 +53,7 @@ def test_a_caller_is_heard(listens: Meeting, machine: str) -> None:
 def test_who_has_another_key_is_hung_up_on_by_both(listens: Meeting, machine: str) -> None:
     with ThreadPoolExecutor() as threads:
         heard = threads.submit(greeted, listens)
-        with pytest.raises(Refused, match="whoever listens does not know the key"):
+        with pytest.raises(Refused, match="whoever listens there does not know the key"):
             call({**listens.address, "key": "00" * 32}, machine, {"number": 3})
         with pytest.raises(Refused, match="hung up"):
             heard.result(10)
@@ -64,7 +65,7 @@ def test_a_caller_that_does_not_prove_itself_is_not_heard(listens: Meeting) -> N
         with closing(socket.create_connection((listens.address["host"], listens.address["port"]), 10)) as line:
             line.sendall(bytes(32))
             assert len(line.recv(64, socket.MSG_WAITALL)) == 64
-            line.sendall(bytes(32) + b"\x02\x00{}")
+            line.sendall(b"\x02\x00{}" + bytes(32))
             with pytest.raises(Refused, match="does not know the key"):
                 heard.result(10)
 
