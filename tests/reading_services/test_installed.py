@@ -67,7 +67,7 @@ def test_an_unknown_name_lists_what_there_is(folder: Path) -> None:
     with pytest.raises(
         BadArgument, match=r"nobody offers that name. There are 'distributed' of loader2 .*firsts:First"
     ):
-        DataLoader2(IterableWrapper([]), reading_service="ray")
+        DataLoader2(IterableWrapper([]), reading_service="beam")
     with pytest.raises(BadArgument, match="did you mean 'first'"):
         DataLoader2(IterableWrapper([]), reading_service="frist")
 
