@@ -224,6 +224,19 @@ ELEMENTWISE = [
     shuffled(
         "iter.retry", "of shuffled elements", lambda tap: tap(unseekable(9)).shuffle(buffer_size=4).retry().batch(2)
     ),
+    Specimen("iter.timeout", "of a list", lambda tap: tap(numbers(6)).map(tap.function(add_ten)).timeout(60)),
+    Specimen("iter.timeout", "of generators", lambda tap: tap(unseekable(5)).flatmap(tap.generator(up_to)).timeout(60)),
+    Specimen("iter.timeout", "in the middle", lambda tap: tap(numbers(7)).batch(2).timeout(60).prefetch(2).unbatch()),
+    Specimen(
+        "iter.timeout",
+        "of prefetched elements, tried again",
+        lambda tap: tap(numbers(7)).prefetch(2).timeout(60).retry(),
+    ),
+    shuffled(
+        "iter.timeout",
+        "of shuffled elements",
+        lambda tap: tap(unseekable(9)).shuffle(buffer_size=4).timeout(60).batch(2),
+    ),
     Specimen("iter.prefetch", "one", lambda tap: tap(numbers(5)).prefetch(1)),
     Specimen("iter.prefetch", "all", lambda tap: tap(numbers(5)).map(tap.function(add_ten)).prefetch(10)),
     Specimen("iter.prefetch", "what cannot be sought", lambda tap: tap(unseekable(7)).filter(is_even).prefetch(2)),
