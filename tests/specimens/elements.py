@@ -100,6 +100,11 @@ def skipped_collection(tap: Tap) -> Pipe:
     return SequenceWrapper(range(9)).map(tap.function(add_ten)).shuffle().map(add_ten).skip(3)
 
 
+def taken_rows(tap: Tap) -> Pipe:
+    rows = SequenceWrapper(torch.arange(18).view(9, 2)).shuffle()
+    return rows.take(7).batch(2).collate()
+
+
 ELEMENTS: list[Any] = [None, 0, "", None, (), [1, [2]], {"a": None}, None]
 
 
@@ -177,6 +182,7 @@ ELEMENTWISE = [
         lambda tap: tap(numbers(9)).shuffle(buffer_size=4).header(5),
     ),
     Specimen("iter.take", "some", lambda tap: tap(unseekable(9)).take(4)),
+    shuffled("iter.take", "of rows that are read at once", taken_rows),
     Specimen("iter.skip", "of a list", lambda tap: tap(numbers(9)).skip(4), after_fault="otherwise"),
     Specimen("iter.skip", "none", lambda tap: tap(numbers(3)).skip(0)),
     Specimen("iter.skip", "all", lambda tap: tap(numbers(3)).skip(5), after_fault="otherwise"),
