@@ -186,6 +186,7 @@ UNARY: dict[str, Operator] = {
     ),
     "repeat": Operator(lambda s, n: s.repeat(n + 1), lambda s, n: [x for x in s for _ in range(n + 1)], each),
     "retry": Operator(lambda s, n: s.retry(n), lambda s, n: s, lambda known: known),
+    "timeout": Operator(lambda s, n: s.timeout(60 * n), lambda s, n: s, lambda known: known),
     "prefetch": Operator(lambda s, n: s.prefetch(n), lambda s, n: s, lambda known: known),
     "shuffle": Operator(lambda s, n: s.shuffle(buffer_size=2 * n), lambda s, n: s, shuffled),
     "regroup": Operator(regrouped, lambda s, n: s, shuffled),

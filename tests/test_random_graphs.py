@@ -43,7 +43,7 @@ SOURCES = st.builds(
     Source, st.sampled_from([0, 100, 200]), st.sampled_from([9, 12, 5, 2, 1, 0]), st.sampled_from(list(KINDS))
 )
 # What goes back to the start does so alone, on a branch without its sibling: that is refused.
-ALONE = {"cycle", "no end", "cache", "random split", "retry"}
+ALONE = {"cycle", "no end", "cache", "random split", "retry", "timeout"}
 # The orders of these are drawn whether the graph is to be shuffled or not.
 ALWAYS_DRAWN = {"random split", "drawn", "mixed"}
 # What is known behind these, although the order is not.

@@ -12,6 +12,7 @@ Loader2Error
 ├── TransferError (OSError)              a remote file that could not be read, or not to its end
 │   ├── CutShort                         the other side ended it too early
 │   └── TransferTimeout (TimeoutError)   it took longer than was allowed
+├── PullTimeout (TimeoutError)           an element that was not there within the seconds of a timeout()
 ├── StateError (ValueError)              a saved state that does not fit, or that is not safe to load
 │   ├── NotCheckpointable (TypeError)    a state with something for a reading service, and no service that takes it
 │   └── UnsafeState                      bytes in a state that would need more than plain data to load
@@ -143,6 +144,14 @@ class TransferTimeout(TransferError, TimeoutError):
     """A remote file that was not there within the time allowed.
 
     Give a ``Transfer`` with a longer ``timeout`` or ``deadline``.
+    """
+
+
+class PullTimeout(Loader2Error, TimeoutError):
+    """An element was not there within the seconds of a ``timeout()``; the message shows where the thread stands.
+
+    The next ``next()`` waits for the same element once more. ``.retry()`` behind the stage opens what is above it
+    again.
     """
 
 

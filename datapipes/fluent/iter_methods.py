@@ -68,6 +68,7 @@ class IterMethods(IterPlugins[T_co]):
     prefetch = chained(operators.Prefetcher)
     fullsync = chained(operators.FullSync)
     retry = chained(operators.Retrier)
+    timeout = chained(operators.TimeLimiter)
     to_map_datapipe = chained(map_operators.IterToMapConverter)
 
     # What elements hold; several at a time, or in the background.

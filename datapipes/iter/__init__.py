@@ -10,8 +10,8 @@ are chain methods as well: ``datapipes.fluent`` has the table of these, and says
 - ``files/``: operators that list files, open, read, check and save them
 - ``formats/``: operators that parse file formats: text, records, tables, samples
 - ``grouping/``: operators that batch, group, pack, unbatch, window and shuffle elements
-- ``placement/``: operators that shard, prefetch, dispatch, synchronize, retry, move to a device: where and when a part
-  of the graph runs
+- ``placement/``: operators that shard, prefetch, dispatch, synchronize, retry, wait, move to a device: where and when
+  a part of the graph runs
 - ``remote/``: operators that read and write files elsewhere: HTTP, Google Drive, s3, AIStore, fsspec, iopath
 - ``sources/``: source operators, which begin a stream
 """
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from datapipes.iter.placement.prefetch import PinMemory, Prefetcher
     from datapipes.iter.placement.retry import Retrier
     from datapipes.iter.placement.shard import ShardingFilter, ShardingRoundRobinDispatcher
+    from datapipes.iter.placement.timeout import TimeLimiter
     from datapipes.iter.placement.to_device import ToDevice
     from datapipes.iter.remote.fsspec_files import FSSpecFileLister, FSSpecFileOpener, FSSpecSaver
     from datapipes.iter.remote.http import GDriveReader, HttpReader, OnlineReader
@@ -129,6 +130,7 @@ else:
             "datapipes.iter.placement.prefetch": "PinMemory Prefetcher",
             "datapipes.iter.placement.retry": "Retrier",
             "datapipes.iter.placement.shard": "ShardingFilter ShardingRoundRobinDispatcher",
+            "datapipes.iter.placement.timeout": "TimeLimiter",
             "datapipes.iter.placement.to_device": "ToDevice",
             "datapipes.iter.remote.fsspec_files": "FSSpecFileLister FSSpecFileOpener FSSpecSaver",
             "datapipes.iter.remote.http": "GDriveReader HttpReader OnlineReader",
@@ -237,6 +239,7 @@ __all__ = [
     "Taker",
     "TarArchiveLoader",
     "ThreadPoolMapper",
+    "TimeLimiter",
     "ToDevice",
     "Transfer",
     "UnBatcher",

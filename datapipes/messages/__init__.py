@@ -6,6 +6,7 @@
 - ``interrupts``: Ctrl-C, with a traceback that ends in the user's code
 - ``long_work``: long work on one file, told on stderr: hashing, saving, downloading
 - ``short``: values as short texts, for reprs and errors
+- ``stacks``: where a thread stands
 - ``warnings``: warnings that point to the user's own line
 - ``where``: source location of a function, ``name at file:line``
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 
-_OURS = ("datapipes", "loader2", "reading_services")
+_OURS = ("datapipes", "loader2", "reading_services", "contextlib")  # the last of which closes things for us
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:

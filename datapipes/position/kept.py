@@ -83,6 +83,14 @@ def prepare(graph: structure.Pipe, anew: bool = False) -> None:
             stage.__dict__[KEPT] = Kept(dict(kept_by(stage)))
 
 
+def hand_over(graph: structure.Pipe, to: structure.Pipe) -> None:
+    """Give the stages of a copy of a graph what those of the graph have kept, by place."""
+    homes = keeping(to)
+    for place, stage in keeping(graph).items():
+        kept, home = vars(stage)[KEPT], vars(homes[place])[KEPT]
+        home.values, home.beside = dict(kept.values), kept.beside
+
+
 def kept_by(stage: structure.Pipe) -> KeptValues:
     """The values that a stage begins with."""
     kept = vars(stage).get(KEPT)

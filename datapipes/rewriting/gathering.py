@@ -4,11 +4,13 @@
 those of tensors, arrays or tables, or of a data set that can give several at once (torch's ``__getitems__``), batching
 and reading commute: a batch of positions is made first, and what is at them is gathered. So ``collate`` with torch's
 own function becomes in a session (``_in_run``), behind streams that say which rows they read (``_positions``): a
-map-style pipe as a stream, shuffled or not, sharded or not (by then ``datapipes.rewriting.pushdown`` has put reading
-below the shard). Of tables, whose rows no code of a user's makes, ``batch`` alone reads its rows at once as well.
+map-style pipe as a stream, or some of it (``header``, ``skip``), shuffled or not, sharded or not (by then
+``datapipes.rewriting.pushdown`` has put reading below the shard). Of tables, whose rows no code of a user's makes,
+``batch`` alone reads its rows at once as well.
 
 The elements are the same, in the same order. One difference can be seen: where ``__getitems__`` raises, the whole batch
-is lost, as it is in torch's DataLoader. What it gives as rows of one tensor, or of one array, stays one.
+is lost, as it is in torch's DataLoader, and its rows are among those that ``header`` counts. What it gives as rows of
+one tensor, or of one array, stays one.
 """
 
 from __future__ import annotations

@@ -7,9 +7,7 @@ process there are no threads.
 
 from __future__ import annotations
 
-import sys
 import threading
-import traceback
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +18,7 @@ from typing import Any, ClassVar
 from datapipes.description import structure
 from datapipes.description.structure import Pipe
 from datapipes.messages.exception_copies import twin_of
+from datapipes.messages.stacks import stack_of
 from reading_services.interface.service import WorkerInfo, set_worker_info
 from reading_services.workers.dispatched import Asking, asking_of
 from reading_services.workers.dispatcher import Dispatcher
@@ -117,8 +116,7 @@ class Threads(Place):
         return Ended(number, f"{_named(number)} (a thread)", self._ended.get(number, "has left"))
 
     def stacks_of(self, number: int) -> str:
-        frame = sys._current_frames().get(self._threads[number].ident or 0)
-        return "(it has ended)" if frame is None else "".join(traceback.format_stack(frame))
+        return stack_of(self._threads[number])
 
     def forget(self, numbers: Collection[int]) -> None:
         for number in numbers:

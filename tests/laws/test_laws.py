@@ -31,7 +31,7 @@ def test_law(specimens: list[Specimen], law: str) -> None:
 
 @pytest.mark.parametrize("looks", ["always", "never"])
 @pytest.mark.parametrize("law", ["resume", "errors"])
-@pytest.mark.parametrize("operator", ["iter.prefetch", "iter.threadpool_map"])
+@pytest.mark.parametrize("operator", ["iter.prefetch", "iter.retry", "iter.threadpool_map", "iter.timeout"])
 def test_law_whether_or_not_positions_are_looked_at(
     operator: str, law: str, looks: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,14 +18,14 @@ class Cached(IterDataPipe[int]):
 
     def __init__(self, source_datapipe: IterDataPipe[int]) -> None:
         self.source_datapipe = source_datapipe
-        self.timeout = 300
+        self.seconds = 300
 
     def set_timeout(self, timeout: int) -> None:
-        self.timeout = timeout
+        self.seconds = timeout
 
     def __iter__(self) -> Iterator[int]:
         for element in self.source_datapipe:
-            yield element + self.timeout
+            yield element + self.seconds
 
 
 class Plus(Adapter):
@@ -139,7 +139,7 @@ def test_cache_timeout_tells_every_cache_of_the_copy() -> None:
     graph = Cached(inner.map(lambda x: x))
     assert list(DataLoader2(graph, CacheTimeout(10))) == [20, 21]
     assert list(DataLoader2(graph)) == [600, 601]
-    assert (inner.timeout, graph.timeout) == (300, 300)
+    assert (inner.seconds, graph.seconds) == (300, 300)
 
 
 @pytest.mark.parametrize("timeout", [None, -1, 1.5, True])

@@ -100,6 +100,11 @@ def skipped_collection(tap: Tap) -> Pipe:
     return SequenceWrapper(range(9)).map(tap.function(add_ten)).shuffle().map(add_ten).skip(3)
 
 
+def taken_rows(tap: Tap) -> Pipe:
+    rows = SequenceWrapper(torch.arange(18).view(9, 2)).shuffle()
+    return rows.take(7).batch(2).collate()
+
+
 ELEMENTS: list[Any] = [None, 0, "", None, (), [1, [2]], {"a": None}, None]
 
 
@@ -178,6 +183,7 @@ ELEMENTWISE = [
     ),
     Specimen("iter.take", "some", lambda tap: tap(unseekable(9)).take(4)),
     Specimen("iter.take", "more than there are", lambda tap: tap(numbers(3)).take(5)),
+    shuffled("iter.take", "of rows that are read at once", taken_rows),
     Specimen("iter.skip", "of a list", lambda tap: tap(numbers(9)).skip(4), after_fault="otherwise"),
     Specimen("iter.skip", "none", lambda tap: tap(numbers(3)).skip(0)),
     Specimen("iter.skip", "all", lambda tap: tap(numbers(3)).skip(5), after_fault="otherwise"),
@@ -224,6 +230,19 @@ ELEMENTWISE = [
     Specimen("iter.retry", "in the middle", lambda tap: tap(numbers(7)).batch(2).retry(2).prefetch(2).unbatch()),
     shuffled(
         "iter.retry", "of shuffled elements", lambda tap: tap(unseekable(9)).shuffle(buffer_size=4).retry().batch(2)
+    ),
+    Specimen("iter.timeout", "of a list", lambda tap: tap(numbers(6)).map(tap.function(add_ten)).timeout(60)),
+    Specimen("iter.timeout", "of generators", lambda tap: tap(unseekable(5)).flatmap(tap.generator(up_to)).timeout(60)),
+    Specimen("iter.timeout", "in the middle", lambda tap: tap(numbers(7)).batch(2).timeout(60).prefetch(2).unbatch()),
+    Specimen(
+        "iter.timeout",
+        "of prefetched elements, tried again",
+        lambda tap: tap(numbers(7)).prefetch(2).timeout(60).retry(),
+    ),
+    shuffled(
+        "iter.timeout",
+        "of shuffled elements",
+        lambda tap: tap(unseekable(9)).shuffle(buffer_size=4).timeout(60).batch(2),
     ),
     Specimen("iter.prefetch", "one", lambda tap: tap(numbers(5)).prefetch(1)),
     Specimen("iter.prefetch", "all", lambda tap: tap(numbers(5)).map(tap.function(add_ten)).prefetch(10)),

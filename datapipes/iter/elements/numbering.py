@@ -18,6 +18,7 @@ from datapipes.iter.combining.zipping import Zipper
 from datapipes.operators.checks import length_of, needs_count, same_length, source_length
 from datapipes.position.cells import Cell, Given, count, fields
 from datapipes.position.opening import Opening
+from datapipes.rewriting.gathering import Rows, rows_of
 from datapipes.rewriting.pushdown import Part
 
 T_co = TypeVar("T_co", covariant=True)
@@ -141,6 +142,10 @@ class Header(IterDataPipe[T_co]):
     def _part(self, part: Part) -> IterDataPipe[Any]:
         source: IterDataPipe[Any] = part.of(self.source_datapipe)
         return source
+
+    def _positions(self) -> Rows | None:
+        above = rows_of(self.source_datapipe)
+        return None if above is None else above.below(self)
 
     def __len__(self) -> int:
         try:

@@ -70,12 +70,12 @@ class Packer(IterDataPipe[dict[str, Any]]):
         needs(self.fit in get_args(Fit), self, f'fit must be "greedy", "best" or "cut", got {self.fit!r:.60}')
 
     def _open(self, at: Opening) -> Iterator[dict[str, Any]]:
-        return self._blocks(at.source(self.source_datapipe), at.cell(_Open))
+        return self._blocks(at.source(self.source_datapipe), at.cell(lambda: _Open(self.length)))
 
     def _blocks(self, source: Iterator[Any], cell: _Open) -> Iterator[dict[str, Any]]:
         while True:
             while cell.waiting:
-                full = self._put(cell.waiting, cell.blocks)
+                full = self._put(cell)
                 if full is not None:
                     yield self._laid_out(full)
             for element in source:
@@ -84,31 +84,29 @@ class Packer(IterDataPipe[dict[str, Any]]):
             else:
                 break
         while cell.blocks:
-            block = cell.blocks.pop(0)
+            block = cell.take(0)
             if not self.drop_last:
                 yield self._laid_out(block)
 
-    def _put(self, waiting: deque[Piece], blocks: list[Block]) -> Block | None:
+    def _put(self, cell: _Open) -> Block | None:
         """Put the first piece that waits into a block, or make room for it; the block that is to be handed on, if any.
 
         Each open block has room for a token at least.
         """
+        waiting, rooms = cell.waiting, cell.rooms
         size = _size(waiting[0])
-        fitting = [block for block in blocks if self.fit == "cut" or self._room(block) >= size]
+        fitting = [i for i, room in enumerate(rooms) if room >= size or self.fit == "cut"]
         if not fitting:
-            if len(blocks) == (self.open_blocks if self.fit == "best" else 1):
-                return blocks.pop(min(range(len(blocks)), key=lambda i: self._room(blocks[i])))
-            fitting = [[]]
-            blocks += fitting
-        block = min(fitting, key=self._room)
-        piece, room = waiting.popleft(), self._room(block)
+            if len(rooms) == (self.open_blocks if self.fit == "best" else 1):
+                return cell.take(rooms.index(min(rooms)))
+            fitting = [cell.begin()]
+        best = min(fitting, key=rooms.__getitem__)
+        piece, room = waiting.popleft(), rooms[best]
         if size > room:
             waiting.appendleft(_part(piece, room, size))
-        block.append(_part(piece, 0, room))
-        return blocks.pop(next(i for i, one in enumerate(blocks) if one is block)) if size >= room else None
-
-    def _room(self, block: Block) -> int:
-        return self.length - sum(map(_size, block))
+        cell.blocks[best].append(_part(piece, 0, room))
+        rooms[best] -= min(size, room)
+        return None if rooms[best] else cell.take(best)
 
     def _pieces(self, element: Any, blocks: list[Block]) -> list[Piece]:
         """A sequence, cut where it is longer than a block; what cannot be packed beside the others is refused."""
@@ -186,9 +184,22 @@ def _counted(column: Any, length: int) -> Any:
 class _Open(Cell):
     """The blocks that are open, each the sequences in it; and the parts of a sequence that are to be put into some."""
 
-    def __init__(self) -> None:
+    def __init__(self, length: int) -> None:
+        self._length = length
         self.blocks: list[Block] = []
+        self.rooms: list[int] = []  # how many more tokens each block takes
         self.waiting: deque[Piece] = deque()
+
+    def begin(self) -> int:
+        """Open a block; its number among those that are open."""
+        self.blocks.append([])
+        self.rooms.append(self._length)
+        return len(self.blocks) - 1
+
+    def take(self, number: int) -> Block:
+        """Take an open block away."""
+        del self.rooms[number]
+        return self.blocks.pop(number)
 
     def save(self) -> Any:
         if not self.blocks and not self.waiting:
@@ -205,8 +216,10 @@ class _Open(Cell):
             if type(piece) is not dict or not piece or None in {*map(_kind, piece.values())}:
                 raise StateError(f"expected a sequence as a dict of columns, found {piece!r:.80}")
         self.blocks += blocks
+        self.rooms += [self._length - sum(map(_size, block)) for block in blocks]
         self.waiting.extend(waiting)
 
     def close(self) -> None:
         self.blocks.clear()
+        self.rooms.clear()
         self.waiting.clear()

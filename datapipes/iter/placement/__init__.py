@@ -1,1 +1,1 @@
-"""Operators that shard, prefetch, dispatch, retry, move to a device: where and when a part of the graph runs."""
+"""Operators that shard, prefetch, dispatch, retry, wait, move to a device: where and when a part of the graph runs."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import KW_ONLY, field
 from typing import ClassVar, TypeVar
 
 from datapipes.description import structure
@@ -51,14 +50,14 @@ class FullSync(IterDataPipe[T_co]):
     _fluent: ClassVar[str | None] = "fullsync"
 
     datapipe: IterDataPipe[T_co]
-    timeout: float = 1800
-    _: KW_ONLY
-    uneven: Uneven = "drop"
-    exchange: Exchange | None = field(default=None, init=False)
-    """That of a service; without one, each opening makes its own."""
 
-    def __post_init__(self) -> None:
-        needs(self.timeout > 0, self, f"timeout={self.timeout}: seconds, more than 0")
+    def __init__(self, datapipe: IterDataPipe[T_co], timeout: float = 1800, *, uneven: Uneven = "drop") -> None:
+        self.datapipe = datapipe
+        self._timeout = timeout  # there is a method of the name
+        self.uneven: Uneven = uneven
+        self.exchange: Exchange | None = None
+        """That of a service; without one, each opening makes its own."""
+        needs(timeout > 0, self, f"timeout={timeout}: seconds, more than 0")
         needs(
             self.uneven in POLICIES, self, f"uneven={self.uneven!r}: expected one of {', '.join(map(repr, POLICIES))}"
         )
@@ -73,7 +72,7 @@ class FullSync(IterDataPipe[T_co]):
             return at.source(self.datapipe)
         mark = at.mark()
         length = exact_length(self.datapipe)
-        step = at.cell(lambda: InStep(self.uneven, self.timeout, self.exchange, length, rank))
+        step = at.cell(lambda: InStep(self.uneven, self._timeout, self.exchange, length, rank))
         laps = self._laps(at) if self.uneven == "repeat" else None
         return step.elements(at.source(self.datapipe), mark, laps, at.is_last())
 

@@ -9,23 +9,19 @@ the element behind the one that it failed at.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import replace
 from math import inf
 from threading import Event
-from time import perf_counter
 from typing import Any, ClassVar, TypeVar
 
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
-from datapipes.errors import BadArgumentType, StateError, UnsavableElement
+from datapipes.errors import BadArgumentType
 from datapipes.operators.checks import needs, needs_count, same_length
-from datapipes.position.cells import Cell, Table, count, fields, skip, table
+from datapipes.position.cells import fields
+from datapipes.position.inner_session import InnerSession
 from datapipes.position.laps import ALONE
 from datapipes.position.on_error import Faults
 from datapipes.position.opening import Opening
-from datapipes.position.session import Session, segment
-from datapipes.position.trail import Looking
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -34,9 +30,11 @@ T_co = TypeVar("T_co", covariant=True)
 class Retrier(IterDataPipe[T_co]):
     """The same elements; where what is above raises, it is opened again at that place, up to ``times`` times.
 
-    No element is lost or given twice. All that is above begins anew, connections and open files included: elements
-    since the last look at its position are made once more, unseen. Each error is counted (``iterator.errors``), and the
-    first one is a warning. To call a function again and nothing else, ``map(fn, on_error="retry(n)")`` is enough.
+    No element is lost or given twice. Attempts are counted for each element that is handed on: one that was makes them
+    ``times`` again, whatever there was before it. All that is above begins anew, connections and open files included:
+    elements since the last look at its position are made once more, unseen. Each error is counted
+    (``iterator.errors``), and the first one is a warning. To call a function again and nothing else,
+    ``map(fn, on_error="retry(n)")`` is enough.
     Put it below a ``sharding_filter``: above one, each shard makes all elements.
 
     Args:
@@ -91,7 +89,9 @@ class Retrier(IterDataPipe[T_co]):
                     attempt = 0
                     yield element
                 return
-            except Exception as error:
+            except GeneratorExit:
+                raise
+            except BaseException as error:  # Ctrl-C has cost an element as well
                 attempt += 1
                 if not isinstance(error, self.on) or attempt > self.times or not cell.leave():
                     cell.go_on_behind()
@@ -105,84 +105,19 @@ class Retrier(IterDataPipe[T_co]):
     __len__ = same_length
 
 
-class _Attempts(Cell):
-    """The session of the source, the last position in it that was looked at, and how many elements came since."""
+class _Attempts(InnerSession):
+    """The session of the source, and the errors that it was begun again after."""
 
     faults: Faults
 
     def __init__(self, pipe: IterDataPipe[Any]) -> None:
+        super().__init__()
         self.faults = Faults(pipe)
-        self._session: Session | None = None
-        self._known: Table | None = None  # None: the start
-        self._is_known = True
-        self._since = 0
-        self._behind = 0  # how many are to be passed over in a session that was begun again
-        self._looking = Looking()
-
-    def begin(self, at: Opening, pipe: IterDataPipe[Any]) -> Session:
-        """The session of the source, opened where it was if there is none."""
-        if self._session is None:
-            self._behind = self._since
-            self._session = at.session(pipe, replace(at.run, hubs={}), self._known)
-            if self._known is not None:
-                self._session.iterator()  # what does not fit is said when the state is loaded
-        return self._session
-
-    def elements(self, at: Opening, pipe: IterDataPipe[Any]) -> Iterator[Any]:
-        """The elements behind the last one handed on."""
-        session = self.begin(at, pipe)
-        elements = segment(session)
-        if skip(elements, self._behind) < self._behind:
-            raise StateError(f"{self.label}: {self._behind} elements were given, and there are fewer now")
-        self._behind = 0
-        while True:
-            started = perf_counter()
-            for element in elements:
-                self._since += 1
-                self._looking.making += perf_counter() - started
-                if self._looking.is_cheap():
-                    self._look(session)
-                yield element
-                break
-            else:
-                return
-
-    def _look(self, session: Session) -> None:
-        started = perf_counter()
-        with suppress(UnsavableElement):
-            self._known, self._since, self._is_known = session.table(), 0, True
-        self._looking.took(perf_counter() - started)
-
-    def leave(self) -> bool:
-        """Give up the session that failed; False if it is not known where it was."""
-        if self._is_known and self._session is not None:
-            self._session.close()
-            self._session = None
-        return self._is_known
-
-    def go_on_behind(self) -> None:
-        """Leave out the element that the source failed at: what was known is from before it.
-
-        Unless it failed at an element that was handed on, which was to be passed over: then it is to be tried anew.
-        """
-        if self._behind:
-            self.leave()
-        elif self._session is not None:
-            self._is_known = False
-            self._look(self._session)
 
     def save(self) -> dict[str, Any]:
-        if self._session is None or self._behind:
-            inside, since = self._known, self._since
-        else:
-            inside, since = self._session.table(), 0
-        return {"inside": inside, "since": since, "errors": self.faults.save()}
+        return super().save() | {"errors": self.faults.save()}
 
     def load(self, saved: Any) -> None:
         inside, since, errors = fields(saved, "inside", "since", "errors")
-        self._known, self._since = table(inside), count(since, "since")
+        super().load({"inside": inside, "since": since})
         self.faults.load(errors)
-
-    def close(self) -> None:
-        if self._session is not None:
-            self._session.close()

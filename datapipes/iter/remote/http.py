@@ -57,7 +57,7 @@ class WebReader(IterDataPipe[tuple[str, StreamWrapper]]):
         **kwargs: Any,
     ) -> None:
         self.source_datapipe = source_datapipe
-        self.timeout = timeout
+        self._timeout = timeout  # there is a method of the name
         self.skip_on_error = skip_on_error
         self.transfer = transfer
         self.on_error, self.max_errors = on_error, max_errors
@@ -70,7 +70,7 @@ class WebReader(IterDataPipe[tuple[str, StreamWrapper]]):
 
     def _patience(self) -> Transfer:
         chosen = self.transfer or DEFAULT
-        return chosen if self.timeout is None else replace(chosen, timeout=self.timeout)
+        return chosen if self._timeout is None else replace(chosen, timeout=self._timeout)
 
     def _opener(self) -> Opener:
         raise NotImplementedError(f"{type(self).__name__} has no _opener")

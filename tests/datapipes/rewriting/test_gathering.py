@@ -90,6 +90,8 @@ ROWS: dict[str, Callable[[int], Any]] = {
     "some": lambda n: SequenceWrapper(tensor_of(n)).to_iter_datapipe(range(0, n, 2)),
     "shuffled": lambda n: SequenceWrapper(tensor_of(n)).shuffle(),
     "shuffled as a stream": lambda n: SequenceWrapper(tensor_of(n)).to_iter_datapipe().shuffle(buffer_size=4),
+    "the first": lambda n: SequenceWrapper(tensor_of(n)).shuffle().header(7),
+    "without the first": lambda n: SequenceWrapper(tensor_of(n)).shuffle().skip(2).take(9),
     "tensors side by side": lambda n: SequenceWrapper(pairs_of(n)).shuffle(),
     "fetched": lambda n: Fetches(n).to_iter_datapipe().shuffle(),
     "fetched as a tensor": lambda n: FetchesAsOne(n, as_array=False).shuffle(),
@@ -291,6 +293,12 @@ def test_a_row_of_an_array_that_is_not_there() -> None:
     next(batches)
     with pytest.raises(IndexError, match="index 3 is out of bounds"):
         next(batches)
+
+
+def test_of_the_first_rows_no_more_are_asked_for() -> None:
+    data = Fetches(10)
+    assert sum(len(batch["number"]) for batch in data.shuffle().header(7).batch(4).collate()) == 7
+    assert data.asked == [4, 3]
 
 
 def test_each_shard_asks_for_its_own() -> None:

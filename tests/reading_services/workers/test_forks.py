@@ -110,6 +110,7 @@ LENGTH = 100
 PIPES = {
     "prefetch": lambda: IterableWrapper(range(LENGTH)).map(full).prefetch(10),
     "prefetch beside another reader": beside_another,
+    "timeout": lambda: IterableWrapper(range(LENGTH)).map(full).timeout(60),
     "threadpool_map": lambda: IterableWrapper(range(LENGTH)).map(full).threadpool_map(same, max_workers=2),
     "async_map_batches": lambda: IterableWrapper(range(LENGTH)).map(full).async_map_batches(later, batch_size=1),
 }
@@ -153,6 +154,7 @@ KINDS = [
     "accessor",
     "prefetch",
     "prefetch beside another reader",
+    "timeout",
     "threadpool_map",
     "async_map_batches",
     "ranks",

@@ -34,7 +34,7 @@ from datapipes.operators.checks import needs, needs_callable, no_length
 from datapipes.operators.flattening import Flattening, Inner
 from datapipes.position import user_classes
 from datapipes.position.cells import count, fields, table
-from datapipes.position.on_error import Tolerant
+from datapipes.position.on_error import OnError, Tolerant
 from datapipes.position.opening import Opening
 
 _MODES = ("wb", "w", "wt", "b", "t")
@@ -208,14 +208,26 @@ class EndOnDiskCacheHolder(Tolerant, Flattening[str]):
     _cell: ClassVar[type[Inner]] = CachePosition
 
     datapipe: IterDataPipe[Any]
-    mode: str = "wb"
-    filepath_fn: Callable[[Any], str] | None = None
-    _: KW_ONLY
-    same_filepath_fn: bool = False
-    skip_read: bool = False
-    timeout: float = 300
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        datapipe: IterDataPipe[Any],
+        mode: str = "wb",
+        filepath_fn: Callable[[Any], str] | None = None,
+        *,
+        same_filepath_fn: bool = False,
+        skip_read: bool = False,
+        timeout: float = 300,
+        on_error: OnError = "raise",
+        max_errors: int | float | None = None,
+    ) -> None:
+        self.datapipe = datapipe
+        self.mode = mode
+        self.filepath_fn = filepath_fn
+        self.same_filepath_fn = same_filepath_fn
+        self.skip_read = skip_read
+        self._timeout = timeout  # there is a method of the name
+        self.on_error, self.max_errors = on_error, max_errors
         needs_callable("end_caching", self.filepath_fn, or_none=True)
         needs(
             self.filepath_fn is None or not self.same_filepath_fn,
@@ -223,13 +235,13 @@ class EndOnDiskCacheHolder(Tolerant, Flattening[str]):
             "`filepath_fn` and `same_filepath_fn` are mutually exclusive",
         )
         needs(self.mode in _MODES, self, f"Invalid mode {self.mode!r}: choose one of {', '.join(_MODES)}")
-        needs(self.timeout >= 0, self, f"timeout is a number of seconds, got {self.timeout!r}")
+        needs(timeout >= 0, self, f"timeout is a number of seconds, got {timeout!r}")
         super().__post_init__()
         _check_between(self)
 
     def set_timeout(self, timeout: float) -> None:
         """Wait for other processes up to so many seconds; called by the adapter ``CacheTimeout``."""
-        self.timeout = timeout
+        self._timeout = timeout
 
     def holder(self) -> OnDiskCacheHolder[Any]:
         """The ``on_disk_cache`` that this ends."""
@@ -254,7 +266,7 @@ class EndOnDiskCacheHolder(Tolerant, Flattening[str]):
                 mode=writing_mode(self.mode),
                 filepath_fn=holder.filepath_fn if self.same_filepath_fn else self.filepath_fn,
                 skip_read=self.skip_read,
-                timeout=self.timeout,
+                timeout=self._timeout,
             ),
             between(self),
             at.run.errors,

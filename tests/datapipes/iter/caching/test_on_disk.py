@@ -206,8 +206,8 @@ def test_the_adapter_sets_how_long_to_wait(tmp_path: Path) -> None:
         thread.join(PATIENCE)
     assert waited[0].startswith("OnDiskCache Exception")
     assert "within 0 seconds" in waited[0]
-    assert outer.timeout == 300
-    assert CacheTimeout(7)(outer).timeout == 7
+    assert outer._timeout == 300
+    assert CacheTimeout(7)(outer)._timeout == 7
 
 
 def test_closing_an_iteration_ends_the_waiting_of_its_thread(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from datapipes import iterate
 from datapipes.errors import BadArgument, BadArgumentType, GraphError
 from datapipes.graph import Pipe
-from datapipes.iter import IterableWrapper
+from datapipes.iter import IterableWrapper, IterDataPipe
+from datapipes.position.trail import Looking
 from loader2 import DataLoader2
 from reading_services import MultiProcessingReadingService
 from tests.datapipes.iter.mishaps import outcomes
@@ -89,6 +91,76 @@ def test_a_generator_that_broke_is_made_anew() -> None:
         yield f"{file} 2"
 
     assert list(IterableWrapper("abc").flatmap(lines).retry(wait=0)) == ["a 1", "a 2", "b 1", "b 2", "c 1", "c 2"]
+
+
+class Epochs(IterDataPipe[tuple[int, int]]):
+    """A user's class that counts its epochs on ``self``."""
+
+    def __init__(self, source_datapipe: Pipe) -> None:
+        self.source_datapipe = source_datapipe
+        self.epoch = 0
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        self.epoch += 1
+        for x in self.source_datapipe:
+            yield self.epoch, x
+
+
+@pytest.mark.parametrize("laps", [1, 2])
+@pytest.mark.parametrize("bad", [0, 2])
+def test_what_a_users_class_keeps_is_that_of_the_attempt_that_came_through(bad: int, laps: int) -> None:
+    flaky = Flaky({})
+
+    def check(element: tuple[int, int]) -> tuple[int, int]:
+        flaky(element[1])
+        return element
+
+    pipe: Any = Epochs(numbers(3)).map(check).cycle(laps).retry(wait=0)
+    for epoch in range(3):
+        flaky.left = {bad: 2}
+        lap = epoch * laps
+        assert list(pipe) == [(lap + n + 1, x) for n in range(laps) for x in range(3)]
+        assert flaky.left == {bad: 0}
+    pipe.source_datapipe.source_datapipe.datapipe.epoch = 7  # its user sets it
+    assert next(iter(pipe)) == (8, 0)
+
+
+def test_what_ctrl_c_has_cost_does_not_come_again() -> None:
+    interrupts = [KeyboardInterrupt()]
+    flaky = Flaky({3: 1})
+
+    def interrupted(x: int) -> int:
+        if x == 1 and interrupts:
+            raise interrupts.pop()
+        return flaky(x)
+
+    iterator = iterate(numbers(5).map(interrupted).retry(wait=0))
+    assert next(iterator) == 0
+    with pytest.raises(KeyboardInterrupt):
+        next(iterator)
+    assert list(iterator) == [2, 3, 4]
+
+
+class Secretive(IterDataPipe[int]):
+    """A user's class that cannot say where it is."""
+
+    def __iter__(self) -> Iterator[int]:
+        yield from range(3)
+
+    def state_dict(self) -> dict[str, Any]:
+        raise ValueError("no position")
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Nothing was saved."""
+
+
+def test_a_position_that_cannot_be_told_is_an_error_only_when_it_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Looking, "is_cheap", lambda self: True)
+    iterator = iterate(Secretive().map(Flaky({2: 1})).retry(wait=0))
+    assert list(islice(iterator, 2)) == [0, 1]
+    with pytest.raises(ValueError, match="no position"):
+        iterator.state_dict()
+    assert list(iterator) == [2]
 
 
 def test_pauses_grow() -> None:

@@ -1,0 +1,211 @@
+"""timeout: an element that takes too long is an error, and stays the next one.
+
+The source is opened in a session of this stage's own, which a thread pulls from: one element each time that it is
+asked to, and never ahead. Whoever waits for it gives up after a while, and the thread does not: what it brings is there
+for who asks again. While it is at work nobody may look at the position of the source; the one that was looked at last,
+and how many elements came since, take its place.
+
+When the stage is closed its thread ends, and closes the session on its way. A thread cannot be killed: one that is
+stuck in what is above is left behind, as a daemon, told to do the same when it comes back. In a fork of the process
+there is no such thread, and going on is an error.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from itertools import chain
+from queue import Empty, SimpleQueue
+from time import monotonic
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+from datapipes.description.pipe import IterDataPipe, operator
+from datapipes.description.printing import stage
+from datapipes.elements.streams import StreamWrapper
+from datapipes.errors import BadArgumentType, PullTimeout
+from datapipes.messages.stacks import stack_of
+from datapipes.messages.warnings import warn
+from datapipes.operators.checks import needs, same_length
+from datapipes.position.forks import OwnerProcess
+from datapipes.position.inner_session import InnerSession
+from datapipes.position.opening import Opening
+from datapipes.position.session import Session, segments
+
+T_co = TypeVar("T_co", covariant=True)
+
+_PATIENCE = 2.0  # seconds to wait for a thread that is at work when it is told to leave
+_END: Any = object()
+
+
+@operator
+class TimeLimiter(IterDataPipe[T_co]):
+    """The same elements; one that is not there after some seconds is a ``PullTimeout``, which shows what is at work.
+
+    No element is lost: the next ``next()`` waits as long for the same one, which the thread that makes it brings when
+    it has it. Where that may be never, ``.timeout(5).retry(3)`` gives it up, and opens what is above again at this
+    place: a function that was called may then still be at work in the thread that is left, while it is called anew.
+
+    All that is above runs in a thread, at most one element at a time. Handing over one takes some 20 microseconds:
+    behind ``batch`` it costs least. Put it below a ``sharding_filter``: above one, each shard makes all elements.
+
+    Args:
+        seconds: How long an element may take, from when it is asked for; more than 0.
+
+    >>> import threading
+    >>> from datapipes.iter import IterableWrapper
+    >>> ready = threading.Event()
+    >>> elements = iter(IterableWrapper("ab").map(lambda x: ready.wait(60) and x).timeout(0.01))
+    >>> try:
+    ...     next(elements)
+    ... except TimeoutError as error:
+    ...     print(str(error).splitlines()[0])
+    .timeout(0.01): no element after 0.01 seconds; what is above stands here:
+    >>> ready.set()
+    >>> list(elements)
+    ['a', 'b']
+    """
+
+    _fluent: ClassVar[str | None] = "timeout"
+    _hands_on: ClassVar[bool] = True
+    _alone = (
+        "has a thread for one child of a fork, demux or unzip while another part of the graph reads its sibling: put "
+        "timeout() above the fork"
+    )
+
+    source_datapipe: IterDataPipe[T_co]
+    seconds: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.seconds, int | float):
+            raise BadArgumentType(f"seconds is a number, got {self.seconds!r:.60}, in {stage(self)}")
+        needs(0 < self.seconds <= threading.TIMEOUT_MAX, self, "seconds is a number above 0")
+
+    def _reads(self) -> tuple[()]:
+        return ()
+
+    def _open(self, at: Opening) -> Iterator[T_co]:
+        cell = at.cell(lambda: _Pulls(self.seconds))
+        cell.begin(at, self.source_datapipe)
+        return self._elements(at, cell)
+
+    def _elements(self, at: Opening, cell: _Pulls) -> Iterator[T_co]:
+        try:
+            yield from cell.elements(at, self.source_datapipe)
+        except GeneratorExit:
+            raise
+        except BaseException:
+            if not cell.is_at_work():
+                cell.go_on_behind()
+            raise
+
+    __len__ = same_length
+
+
+class _Pulls(InnerSession):
+    """The session of the source, and the thread that pulls from it."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+        self._origin = OwnerProcess()
+        self._puller: _Puller | None = None
+
+    def is_at_work(self) -> bool:
+        return self._puller is not None and self._puller.is_at_work()
+
+    def _pulled(self, session: Session) -> Iterator[Any]:
+        self._origin.must_be_here("the pulls")
+        if self._puller is None:
+            self._puller = _Puller(session)
+        while (element := self._puller.pull(self._seconds, self.label)) is not _END:
+            yield element
+            self._origin.must_be_here("the pulls")
+
+    def _end(self, session: Session) -> bool:
+        is_at_work, puller = self.is_at_work(), self._puller
+        self._puller = None
+        if puller is not None and self._origin.is_here:
+            return puller.leave(self.label)
+        if not is_at_work:  # in a fork it stays so for ever
+            session.close()
+        return not is_at_work
+
+
+class _Brought(NamedTuple):
+    """An element, or an exception."""
+
+    element: Any
+    error: BaseException | None = None
+
+
+class _Puller:
+    """A thread that pulls from a session when it is asked to, and closes the session when it is told to leave."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._asked: SimpleQueue[bool] = SimpleQueue()
+        self._arrived: SimpleQueue[None] = SimpleQueue()
+        self._is_asked = False  # whether it has been asked for what was not taken from it yet
+        self._is_late = False
+        self._brought: _Brought | None = None
+        self._error: BaseException | None = None  # met in closing the session
+        self._thread = threading.Thread(target=self._run, name="timeout", daemon=True)
+        self._thread.start()
+
+    def is_at_work(self) -> bool:
+        """Whether it is pulling, so that the session moves."""
+        return self._is_asked and self._brought is None
+
+    def pull(self, seconds: float, label: str) -> Any:
+        """The next element, or ``_END``; or raise what was met in its place, or PullTimeout."""
+        if not self._is_asked:
+            self._is_asked, self._is_late = True, False
+            self._asked.put(True)
+        until = monotonic() + seconds
+        while (brought := self._brought) is None:
+            try:
+                self._arrived.get(timeout=max(until - monotonic(), 0))
+            except Empty:
+                if self._brought is None:
+                    self._is_late = True
+                    raise PullTimeout(
+                        f"{label}: no element after {seconds:g} seconds; what is above stands here:\n"
+                        f"{stack_of(self._thread)}"
+                    ) from None
+        self._is_asked = False
+        self._brought = None
+        if brought.error is None:
+            return brought.element
+        try:
+            raise brought.error
+        finally:
+            del brought  # the error's traceback holds this frame
+
+    def _run(self) -> None:
+        elements = chain.from_iterable(segments(self._session))
+        while self._asked.get():
+            try:
+                self._brought = _Brought(next(elements, _END))
+            except BaseException as error:  # handed to whoever has asked, who raises it
+                self._brought = _Brought(None, error)
+            self._arrived.put(None)
+        if self._brought is not None:
+            StreamWrapper.close_streams(self._brought.element)
+        del elements  # a generator in it is closed
+        try:
+            self._session.close()
+        except BaseException as error:  # handed to whoever waits for the end of this thread
+            self._error = error
+
+    def leave(self, label: str) -> bool:
+        """Have it leave; False if it is stuck, and is left behind."""
+        self._asked.put(False)
+        if self._thread is threading.current_thread():  # in which the collector may find an abandoned iterator
+            return False
+        self._thread.join(0 if self._is_late and self.is_at_work() else _PATIENCE)
+        if self._thread.is_alive():
+            warn(f"{label}: a thread is stuck in what is above and is left behind; it ends when it comes back")
+            return False
+        if self._error is not None:
+            raise self._error
+        return True

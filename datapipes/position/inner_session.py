@@ -1,0 +1,140 @@
+"""InnerSession: what is above a stage, in a session of the stage's own, which can be given up and begun again there.
+
+The position of that session is looked at as long as that is cheap beside making elements. Where nobody may ask it, and
+where it is begun again, its position is the last one that was looked at, and how many elements came since, which are
+passed over. Each session is over a copy of the graph, with what users' classes have kept in the epochs before: what
+they do in one that is given up is seen by none that comes after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from time import perf_counter
+from typing import Any
+
+from datapipes.description import structure
+from datapipes.description.structure import Pipe
+from datapipes.errors import StateError, UnsavableElement
+from datapipes.position import kept
+from datapipes.position.cells import Cell, Counted, Table, count, fields, table
+from datapipes.position.opening import Opening
+from datapipes.position.session import Session, segment
+from datapipes.position.trail import Looking, told
+
+
+class InnerSession(Cell):
+    """The session of the source, the last position in it that was looked at, and how many elements came since."""
+
+    def __init__(self) -> None:
+        self._source: Pipe = None
+        self._session: Session | None = None
+        self._known: Table | None = None  # None: the start
+        self._is_known = True
+        self._refusal = ""  # what the last look met in place of a position
+        self._since = 0
+        self._behind = 0  # how many are to be passed over in a session that was begun again
+        self._looking = Looking()
+
+    def begin(self, at: Opening, source: Pipe) -> Session:
+        """The session of the source, opened where it was if there is none."""
+        if self._session is None:
+            self._source, self._behind = source, self._since
+            kept.prepare(source)
+            copy = structure.unfold(source)
+            kept.prepare(copy, anew=True)
+            kept.hand_over(source, copy)
+            self._session = at.session(copy, replace(at.run, hubs={}), self._known)
+            if self._known is not None:
+                self._session.iterator()  # what does not fit is said when the state is loaded
+        return self._session
+
+    def elements(self, at: Opening, source: Pipe) -> Iterator[Any]:
+        """The elements behind the last one handed on."""
+        session = self.begin(at, source)
+        elements = self._pulled(session)
+        if self._behind:
+            passed = Counted(islice(elements, self._behind))
+            try:
+                for _ in passed.elements:
+                    pass
+            finally:
+                self._behind -= passed.taken
+            if self._behind:
+                raise StateError(f"{self.label}: {self._since} elements were given, and there are fewer now")
+        while True:
+            started = perf_counter()
+            for element in elements:
+                self._since += 1
+                self._looking.making += perf_counter() - started
+                if self._looking.is_cheap():
+                    self._look(session)
+                yield element
+                break
+            else:
+                return
+
+    def _pulled(self, session: Session) -> Iterator[Any]:
+        """The elements of the session, up to the end or to an exception."""
+        return segment(session)
+
+    def is_at_work(self) -> bool:
+        """Whether the session is moving, so that nobody may ask where it is."""
+        return False
+
+    def _look(self, session: Session) -> None:
+        started = perf_counter()
+        try:
+            self._known, self._since, self._is_known = session.table(), 0, True
+        except Exception as error:  # of a user's state_dict(), say; it is an error when somebody saves
+            self._refusal = told(error)
+        self._looking.took(perf_counter() - started)
+
+    def leave(self) -> bool:
+        """Give up the session that failed; False if it is not known where it was."""
+        if self._is_known and self._session is not None:
+            session, self._session = self._session, None
+            self._end(session)
+        return self._is_known
+
+    def go_on_behind(self) -> None:
+        """Leave out the element that the source failed at: what was known is from before it.
+
+        Unless it failed at an element that was handed on, which was to be passed over: then it is to be tried anew.
+        """
+        if self._behind:
+            self.leave()
+        elif self._session is not None:
+            self._is_known = False
+            self._look(self._session)
+
+    def _end(self, session: Session) -> bool:
+        """Close a session; False if something is still at work in it."""
+        session.close()
+        return True
+
+    def save(self) -> dict[str, Any]:
+        if self._session is not None and not self._behind and not self.is_at_work():
+            return {"inside": self._session.table(), "since": 0}
+        if not self._is_known:
+            raise UnsavableElement(
+                f"{self.label}: what is above is at work, and where it was before is not known ({self._refusal}); save "
+                "after the next element"
+            )
+        return {"inside": self._known, "since": self._since}
+
+    def load(self, saved: Any) -> None:
+        inside, since = fields(saved, "inside", "since")
+        self._known, self._since = table(inside), count(since, "since")
+
+    def keep(self) -> None:
+        if self._session is not None and not self.is_at_work():
+            for cell in self._session.cells.values():
+                cell.keep()
+            kept.hand_over(self._session.description, self._source)
+
+    def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None and self._end(session):
+            kept.hand_over(session.description, self._source)
