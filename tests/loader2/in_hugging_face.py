@@ -148,6 +148,7 @@ def accelerated(folder: Path, ranks: int = 1) -> None:
     epoch = iter(before)
     list(islice(epoch, 2))
     accelerator.save_state(str(folder))
+    accelerator.wait_for_everyone()  # rank 0 writes
 
     accelerator = Accelerator(cpu=True)
     after = accelerator.prepare(loader(ranks=ranks))
