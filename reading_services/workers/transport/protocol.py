@@ -53,6 +53,8 @@ class Credit:
     """The oldest message of an opening that was not yet used up is used up."""
 
     opening: int
+    saves: bool = False
+    """Whether somebody saves positions, so that large ones are wanted as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,9 +251,9 @@ class Consumer:
             self.ended = True
         return frame
 
-    def used_up(self, frame: Items) -> Credit | None:
+    def used_up(self, frame: Items, saves: bool = False) -> Credit | None:
         """Tell the producer that it may go on; None if there is nothing to go on with."""
-        return None if self.closed or self.ended or frame.opening != self.opening else Credit(frame.opening)
+        return None if self.closed or self.ended or frame.opening != self.opening else Credit(frame.opening, saves)
 
     def stop(self) -> Stop | None:
         """Tell the producer that nobody wants the rest; None if there is no rest."""
