@@ -38,7 +38,13 @@ from loader2.state import LoaderState, stages_of
 from loader2.torch_arguments import refused
 from reading_services import CheckpointableReadingServiceInterface, ReadingServiceInterface
 from reading_services.interface.service import own_copy, warn_without_ranks
-from reading_services.workers.gather import is_kept_by_workers, keep, kept_in, refuse_other_workers
+from reading_services.workers.gather import (
+    is_kept_by_workers,
+    keep,
+    kept_in,
+    refuse_other_workers,
+    tell_that_somebody_saves,
+)
 
 if TYPE_CHECKING:
     from loader2.progress import Progress
@@ -364,6 +370,8 @@ class DataLoader2(Generic[T_co]):
             cells = session.table() if session.asked or self._loaded is None else self._loaded
         if isinstance(service, CheckpointableReadingServiceInterface) and for_service is None:
             for_service = service.checkpoint() or None  # a chain of services of which none has anything gives b""
+        if session is not None and structure.is_pipe(self.datapipe):
+            tell_that_somebody_saves(self.datapipe)
         sources = {} if cells is None else self._sources.now()
         between = kept_in(self.datapipe) if cells is None and structure.is_pipe(self.datapipe) else {}
         epochs = self._epochs if cells is not None else self._between()

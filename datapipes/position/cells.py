@@ -107,8 +107,12 @@ class Cell:
     def encode(self, elements: object) -> bytes:
         """Buffered elements as bytes that are safe to load."""
         places = Places(self.reopening.stages) if self.reopening is not None and not _without_streams.get() else None
-        elements = _some_of(elements) if _only_trying.get() else elements
-        return encode(elements, what=f"the elements buffered by {self.label}", places=places)
+        what, most, only_trying = f"the elements buffered by {self.label}", _at_most.get(), _only_trying.get()
+        some = elements if most is None and not only_trying else _some_of(elements)
+        data = encode(some, what=what, places=places)
+        if most is not None and len(data) * _times(elements) > most:
+            raise TooLarge(f"{what} are more than {most:,} bytes, as far as a look at a few of them tells")
+        return data if only_trying or some is elements else encode(elements, what=what, places=places)
 
     def decode_list(self, data: object) -> list[Any]:
         """Elements that ``encode`` made of a list."""
@@ -132,6 +136,23 @@ def without_streams() -> Iterator[None]:
         _without_streams.reset(token)
 
 
+class TooLarge(UnsavableElement):
+    """Buffered elements take more bytes than whoever looks wants to have."""
+
+
+_at_most: ContextVar[int | None] = ContextVar("at_most", default=None)
+
+
+@contextmanager
+def at_most(size: int) -> Iterator[None]:
+    """Refuse to save a buffer of more bytes (``TooLarge``), before most of it is looked at."""
+    token = _at_most.set(size)
+    try:
+        yield
+    finally:
+        _at_most.reset(token)
+
+
 _only_trying: ContextVar[bool] = ContextVar("only_trying", default=False)
 
 
@@ -152,6 +173,14 @@ def _some_of(elements: Any, depth: int = 0) -> Any:
     if type(elements) is not list or depth > 2:
         return elements
     return [_some_of(element, depth + 1) for element in elements[:2]]
+
+
+def _times(elements: Any, depth: int = 0) -> float:
+    """How many times as many elements there are as ``_some_of`` them."""
+    if type(elements) is not list or not elements or depth > 2:
+        return 1.0
+    some = elements[:2]
+    return len(elements) / len(some) * max(_times(element, depth + 1) for element in some)
 
 
 def table_of(cells: Sequence[tuple[int, Cell]]) -> Table:

@@ -128,6 +128,8 @@ def _compiled(kinds: tuple[tuple[StepKind, bool], ...], grouped: bool) -> Callab
         lines[-1] = f"        yield f{len(kinds) - 1}(x)"  # so that nobody here refers to what was handed on
     else:
         lines += _GROUP if grouped else _HAND_ON
+    if not grouped:
+        lines.append("        x = None")  # a batch goes before the elements of the next one are made
     lines += [f"    faults[{i}].finish()" for i, (_, tolerant) in enumerate(kinds) if tolerant]
     lines += ["    yield from groups.rest()"] if grouped else []
     text = "\n".join(lines) + "\n"

@@ -198,7 +198,8 @@ class Turns(Cell):
         share.frame, share.left, share.began = None, iter(()), share.told
         seed = derive("worker", *run.key, ranks().rank, number)
         known, watch = self.kept.of(number) or None, self._deaths.watch(number, share.told)
-        order = Order(run.alone(), share.above, share.since, start, seed, kept=known, watch=watch)
+        saves = self._makers.saves or self._deaths.allowed.restarts > 0
+        order = Order(run.alone(), share.above, share.since, start, seed, kept=known, watch=watch, saves=saves)
         return order if number in self.waiting else None
 
     def survive(self, death: WorkerDied) -> set[int]:
@@ -319,7 +320,7 @@ class Turns(Cell):
         known = type(turn) is list and all(type(number) is int and number in numbers for number in turn)
         if not known or len(set(turn)) != len(turn):
             raise StateError(f"turn: expected the numbers of workers, found {turn!r:.80}")
-        self.waiting = deque(turn)
+        self.waiting, self._makers.saves = deque(turn), True
         for share, entry in zip(self._shares, workers, strict=True):
             if type(entry) is not list or len(entry) not in (3, 4):
                 raise StateError(f"workers: expected [position, count, errors, what is kept], found {entry!r:.80}")
@@ -356,6 +357,13 @@ def kept_in(graph: Pipe) -> Table:
                 at_first = saved.get(place, {}).get("kept")
                 saved[place] = {"kept": [table.get(place, at_first) for table in known]}
     return saved
+
+
+def tell_that_somebody_saves(graph: Pipe) -> None:
+    """Have the workers of a graph tell large positions as well, from now on."""
+    for stage in structure.walk(graph):
+        if isinstance(stage, Gathered):
+            stage.makers.saves = True
 
 
 def is_kept_by_workers(saved: Table) -> bool:

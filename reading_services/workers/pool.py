@@ -110,6 +110,8 @@ class Pool:
     def __init__(self, plan: PoolPlan, place: Place) -> None:
         self.count = plan.workers
         self.alone = plan.dispatched is None
+        self.saves = False
+        """Whether somebody saves positions, so that workers tell large ones as well; they learn it as they go on."""
         self._timeout = plan.timeout
         self._place = place
         self._whose = f"the {place.members}"
@@ -220,7 +222,7 @@ class Pool:
         """Give a worker credit for a message."""
         with self._lock:
             self._must_talk()
-            if (credit := self._workers[number].consumer.used_up(frame)) is not None:
+            if (credit := self._workers[number].consumer.used_up(frame, self.saves)) is not None:
                 self._tell(number, credit)
 
     def next_frame(self, numbers: Iterable[int]) -> tuple[int, ToConsumer]:

@@ -3,13 +3,15 @@
 The loop waits only when it has nothing to do: for a message that opens something, or for credit. Elements travel in
 chunks, as many as are made in about a millisecond, or what suits the link, so a slow element is on its way at once and
 quick ones share the price of a message. With a chunk goes the position after it, as long as looking at positions takes
-a small share of the time; whoever saves in between counts the elements since.
+a small share of the time; whoever saves in between counts the elements since. A position that holds much, such as a
+buffer of pictures, would take a multiple of its memory until it is at home, and is told only where somebody saves.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
 from time import perf_counter
@@ -20,7 +22,7 @@ from datapipes.description.structure import Pipe
 from datapipes.errors import ProtocolError, UnsavableElement
 from datapipes.parts.sharding import SHARDING_PRIORITIES
 from datapipes.position import kept
-from datapipes.position.cells import Table
+from datapipes.position.cells import Table, TooLarge, at_most
 from datapipes.position.seeds import Run
 from datapipes.position.session import Session
 from datapipes.position.share import Share
@@ -33,10 +35,11 @@ from reading_services.workers.kept_by_workers import Keeping
 from reading_services.workers.portable import note_unsendable
 from reading_services.workers.transport import ProducerLink
 from reading_services.workers.transport.packing import Packed, unpacked
-from reading_services.workers.transport.protocol import Open, Producer, ToProducer, Window
+from reading_services.workers.transport.protocol import Credit, Open, Producer, ToProducer, Window
 
 _LARGEST = 4096  # elements in a chunk
 _SMALL = 1 << 12  # bytes of a position that costs next to nothing to send
+_LARGE = 1 << 20  # bytes of a buffer that is sent only where somebody saves
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,8 @@ class Order:
     """State that users' classes keep, as far as home knows it (``kept_by_workers``)."""
     watch: Watch | None = None
     """Whether to go one by one, and write down what is done: a worker has died here."""
+    saves: bool = False
+    """Whether somebody saves positions, so that large ones are wanted as well."""
 
 
 def part_of(graph: Pipe, info: WorkerInfo, init_fn: Callable[[Any, WorkerInfo], Any] | None) -> Pipe:
@@ -246,6 +251,8 @@ class Loop:
         try:
             table = session.table() if self._generators is None else self._generators.beside(session)
             return None if table is None else self._pack_position(table)
+        except TooLarge:
+            raise
         except UnsavableElement as error:
             return str(error)
         except (
@@ -272,6 +279,7 @@ class Server(Loop):
         self._producer = Producer(making.window)
         self._record = making.record
         self._share: Share | None = None
+        self._saves = False  # whether large positions are wanted
         self._start: Any = None  # the position before the first element, to be told with it
         self._is_first = True  # whether nothing of this opening was sent yet
         self._made = 0  # how many elements of this opening, with those that home has had
@@ -293,7 +301,9 @@ class Server(Loop):
 
     def _receive(self, frame: ToProducer) -> None:
         self._producer.receive(frame)
-        if isinstance(frame, Open):
+        if isinstance(frame, Credit):
+            self._saves |= frame.saves
+        elif isinstance(frame, Open):
             try:
                 self._leave_session()
                 self._begin(frame.order)
@@ -304,7 +314,7 @@ class Server(Loop):
 
     def _begin(self, order: Order) -> None:
         graph = self._open_graph(order)
-        self._made = self._watched_until = 0
+        self._made, self._watched_until, self._saves = 0, 0, order.saves
         if order.watch is not None and self._record is not None:
             self._watched, self._watched_until = Watched(self._record, order.watch), order.watch.elements
             graph = self._watched.over(graph)
@@ -377,7 +387,7 @@ class Server(Loop):
         position, started, looked = None, 0.0, 0.0
         if look and self._looking.is_cheap():
             started = perf_counter()
-            position = self._position()
+            position = self._cheap_position()
             looked = perf_counter()
         elif self._is_first:
             position = self._opened().problem()  # is said soon; to look costs more than it takes to see this
@@ -389,6 +399,14 @@ class Server(Loop):
             is_large = isinstance(position, Packed) and len(position.data) > _SMALL
             self._looking.took((perf_counter() if is_large else looked) - started)
         return True
+
+    def _cheap_position(self) -> Any:
+        """The position, unless it holds much and nobody saves: packing and keeping that is for those who do."""
+        with nullcontext() if self._saves else at_most(_LARGE):
+            try:
+                return self._position()
+            except TooLarge:
+                return None
 
     def _opened(self) -> Session:
         if self._session is None:

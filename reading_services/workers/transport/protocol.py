@@ -24,8 +24,8 @@ one).
 
 Every message names its opening. Those of an earlier opening may still be under way when the next one begins; the
 consumer drops them on sight, and the producer ignores credit for them. A producer runs ahead of its consumer by its
-window: a number of elements, more of them while they are small, never more than so many bytes, and always at least one
-message.
+window: a number of elements, more of them while they are small, not more than so many bytes, and always at least two
+messages, so that one can be made while the other is used.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ class Credit:
     """The oldest message of an opening that was not yet used up is used up."""
 
     opening: int
+    saves: bool = False
+    """Whether somebody saves positions, so that large ones are wanted as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +127,8 @@ class Window:
     """So many elements,"""
     small: int = 1 << 16
     """or so many bytes of smaller ones, if that is more,"""
-    most: int = 1 << 26
-    """but not more than so many bytes."""
+    most: int = 1 << 23
+    """but not more than about so many bytes, or than two messages of larger elements."""
     seconds: float = 0.001
     """How long the elements of a message should take to be made."""
 
@@ -185,7 +187,7 @@ class Producer:
 
     def room(self, size: int) -> int:
         """Number of elements of about ``size`` bytes for the next message; at least one while it may be sent."""
-        if self._bytes >= self.window.most:
+        if self._bytes >= self.window.most and len(self._under_way) > 1:
             return 0
         fits = (self.window.most - self._bytes) // max(size, 1)
         small = (self.window.small - self._bytes) // max(size, 1)
@@ -249,9 +251,9 @@ class Consumer:
             self.ended = True
         return frame
 
-    def used_up(self, frame: Items) -> Credit | None:
+    def used_up(self, frame: Items, saves: bool = False) -> Credit | None:
         """Tell the producer that it may go on; None if there is nothing to go on with."""
-        return None if self.closed or self.ended or frame.opening != self.opening else Credit(frame.opening)
+        return None if self.closed or self.ended or frame.opening != self.opening else Credit(frame.opening, saves)
 
     def stop(self) -> Stop | None:
         """Tell the producer that nobody wants the rest; None if there is no rest."""

@@ -1,13 +1,17 @@
-"""Positions larger than a pipe: after exceptions workers and home tell each other long things, and nobody waits."""
+"""Positions larger than a pipe: told after exceptions without a wait; else, if they are large, where somebody saves."""
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Iterable
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import pytest
 
 from datapipes.graph import Pipe
+from datapipes.position.trail import Looking
 from loader2 import DataLoader2
 from reading_services import ReadingServiceInterface
 from tests.reading_services.workers.in_turn import SEED, numbers, processes, threads
@@ -34,6 +38,14 @@ def in_the_dispatcher(size: int) -> Pipe:
 
 def same(x: Any) -> Any:
     return x
+
+
+def in_a_list(size: int, x: int) -> list[tuple[int, bytes]]:
+    return [(x, x.to_bytes(2) + bytes(size))]
+
+
+def numbers_of(elements: Iterable[tuple[int, bytes]]) -> list[int]:
+    return [x for x, _ in elements]
 
 
 def given(graph: Pipe, service: ReadingServiceInterface) -> list[int]:
@@ -70,3 +82,23 @@ def test_workers_that_inherit_nothing(graph: Any) -> None:
 def test_positions_of_64_mebibytes() -> None:
     graph = numbers(10).sharding_filter().map(partial(made, 1 << 25)).shuffle(buffer_size=2)
     assert sorted(given(graph, processes(2))) == sorted(2 * [x for x in range(10) if x != 3])
+
+
+@pytest.mark.parametrize("make", [processes, threads])
+def test_what_waits_is_told_where_somebody_saves(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Looking, "is_cheap", lambda self: True)
+    rows = numbers(400).sharding_filter().flatmap(partial(in_a_list, 1 << 18))  # which cannot be sought
+    graph = rows.shuffle(buffer_size=BUFFERED)
+    with DataLoader2(graph, reading_service=make(2)) as loader:
+        loader.seed(SEED)
+        iterator = iter(loader)
+        states = []
+        for _ in range(2):
+            numbers_of(islice(iterator, 100))
+            states.append(loader.state_dict())
+        left = numbers_of(iterator)
+    for state, size, skipped in ((states[0], 0, 100), (states[1], 2 * BUFFERED << 18, 0)):
+        assert size <= len(pickle.dumps(state)) < size + (1 << 20)
+        with DataLoader2(graph, reading_service=make(2)) as loader:
+            loader.load_state_dict(state)
+            assert numbers_of(loader)[skipped:] == left

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from functools import partial
 from typing import Any
 
@@ -114,6 +115,23 @@ def test_collate_makes_tensors() -> None:
     assert torch.equal(first, torch.tensor([0, 1]))
     assert torch.equal(second, torch.tensor([2, 3]))
     assert len(dp) == 2
+
+
+class Row:
+    """Something that can be referred to weakly."""
+
+
+def test_a_batch_goes_before_the_next_one_is_made() -> None:
+    rows: weakref.WeakSet[Row] = weakref.WeakSet()
+    there = []
+
+    def new(_: int) -> Row:
+        there.append(len(rows))
+        rows.add(row := Row())
+        return row
+
+    assert list(numbers(9).map(new).batch(3).collate(len)) == [3, 3, 3]
+    assert max(there) == 2  # those of this batch
 
 
 def test_collate_fn_wins_over_conversion() -> None:

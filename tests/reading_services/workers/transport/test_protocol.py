@@ -272,9 +272,11 @@ class TestWindow:
         assert producer.room(1) == 50
         assert producer.may_send
 
-    def test_never_more_than_so_many_bytes_but_one_frame_in_any_case(self) -> None:
+    def test_never_more_than_so_many_bytes_but_two_frames_in_any_case(self) -> None:
         producer = opened(Window(items=100, small=0, most=1000))
         assert producer.room(300) == 3
+        assert producer.room(5000) == 1
+        producer.items(1, 5000, None)
         assert producer.room(5000) == 1
         producer.items(1, 5000, None)
         assert not producer.may_send
