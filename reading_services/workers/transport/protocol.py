@@ -127,7 +127,7 @@ class Window:
     """So many elements,"""
     small: int = 1 << 16
     """or so many bytes of smaller ones, if that is more,"""
-    most: int = 1 << 23
+    most: int = 1 << 24
     """but not more than about so many bytes, or than two messages of larger elements."""
     seconds: float = 0.001
     """How long the elements of a message should take to be made."""

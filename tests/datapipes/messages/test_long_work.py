@@ -52,7 +52,11 @@ def test_hashing_and_saving_are_told(tmp_path: Path, capfd: pytest.CaptureFixtur
 
 
 def test_caching_is_told_in_workers_too(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    cached = IterableWrapper([str(tmp_path / "a")]).sharding_filter().on_disk_cache(filepath_fn=lambda path: f"{path}.cached")
+    cached = (
+        IterableWrapper([str(tmp_path / "a")])
+        .sharding_filter()
+        .on_disk_cache(filepath_fn=lambda path: f"{path}.cached")
+    )
     graph = cached.map(lambda name: (name, DATA)).end_caching(mode="wb", skip_read=True)
     show_work(every=0)
     with DataLoader2(graph, reading_service="multi_process(1)") as loader:
