@@ -22,7 +22,7 @@ PEERS_RUN := import grain, litdata, polars, pyarrow, PIL.Image, spdl.dataloader;
 	assert list(loader) == [0, 1, 2]
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test laws cluster fuzz docs bench bench-real bench-peers format clean
+.PHONY: help demo test laws cluster fuzz docs bench bench-real bench-cluster bench-peers format clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ bench: $(VENV)/.complete ## the same work here, in peers and at the limit, as a 
 REAL ?=
 bench-real: $(VENV)/.complete ## eight kinds of real work, here and in peers, in fresh processes; hours, or REAL='--quick --only csv'
 	@$(BIN) -m benchmarks.real $(REAL)
+
+bench-cluster: $(VENV)/.complete ## workers on a Ray cluster, beside worker processes, Ray's object store, Ray Data and torch
+	@$(BIN) -m benchmarks.cluster
 
 bench-peers: $(VENV_PEERS)/.complete ## make the environment of the peers torchdata 0.9.0, grain, litdata and spdl, for `make bench` and `bench-real`
 	@echo 'The peers are in $(VENV_PEERS).'

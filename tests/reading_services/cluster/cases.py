@@ -27,8 +27,9 @@ from datapipes.errors import WorkerDied, WorkerError, WorkerTimeout
 from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
-from reading_services import MultiProcessingReadingService, RayReadingService
+from reading_services import MultiProcessingReadingService, RayReadingService, ThreadingReadingService
 from reading_services.cluster import door
+from reading_services.cluster.datasets import from_ray_dataset, to_ray_dataset
 from reading_services.workers.service import OnWorkers
 from tests.reading_services.cluster.nodes import Nodes, end, members, nodes
 
@@ -303,17 +304,18 @@ def timeouts_show_where_it_stands(cluster: Nodes) -> None:
 
 @case
 def ray_data(cluster: Nodes) -> None:
-    """A dataset of Ray's as a source, by the numbers of its blocks, with an exact state; and rows for a dataset."""
+    """A dataset of Ray's as a source with an exact state, and the elements of a graph as a dataset."""
     import ray
 
     ray.init(address=cluster.address)
     try:
-        blocks = ray.data.range(100, override_num_blocks=7).materialize().to_arrow_refs()
+        dataset = ray.data.range(100, override_num_blocks=7).materialize()
 
         def rows() -> Pipe:
-            numbers = IterableWrapper(range(len(blocks))).shuffle().sharding_filter()
-            return numbers.map(lambda number: ray.get(blocks[number])).flatmap(lambda table: table.to_pylist())
+            return from_ray_dataset(dataset).shuffle().sharding_filter().flatmap(as_rows)
 
+        with DataLoader2(rows(), reading_service=ThreadingReadingService(1)) as dl:
+            assert sorted(row["id"] for row in dl) == list(range(100))
         with DataLoader2(rows()) as dl:
             it = iter(dl)
             first = [next(it) for _ in range(31)]
@@ -321,9 +323,14 @@ def ray_data(cluster: Nodes) -> None:
         with DataLoader2.from_state(state, datapipe=rows()) as dl:
             assert list(dl) == rest
         assert sorted(row["id"] for row in first + rest) == list(range(100))
-        assert ray.data.from_items(first).count() == 31
+        assert to_ray_dataset(rows(), rows_in_a_block=30).sum("id") == sum(range(100))
     finally:
         ray.shutdown()
+
+
+def as_rows(table: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
 
 
 @case
