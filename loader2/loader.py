@@ -9,9 +9,10 @@ or with ``shutdown``, at the latest when nobody has the loader any more.
 
 from __future__ import annotations
 
+import sys
 import warnings
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never, Self, TypeVar
@@ -476,9 +477,10 @@ class DataLoader2(Generic[T_co]):
     def __exit__(self, *exc_info: object) -> None:
         self.shutdown()
 
-    def __del__(self) -> None:
-        # A constructor that raised leaves a loader with nothing to shut down.
-        if "_shut_down" in self.__dict__:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        # A constructor that raised leaves a loader with nothing to shut down. Where the interpreter is ending, workers
+        # were ended before, and modules may be gone already.
+        if "_shut_down" in self.__dict__ and not is_finalizing():
             self.shutdown()
 
     def __getstate__(self) -> dict[str, Any]:
