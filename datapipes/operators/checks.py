@@ -42,9 +42,10 @@ def check_options(pipe: Pipe, options: Collection[str], known: Collection[str] |
     """Refuse a keyword for somebody else who does not know it: most likely it is one of the stage's own, misspelt.
 
     Where nobody can say what is ``known`` there, as where it depends on the file system, what is near a keyword of the
-    stage is refused. The attributes of the stage are already set, and have the names of its parameters.
+    stage is refused. The attributes of the stage are already set, and have the names of its parameters, but for one that
+    is a method of all pipes as well and has a ``_`` before it.
     """
-    own = [name for name in vars(pipe) if not name.startswith("_")]
+    own = [name.removeprefix("_") for name in vars(pipe)]
     for name in options:
         if known is not None and name in known:
             continue
