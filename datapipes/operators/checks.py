@@ -42,8 +42,8 @@ def check_options(pipe: Pipe, options: Collection[str], known: Collection[str] |
     """Refuse a keyword for somebody else who does not know it: most likely it is one of the stage's own, misspelt.
 
     Where nobody can say what is ``known`` there, as where it depends on the file system, what is near a keyword of the
-    stage is refused. The attributes of the stage are already set, and have the names of its parameters, but for one that
-    is a method of all pipes as well and has a ``_`` before it.
+    stage is refused. The attributes of the stage are already set, and have the names of its parameters; one that is a
+    method of all pipes as well has a ``_`` before it.
     """
     own = [name.removeprefix("_") for name in vars(pipe)]
     for name in options:
