@@ -128,13 +128,6 @@ KIND = kind.Kind(
     "rows",
     400_000,
     make,
-    (
-        kind.Way(kind.OURS, ours),
-        kind.Way(kind.TORCH, torch),
-        kind.Way(kind.DATASETS, datasets),
-        kind.Way(kind.NODES, nodes),
-        kind.Way(kind.OLD, old),
-        kind.Way(kind.SPDL, spdl),
-    ),
+    kind.ways(ours, torch, datasets, nodes, old, spdl),
     plain=plain,
 )

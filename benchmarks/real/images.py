@@ -94,13 +94,5 @@ KIND = kind.Kind(
     "images",
     2_000,
     make,
-    (
-        kind.Way(kind.OURS, ours),
-        kind.Way(kind.TORCH, torch),
-        kind.Way(kind.DATASETS, datasets),
-        kind.Way(kind.NODES, nodes),
-        kind.Way(kind.OLD, old),
-        kind.Way(kind.SPDL, spdl),
-        kind.Way(kind.GRAIN, grain),
-    ),
+    kind.ways(ours, torch, datasets, nodes, old, spdl, grain),
 )

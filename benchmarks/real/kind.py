@@ -71,6 +71,22 @@ class Way:
         return PEERS_INTERPRETER if self.library in ELSEWHERE else None
 
 
+def ways(*builds: Build) -> tuple[Way, ...]:
+    """The ways of libraries after which their functions are called."""
+    return tuple(Way(_LIBRARIES[build.__name__], build) for build in builds)
+
+
+_LIBRARIES = {
+    "ours": OURS,
+    "torch": TORCH,
+    "datasets": DATASETS,
+    "nodes": NODES,
+    "old": OLD,
+    "spdl": SPDL,
+    "grain": GRAIN,
+}
+
+
 def length(batch: Any) -> int:
     return len(columns(batch)[0])
 
