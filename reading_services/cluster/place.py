@@ -28,7 +28,7 @@ from reading_services.workers.pool import Number, Place
 from reading_services.workers.restarts import Ended
 from reading_services.workers.transport.meeting import Address, Meeting
 from reading_services.workers.transport.pipes import Poller
-from reading_services.workers.transport.protocol import START, Failed, ToConsumer, ToProducer
+from reading_services.workers.transport.protocol import ToConsumer, ToProducer
 from reading_services.workers.worker import PoolPlan
 
 _TO_BE_TOLD: Final = 2.0  # seconds for the engine to say how somebody has ended whose connection has
@@ -196,10 +196,7 @@ class Members(Place):
     def failure_at_start(self, number: int) -> BaseException | None:
         member = self._workers[number]
         if member.link is not None and member.failure is None:
-            with suppress(EOFError, OSError):
-                while (frame := member.link.receive()) is not None:
-                    if isinstance(frame, Failed) and frame.opening == START:
-                        member.failure = frame.error.error()
+            member.failure = member.link.failure_at_start()
         return member.failure
 
     def end_of(self, number: Number) -> Ended | WorkerDied:

@@ -38,7 +38,7 @@ from reading_services.workers.process.members import (
 from reading_services.workers.restarts import Ended
 from reading_services.workers.transport import process
 from reading_services.workers.transport.pipes import Poller
-from reading_services.workers.transport.protocol import START, Failed, ToConsumer, ToProducer
+from reading_services.workers.transport.protocol import ToConsumer, ToProducer
 from reading_services.workers.worker import PoolPlan
 
 
@@ -167,12 +167,7 @@ class Processes(Place):
         return {member.number if isinstance(member, Worker) else None for member in self.processes if member.has_ended}
 
     def failure_at_start(self, number: int) -> BaseException | None:
-        with suppress(EOFError, OSError):
-            while (frame := self._workers[number].link.receive()) is not None:
-                if isinstance(frame, Failed) and frame.opening == START:
-                    error: BaseException = frame.error.error()
-                    return error
-        return None
+        return self._workers[number].link.failure_at_start()
 
     def end_of(self, number: Number) -> Ended | WorkerDied:
         member = self._dispatcher if number is None else self._workers[number]

@@ -15,6 +15,7 @@ import pickle
 import select
 import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.reduction import DupFd
 from typing import Any
@@ -23,7 +24,7 @@ from datapipes.errors import ProtocolError
 from reading_services.workers.transport import arena
 from reading_services.workers.transport.packing import Packed, unpickled
 from reading_services.workers.transport.pipes import Inbox, Outbox, Poller, pipe, until_ready
-from reading_services.workers.transport.protocol import Close, Items, ToConsumer, ToProducer
+from reading_services.workers.transport.protocol import START, Close, Failed, Items, ToConsumer, ToProducer
 
 _HEAD = struct.Struct("<I")
 _THROUGH_THE_PIPE = 1 << 15
@@ -175,6 +176,15 @@ class ConsumerEnd:
         above = items.above if far is None else Packed(self.open_memory().lease(*far))
         whole: Items = replace(items, body=body, above=above)
         return whole
+
+    def failure_at_start(self) -> BaseException | None:
+        """The error that kept the producer from starting, if it has told one; what else it has sent is dropped."""
+        with suppress(EOFError, OSError):
+            while (frame := self.receive()) is not None:
+                if isinstance(frame, Failed) and frame.opening == START:
+                    error: BaseException = frame.error.error()
+                    return error
+        return None
 
     def open_memory(self) -> arena.ArenaReader:
         """Map the shared memory; afterwards its descriptor may be closed."""
