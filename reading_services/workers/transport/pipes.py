@@ -136,12 +136,16 @@ class Inbox:
 
 
 class Poller:
-    """Waits for several descriptors at once, and writes meanwhile what pipes had no room for."""
+    """Waits for several descriptors at once, and writes meanwhile what pipes had no room for.
+
+    The descriptor of a socket may be among both: read from, and written to.
+    """
 
     def __init__(self, readable: Iterable[int], outboxes: Iterable[Outbox]) -> None:
         self._outboxes = list(outboxes)
+        self._readable = set(readable)
         self._events = select.poll()
-        for fd in readable:
+        for fd in self._readable:
             self._events.register(fd, select.POLLIN)
 
     def wait(self, seconds: float | None) -> list[int]:
@@ -150,14 +154,17 @@ class Poller:
         while True:
             unsent = self._unsent()
             for fd in unsent:
-                self._events.register(fd, select.POLLOUT)
+                self._events.register(fd, select.POLLOUT | (select.POLLIN if fd in self._readable else 0))
             found = self._events.poll(None if until is None else max(0.0, 1000 * (until - monotonic())))
             for fd in unsent:
-                self._events.unregister(fd)
+                if fd in self._readable:
+                    self._events.modify(fd, select.POLLIN)
+                else:
+                    self._events.unregister(fd)
             for fd, _ in found:
                 if fd in unsent:
                     unsent[fd].flush_or_drop()
-            ready = [fd for fd, _ in found if fd not in unsent]
+            ready = [fd for fd, event in found if fd in self._readable and event != select.POLLOUT]
             if ready or not found:
                 return ready
 
@@ -175,6 +182,7 @@ class Poller:
 
     def forget(self, fd: int, outbox: Outbox | None = None) -> None:
         """Wait for one of them no more."""
+        self._readable.remove(fd)
         self._events.unregister(fd)
         if outbox is not None:
             self._outboxes.remove(outbox)

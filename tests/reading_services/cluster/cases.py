@@ -245,6 +245,19 @@ def large_elements(cluster: Nodes) -> None:
         assert [tensor.double().mean().item() for tensor in dl] == [float(x) for x in range(12)]
 
 
+@case
+def large_graphs(cluster: Nodes) -> None:
+    """A graph that a connection does not hold at once, and elements of its size that are dealt out, on each machine."""
+    rows = [bytes([x]) * (1 << 20) for x in range(40)]
+    for graph in (IterableWrapper(rows).sharding_filter(), IterableWrapper(rows).sharding_round_robin_dispatch()):
+        with DataLoader2(graph.map(whole), reading_service=on_ray(cluster)) as dl:
+            assert list(dl) == rows
+
+
+def whole(row: bytes) -> bytes:
+    return row
+
+
 # -- errors ------------------------------------------------------------------------------------------------------------
 
 

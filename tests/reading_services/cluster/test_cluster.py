@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-FEW = ("states_move", "errors_of_users", "elements_are_yours", "drivers_that_die")
+FEW = ("states_move", "errors_of_users", "elements_are_yours", "large_graphs", "drivers_that_die")
 
 
 @pytest.mark.timeout(300)

@@ -18,9 +18,9 @@ from reading_services.network.proof import Refused
 from reading_services.workers.process.main import packed
 from reading_services.workers.transport import meeting
 from reading_services.workers.transport.meeting import Meeting, call
-from reading_services.workers.transport.pipes import until_ready
+from reading_services.workers.transport.pipes import Poller, until_ready
 from reading_services.workers.transport.process import ConsumerEnd, ProducerEnd
-from reading_services.workers.transport.protocol import Items
+from reading_services.workers.transport.protocol import End, Items
 
 
 @pytest.fixture
@@ -114,6 +114,30 @@ def test_elements_arrive_writable_and_whole(listens: Meeting, machine: str, size
     assert numpy.array_equal(small, expected[2])
     assert consumer.overflows == (machine == "here" and size == 1 << 23)
     producer.close()
+    consumer.close()
+
+
+@pytest.mark.parametrize("machine", ["here", "elsewhere"])
+def test_home_hears_while_it_has_more_to_say_than_a_connection_holds(listens: Meeting, machine: str) -> None:
+    producer, consumer = ends(listens, machine)
+    poller = Poller([consumer.elements.fileno()], [consumer.control])
+    consumer.control.put(bytes(20 << 20))
+    consumer.control.flush()
+    producer.send(End(1))  # before it has read anything
+    assert poller.wait(10) == [consumer.elements.fileno()]
+    assert consumer.receive() == End(1)
+    with ThreadPoolExecutor() as threads:
+        read = threads.submit(producer.control.get, True)
+        while not consumer.control.is_empty:
+            assert poller.wait(0.1) == []
+        message = read.result(10)
+    assert message is not None
+    assert len(message) == 20 << 20
+    producer.send(End(1))
+    assert poller.wait(10) == [consumer.elements.fileno()]
+    assert consumer.receive() == End(1)
+    producer.close()
+    assert poller.wait(10) == [consumer.elements.fileno()]  # that it has gone
     consumer.close()
 
 
