@@ -18,10 +18,12 @@ import signal
 import socket
 import sys
 import threading
+import traceback
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from time import monotonic
+from types import TracebackType
 
 import torch
 
@@ -111,7 +113,9 @@ def main() -> None:
     home, machine = told["home"], told["machine"]
     listens = Meeting(told["host"], machine) if told["deals"] else None
     says = {"member": told["member"], "has": versions(), "where": told["where"]}
-    _hold(call(home, machine, {**says, "line": "life"}), told["silence"])
+    stacks = SharedFd(told["stacks"])
+    sys.excepthook = partial(_write_down, stacks.fd)
+    _hold(call(home, machine, {**says, "line": "life"}), told["silence"], stacks.fd)
     link = producer_end(call(home, machine, {**says, "line": "messages", "listens": listens and listens.address}))
     message = link.control.get(wait=True)
     task: Task = pickle.loads(message or b"")
@@ -121,7 +125,6 @@ def main() -> None:
         error = WorkerError(_OTHER_CODE.format(where=told["where"], modules=", ".join(others)))
         link.send(Failed(START, Failure.of(error, f"{told['name']}{place}")))
         return
-    stacks = SharedFd(told["stacks"])
     if listens is not None:
         links = _met(listens, task)
         dispatch(DispatcherJob(links, task.graph, task.window, stacks, os.getppid(), place))
@@ -171,7 +174,13 @@ def _met(listens: Meeting, task: Task) -> list[ProducerEnd]:
     return [came[number] for number in range(task.workers)]
 
 
-def _hold(line: socket.socket, seconds: float) -> None:
+def _write_down(file: int, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Write an exception that ends this process to where its agent looks, as well as to stderr."""
+    os.write(file, "".join(traceback.format_exception(kind, error, trace)).encode())
+    sys.__excepthook__(kind, error, trace)
+
+
+def _hold(line: socket.socket, seconds: float, file: int) -> None:
     """Leave when home has gone, or gives no sign of life for so long; and give it signs meanwhile."""
 
     def watch() -> None:
@@ -181,7 +190,9 @@ def _hold(line: socket.socket, seconds: float) -> None:
                 break
             last = monotonic() if sign else last
             if monotonic() - last > seconds:
-                break
+                os.write(file, f"home has given no sign of life for {seconds:g} seconds".encode())
+                leave_at_once(1)
+        os.write(file, b"home has closed the connection for signs of life")
         leave_at_once(1)
 
     threading.Thread(target=watch, name="signs of life", daemon=True).start()

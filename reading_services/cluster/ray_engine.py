@@ -142,7 +142,7 @@ def _end(told: dict[str, Any]) -> Gone:
         return Gone(f"could not be started: {told['missing']}")
     how = exit_in_words(told["code"])
     if told["crash"]:
-        how += f", where it stood at\n{told['crash']}\n"
+        how += f", and left this:\n{told['crash']}\n"
     return Gone(how, Record.in_bytes(told["record"]))
 
 

@@ -25,7 +25,6 @@ SECONDS: Final = 10.0
 """The most that proving and introducing oneself may take."""
 BEATS: Final = 5
 """Signs of life in the time after which silence is too long."""
-_UNREACHABLE: Final = 20_000  # milliseconds after which the system gives up a peer that no longer acknowledges
 
 
 class Address(TypedDict):
@@ -125,8 +124,6 @@ def _tune(line: socket.socket) -> None:
     line.settimeout(None)
     if line.family != socket.AF_UNIX:
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNREACHABLE)
 
 
 def beat(line: socket.socket) -> bool:

@@ -258,6 +258,19 @@ def whole(row: bytes) -> bytes:
     return row
 
 
+@case
+def a_loop_that_pauses(cluster: Nodes) -> None:
+    """A loop takes nothing for a long time, as in a validation, while workers have more to send than there is room."""
+    graph = IterableWrapper(range(12)).sharding_filter().map(large)
+    with DataLoader2(graph, reading_service=on_ray(cluster)) as dl, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        it = iter(dl)
+        found = [next(it)]
+        threading.Event().wait(25)
+        found += it
+    assert [tensor.double().mean().item() for tensor in found] == [float(x) for x in range(12)]
+
+
 # -- errors ------------------------------------------------------------------------------------------------------------
 
 
