@@ -20,6 +20,8 @@ class Gone(NamedTuple):
     how: str
     at_work: AtWork | None = None
     """What it was at work on; None where that went with its machine."""
+    could_not_start: bool = False
+    """Whether it has told somebody why it could not begin."""
 
 
 class Engine(ABC):

@@ -3,7 +3,6 @@
 An engine starts them, and each calls home. A member that is here is read over its connection; that it has gone is known
 by the connection's end, by what the engine says, or by its silence, whichever is first. Each start of a member has a
 name of its own: who was given up, and comes back, is a stranger.
-
 """
 
 from __future__ import annotations
@@ -148,7 +147,9 @@ class Members(Place):
         try:
             frame = None if member.link is None else member.link.receive()
         except (EOFError, OSError):
-            return self._ended(member)
+            member.is_over.wait(_TO_BE_TOLD if member.number is None else 0.0)
+            ended = self._ended(member)
+            return None if member.gone is not None and member.gone.could_not_start else ended  # a worker tells why
         return None if frame is None or member.number is None else (member.number, frame)
 
     def _ended(self, member: Member, how: str = "") -> tuple[Number, None]:

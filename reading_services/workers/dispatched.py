@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 from datapipes.description import structure
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.structure import Pipe
-from datapipes.errors import WorkerDied
-from datapipes.operators.checks import length_of
+from datapipes.errors import LengthUnknown, WorkerDied
+from datapipes.operators.checks import length_of, no_length
 from datapipes.parts.sharding import shard_length
 from datapipes.position.cells import Cell, count, fields, table
 from datapipes.position.opening import Opening
@@ -80,12 +80,15 @@ class DispatchLink(Protocol):
 
 @operator
 class Dispatched(IterDataPipe[T_co]):
-    """The stage that, in a worker, stands in place of the part that the dispatcher runs."""
+    """The stage that, in a worker, stands in place of the part that the dispatcher runs.
+
+    It does not refer to that part, whose data are sent to the dispatcher alone.
+    """
 
     is_dealt: ClassVar[bool] = True
 
-    _parents: ClassVar[tuple[str, ...] | None] = ()  # the graph is the dispatcher's
-    graph: IterDataPipe[T_co]
+    length: int | LengthUnknown | None = None
+    """How many elements all workers get together, or why that is not known; None where nobody asks, in a worker."""
 
     def __post_init__(self) -> None:
         self.asking = Asking()
@@ -123,7 +126,11 @@ class Dispatched(IterDataPipe[T_co]):
             del frame
 
     def __len__(self) -> int:
-        return shard_length(len(self.graph), *self.dealt_to)
+        if isinstance(self.length, LengthUnknown):
+            raise LengthUnknown(str(self.length), self.length.stage)
+        if self.length is None:
+            raise no_length(self)
+        return shard_length(self.length, *self.dealt_to)
 
 
 class Asking:
@@ -192,7 +199,7 @@ def without_dispatched(end: Pipe) -> tuple[Pipe, Pipe | None]:
     dealt = dispatched_end(end)
     if dealt is None:
         return end, None
-    part: Pipe = Dispatched(dealt)
+    part: Pipe = Dispatched()
     return with_end_replaced(end, dealt, lambda _: part), dealt
 
 
@@ -200,15 +207,22 @@ def length_of_parts(end: Pipe, workers: int, changes: Sequence[Any] = ()) -> int
     """Number of elements of all workers together; ``changes`` are functions that may change their graphs."""
     if any(change is not None for change in changes):
         raise TypeError("worker_init_fn and worker_reset_fn may change how many elements the workers give")
-    whole, _ = without_dispatched(end)
+    whole, dealt = without_dispatched(end)
     length = 0
     for number in range(workers):
         part = part_of(whole, WorkerInfo(workers, number), None)
         for stage in structure.walk(part):
             if isinstance(stage, Dispatched):
-                stage.dealt_to = workers, number
+                stage.length, stage.dealt_to = _length_if_known(dealt), (workers, number)
         length += length_of(part)
     return length
+
+
+def _length_if_known(graph: Pipe | None) -> int | LengthUnknown:
+    try:
+        return length_of(graph)
+    except LengthUnknown as error:
+        return error
 
 
 def asking_of(graph: Pipe) -> Asking:

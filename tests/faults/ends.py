@@ -183,23 +183,31 @@ def told() -> None:
 
 
 UNGUARDED = """
+from functools import partial
 from tests.faults import tools
 tools.method = "{method}"
-for x in tools.loader(tools.same, 9):
+def second(_, x):
+    return x
+for x in tools.loader(partial(second, bytes({size})), 9):
     print(x)
 """
 
 
 def unguarded() -> None:
     """A program that iterates where it should be below ``if __name__ == "__main__"`` is told so, once and soon."""
+    for size in (1, 1 << 20):  # a pipe holds less than the latter
+        _unguarded(size)
+
+
+def _unguarded(size: int) -> None:
     with TemporaryDirectory() as folder:
         program = Path(folder, "program.py")
-        program.write_text(UNGUARDED.format(method=tools.method))
+        program.write_text(UNGUARDED.format(method=tools.method, size=size))
         ran = subprocess.run(
             [sys.executable, str(program)],
             capture_output=True,
             text=True,
-            timeout=50,
+            timeout=25,
             check=False,
             env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
         )

@@ -32,7 +32,14 @@ from reading_services.workers.failures import Failure
 from reading_services.workers.generators import Generators
 from reading_services.workers.process.members import COULD_NOT_START, leave_inherited_server
 from reading_services.workers.transport.packing import Packed, pickled
-from reading_services.workers.transport.process import Awaited, ConsumerEnd, ProducerEnd, ProducerEnds, SharedFd
+from reading_services.workers.transport.process import (
+    Awaited,
+    ConsumerEnd,
+    ProducerEnd,
+    ProducerEnds,
+    SharedBytes,
+    SharedFd,
+)
 from reading_services.workers.transport.protocol import START, Failed, Window
 from reading_services.workers.worker import Making, Order, Server, WorkerEpochs, part_of
 
@@ -48,7 +55,7 @@ class WorkerJob:
     link: ProducerEnd
     info: WorkerInfo
     graph: Any
-    """``(graph, init_fn, reset_fn)``, or the pickle of it where nothing is inherited."""
+    """``(graph, init_fn, reset_fn)``, or the pickle of it, in ``SharedBytes`` on this machine."""
     window: Window
     stacks: SharedFd
     """A file for the stacks of all threads, written when the parent asks for them."""
@@ -67,7 +74,7 @@ def work(job: WorkerJob) -> None:
     set_worker_info(job.info)
     where = f"worker {job.info.worker_id} (process {os.getpid()}{job.place})"
     try:
-        graph, init_fn, reset_fn = job.graph if isinstance(job.graph, tuple) else pickle.loads(job.graph)
+        graph, init_fn, reset_fn = _opened(job.graph)
         graph = part_of(graph, job.info, init_fn)
         asking = asking_of(graph)
         asking.link = None if job.dispatch is None else Awaited(job.dispatch)
@@ -96,7 +103,7 @@ class DispatcherJob:
 
     links: list[ProducerEnd]
     graph: Any
-    """``(graph, reset_fn)``, or the pickle of it."""
+    """``(graph, reset_fn)``, or the pickle of it as above."""
     window: Window
     stacks: SharedFd
     parent: int
@@ -109,7 +116,7 @@ def dispatch(job: DispatcherJob) -> None:
     links = ProducerEnds(job.links)
     where = f"the dispatcher (process {os.getpid()}{job.place})"
     try:
-        graph, reset_fn = job.graph if isinstance(job.graph, tuple) else pickle.loads(job.graph)
+        graph, reset_fn = _opened(job.graph)
     except BaseException as error:
         failed = Failed(START, Failure.of(error, f"{where}, while it was starting"))
         for number in range(len(job.links)):
@@ -126,6 +133,17 @@ def dispatch(job: DispatcherJob) -> None:
     failure = partial(Failure.of, where=where)
     making = Making(of_epoch, epochs.keeping, job.window, packed, failure, generators, Packed.of)
     Dispatcher(links, len(job.links), making).run()
+
+
+def _opened(graph: Any) -> Any:
+    """What was given: as it is inherited, or unpickled."""
+    if not isinstance(graph, SharedBytes):
+        return graph if isinstance(graph, tuple) else pickle.loads(graph)
+    try:
+        with graph.read() as data:
+            return pickle.loads(data)
+    finally:
+        graph.close()
 
 
 def settle(parent: int, stacks: SharedFd, on_interrupt: Any = signal.SIG_IGN) -> None:

@@ -62,7 +62,8 @@ class Processes(Place):
         self._said_it_is_full = False
 
     def _to_send(self, job: Any) -> Any:
-        return job if self._context.get_start_method() == "fork" else cloudpickle.dumps(job)
+        """What members are given: as it is where they inherit it."""
+        return job if self._context.get_start_method() == "fork" else process.SharedBytes(cloudpickle.dumps(job))
 
     def start(self, numbers: Collection[int]) -> None:
         links = self._start_dispatcher()
@@ -209,3 +210,6 @@ class Processes(Place):
 
     def close(self) -> None:
         os.close(self._wake)
+        for sent in (self._sent, self._dispatched):
+            if isinstance(sent, process.SharedBytes):
+                sent.close()

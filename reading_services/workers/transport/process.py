@@ -10,6 +10,7 @@ have others to listen to meanwhile. So a worker, which does wait for room, is su
 
 from __future__ import annotations
 
+import mmap
 import os
 import pickle
 import select
@@ -43,6 +44,29 @@ class SharedFd:
 
 def _received(duplicate: Any) -> SharedFd:
     return SharedFd(duplicate.detach())
+
+
+class SharedBytes:
+    """Bytes that processes are given when they are started.
+
+    As an argument they would go through a pipe, which holds up whoever starts a process until that has read them, and
+    for ever if it ends before.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._size = len(data)
+        self._file = SharedFd(os.memfd_create("loader2-graph", os.MFD_CLOEXEC))
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(self._file.fd, rest) :]
+
+    def read(self) -> Any:
+        """The bytes, in memory that all who read them share."""
+        return mmap.mmap(self._file.fd, self._size, access=mmap.ACCESS_READ)
+
+    def close(self) -> None:
+        """Close this process's copy, when nobody is started any more, or the bytes were read."""
+        os.close(self._file.fd)
 
 
 class ProducerEnd:

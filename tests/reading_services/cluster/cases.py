@@ -266,7 +266,7 @@ def a_loop_that_pauses(cluster: Nodes) -> None:
         warnings.simplefilter("error")
         it = iter(dl)
         found = [next(it)]
-        threading.Event().wait(25)
+        threading.Event().wait(25)  # of the loop's own time, for something else
         found += it
     assert [tensor.double().mean().item() for tensor in found] == [float(x) for x in range(12)]
 
@@ -292,6 +292,29 @@ def errors_of_users(cluster: Nodes) -> None:
         assert "map(<bad at cases.py" in notes, notes
         assert "on node 127.0.0.1" in notes, notes
         assert list(it) == list(range(8, 20))
+
+
+class NotForMembers:
+    """A function that cannot be unpickled there."""
+
+    def __call__(self, x: int) -> int:
+        return x
+
+    def __setstate__(self, state: Any) -> None:
+        if sys.argv[0] == "-c":
+            raise LookupError("no such thing here")
+
+
+@case
+def a_dispatcher_that_cannot_start(cluster: Nodes) -> None:
+    """It is said once why, however many may be replaced."""
+    function = NotForMembers()
+    function.__dict__["has"] = "a state"
+    graph = IterableWrapper(range(8)).map(function).sharding_round_robin_dispatch().map(worked)
+    with DataLoader2(graph, reading_service=on_ray(cluster)) as dl, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(LookupError, match="no such thing here"):
+            list(dl)
 
 
 def fatal(x: int) -> int:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
+import cloudpickle
 import pytest
 
 from datapipes.graph import Pipe, find_dps, traverse_dps
-from datapipes.iter import Mapper
+from datapipes.iter import IterableWrapper, Mapper
 from loader2 import DataLoader2
 from reading_services import WorkerInfo
+from reading_services.workers.dispatched import without_dispatched
 from tests.reading_services.workers.in_turn import Service, numbers, processes, texts, threads
 
 both = pytest.mark.parametrize("service", [processes, threads])
@@ -83,3 +85,13 @@ def test_processes_that_inherit_nothing() -> None:
     with loader_of(processes(2, worker_reset_fn=told)) as again:  # a state does not tell how processes were started
         again.load_state_dict(state)
         assert texts(iter(again)) == first[7:]
+
+
+def test_what_is_dispatched_is_sent_to_the_dispatcher_alone() -> None:
+    end = IterableWrapper([bytes(1 << 20)]).sharding_round_robin_dispatch().map(len)
+    of_workers, dispatched = without_dispatched(end)
+    assert len(cloudpickle.dumps(of_workers)) < 1 << 12
+    assert dispatched is not None
+    assert list(dispatched) == [bytes(1 << 20)]
+    with DataLoader2(end, reading_service=processes(2)) as loader:
+        assert len(loader) == 1
