@@ -39,7 +39,8 @@ class MultiProcessingReadingService(OnWorkers):
             the graph and its functions are pickled, and a script has to guard its entry point with
             ``if __name__ == "__main__":``. ``None``: as ``multiprocessing`` does by default.
         worker_prefetch_cnt: How many elements each worker may make ahead, one at least. More of them even out elements
-            that take longer, and take memory; of small ones there may be more.
+            that take longer, and take memory; of small ones, and of what is made in some milliseconds, there may be
+            more.
         main_prefetch_cnt: How many elements all workers together may make ahead, beside those.
         worker_init_fn: ``worker_init_fn(datapipe, worker_info)`` may change a worker's graph once, when it has been
             sharded; it returns the graph to use. The loader has no length then. ``None``: nothing is changed.

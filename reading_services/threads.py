@@ -65,7 +65,7 @@ class ThreadingReadingService(OnWorkers):
         self._check_arguments(num_workers=1, prefetch_cnt=0, restart=0)
 
     def _window(self) -> Window:
-        return Window(items=max(1, self.prefetch_cnt), small=0)
+        return Window(items=max(1, self.prefetch_cnt), small=0, messages=0)
 
     def _pool_of(self, plan: PoolPlan) -> Pool:
         return Pool(plan, Threads(plan))

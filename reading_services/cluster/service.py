@@ -19,8 +19,6 @@ from reading_services.workers.service import OnWorkers
 from reading_services.workers.transport.protocol import Window
 from reading_services.workers.worker import PoolPlan
 
-_SMALL = 1 << 20
-"""Bytes of small elements that each worker may make ahead: a network has more on its way than a pipe."""
 _SECONDS = 0.01
 """How long the elements of a message take to be made: home takes in each message, and has many workers to listen to."""
 
@@ -99,7 +97,7 @@ class RayReadingService(OnWorkers):
 
     def _window(self) -> Window:
         items = max(1, self.worker_prefetch_cnt + -(-self.main_prefetch_cnt // self.num_workers))
-        return Window(items, small=_SMALL, seconds=_SECONDS)
+        return Window(items, seconds=_SECONDS)
 
     def _pool_of(self, plan: PoolPlan) -> Pool:
         members = plan.workers + (plan.dispatched is not None)

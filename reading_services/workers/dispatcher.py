@@ -67,7 +67,7 @@ class _Worker:
 
     def room(self, size: int) -> int:
         """Number of elements of about this size that it has room for."""
-        return self.producer.room(size) if self.producer.may_send and not self.kept else 0
+        return 0 if self.kept else self.producer.room(size)
 
     def had(self, ordinal: int) -> bool:
         """Whether it has had its element of this number before it resumed."""

@@ -293,9 +293,10 @@ class Server(Loop):
     def _serve(self) -> None:
         producer = self._producer
         while not producer.gone:
-            frame = self._link.receive(wait=not producer.may_send)
+            room = producer.room(self._average)
+            frame = self._link.receive(wait=not room)
             if frame is None:
-                self._make()
+                self._make(room)
             else:
                 self._receive(frame)
 
@@ -343,11 +344,11 @@ class Server(Loop):
             self._watched = None
         record.making(self._made, wanted)
 
-    def _make(self) -> None:
-        """Make a chunk, and send it with what ended it, if something did."""
+    def _make(self, room: int) -> None:
+        """Make a chunk of so many elements at most, and send it with what ended it, if something did."""
         session = self._opened()
         chunk: list[Any] = []
-        wanted = max(1, min(self._pace.at_once, self._producer.room(self._average)))
+        wanted = min(self._pace.at_once, room)
         if self._made < self._watched_until:
             wanted = 1
         if self._record is not None:

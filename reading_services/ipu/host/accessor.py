@@ -73,7 +73,7 @@ class AsynchronousDataAccessor(Iterator[Any]):
         self._length = source.__len__
         self._buffer_size = buffer_size
         self._load_indefinitely = load_indefinitely
-        self._wide = Window(buffer_size, small=0, most=1 << 62)
+        self._wide = Window(buffer_size, small=0, messages=0, most=1 << 62)
         self._consumer = Consumer()
         self._arrived: deque[ToConsumer] = deque()
         self._held: Items | None = None
@@ -82,7 +82,7 @@ class AsynchronousDataAccessor(Iterator[Any]):
         self._asked = False  # whether any iteration was asked for
         self._used = False  # whether anything was taken of the current one
         self._at_end = False
-        window = self._wide if early_preload else Window(1, small=0, most=1 << 62)
+        window = self._wide if early_preload else Window(1, small=0, messages=0, most=1 << 62)
         seed = source.seed
         if seed is None:
             seed = int(torch.empty((), dtype=torch.int64, device="cpu").random_().item())

@@ -24,8 +24,8 @@ one).
 
 Every message names its opening. Those of an earlier opening may still be under way when the next one begins; the
 consumer drops them on sight, and the producer ignores credit for them. A producer runs ahead of its consumer by its
-window: a number of elements, more of them while they are small, not more than so many bytes, and always at least two
-messages, so that one can be made while the other is used.
+window: a number of elements, more of them while they are small or quickly made, not more than so many bytes, and always
+at least two messages, so that one can be made while the other is used.
 """
 
 from __future__ import annotations
@@ -127,6 +127,10 @@ class Window:
     """So many elements,"""
     small: int = 1 << 16
     """or so many bytes of smaller ones, if that is more,"""
+    messages: int = 4
+    """or so many messages,"""
+    together: int = 1 << 22
+    """of so many bytes in all,"""
     most: int = 1 << 24
     """but not more than about so many bytes, or than two messages of larger elements."""
     seconds: float = 0.001
@@ -173,7 +177,7 @@ class Producer:
     @property
     def may_send(self) -> bool:
         """Whether a message of elements may be sent now."""
-        return self.opening is not None and (not self._under_way or self.room(0) > 0)
+        return self.room(0) > 0
 
     @property
     def under_way(self) -> list[int]:
@@ -186,12 +190,14 @@ class Producer:
         return self.opening is not None and not self._under_way
 
     def room(self, size: int) -> int:
-        """Number of elements of about ``size`` bytes for the next message; at least one while it may be sent."""
-        if self._bytes >= self.window.most and len(self._under_way) > 1:
+        """Number of elements of about ``size`` bytes that the next message may have; 0 if none may be sent now."""
+        window, size = self.window, max(size, 1)
+        if self.opening is None or (self._bytes >= window.most and len(self._under_way) > 1):
             return 0
-        fits = (self.window.most - self._bytes) // max(size, 1)
-        small = (self.window.small - self._bytes) // max(size, 1)
-        return min(max(self.window.items - self._items, small), max(fits, 1))
+        room = max(window.items - self._items, (window.small - self._bytes) // size, 0 if self._under_way else 1)
+        if len(self._under_way) < window.messages:
+            room = max(room, (window.together - self._bytes) // size)
+        return min(room, max((window.most - self._bytes) // size, 1))
 
     def items(self, count: int, size: int, body: Any, *told: Any) -> Items:
         """The message for some elements, and what is told with them, in the order of ``Items``."""

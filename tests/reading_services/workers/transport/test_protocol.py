@@ -256,7 +256,7 @@ def copied(part: Any) -> Any:
 
 class TestWindow:
     def test_so_many_elements(self) -> None:
-        producer = opened(Window(items=3, small=0, most=1000))
+        producer = opened(Window(items=3, small=0, messages=0, most=1000))
         assert producer.room(10) == 3
         producer.items(2, 20, None)
         assert producer.room(10) == 1
@@ -266,14 +266,24 @@ class TestWindow:
         assert producer.room(10) == 2
 
     def test_more_while_they_are_small(self) -> None:
-        producer = opened(Window(items=3, small=100, most=1000))
+        producer = opened(Window(items=3, small=100, messages=0, most=1000))
         assert producer.room(1) == 100
         producer.items(50, 50, None)
         assert producer.room(1) == 50
         assert producer.may_send
 
+    def test_some_messages_of_what_is_quickly_made(self) -> None:
+        producer = opened(Window(items=3, small=0, messages=2, together=1000))
+        assert producer.room(10) == 100
+        producer.items(40, 400, None)
+        assert producer.room(10) == 60
+        producer.items(30, 300, None)
+        assert not producer.may_send
+        producer.receive(Credit(1))
+        assert producer.room(10) == 70
+
     def test_never_more_than_so_many_bytes_but_two_frames_in_any_case(self) -> None:
-        producer = opened(Window(items=100, small=0, most=1000))
+        producer = opened(Window(items=100, small=0, messages=0, most=1000))
         assert producer.room(300) == 3
         assert producer.room(5000) == 1
         producer.items(1, 5000, None)
@@ -284,17 +294,17 @@ class TestWindow:
         assert producer.may_send
 
     def test_a_window_that_is_widened(self) -> None:
-        producer = opened(Window(items=1, small=0))
+        producer = opened(Window(items=1, small=0, messages=0))
         producer.items(1, 1, None)
         assert not producer.may_send
-        producer.receive(Widen(Window(items=3, small=0)))
+        producer.receive(Widen(Window(items=3, small=0, messages=0)))
         producer.items(0, 1, None)
         producer.items(2, 1, None)
         assert producer.under_way == [1, 0, 2]
         assert not producer.may_send
 
     def test_credit_of_an_earlier_opening_is_ignored(self) -> None:
-        producer = opened(Window(items=1, small=0))
+        producer = opened(Window(items=1, small=0, messages=0))
         producer.items(1, 1, None)
         producer.receive(Open(2, None))
         producer.items(1, 1, None)
