@@ -1,10 +1,10 @@
 """The worker loop: makes the elements of a graph for a consumer, as far ahead as its window lets it.
 
 The loop waits only when it has nothing to do: for a message that opens something, or for credit. Elements travel in
-chunks, as many as are made in about a millisecond, or what suits the link, so a slow element is on its way at once and
-quick ones share the price of a message. With a chunk goes the position after it, as long as looking at positions takes
-a small share of the time; whoever saves in between counts the elements since. A position that holds much, such as a
-buffer of pictures, would take a multiple of its memory until it is at home, and is told only where somebody saves.
+chunks, as many as are made in about two milliseconds, or what suits the link, so a slow element is on its way at once
+and quick ones share the price of a message. With a chunk goes the position after it, as long as looking at positions
+takes a small share of the time; whoever saves in between counts the elements since. A position that holds much, such as
+a buffer of pictures, would take a multiple of its memory until it is at home, and is told only where somebody saves.
 """
 
 from __future__ import annotations

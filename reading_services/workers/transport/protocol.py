@@ -133,7 +133,7 @@ class Window:
     """of so many bytes in all,"""
     most: int = 1 << 24
     """but not more than about so many bytes, or than two messages of larger elements."""
-    seconds: float = 0.001
+    seconds: float = 0.002
     """How long the elements of a message should take to be made."""
 
 
