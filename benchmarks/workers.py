@@ -2,7 +2,7 @@
 
 What workers cost is a stream's way home: small elements in batches and one by one, large batches, rows of a file; what
 they are for is work that takes its time. Each contender keeps its workers from round to round, and the first round,
-which starts them, is the check.
+which starts them, is the check; but for cold passes, each of which makes its loader and ends it.
 """
 
 from __future__ import annotations
@@ -54,6 +54,8 @@ def tables(rounds: int) -> Iterator[Table]:
                 yield _contest(services, title, graph, elements, rounds, over_torch, home, peer)
         for step in (800, 3_200):
             yield images(services, step, rounds)
+    yield cold("dicts in batches of 32, cold", dicts(32), DICTS, rounds, 6.0)
+    yield cold("1 MiB batches, cold", tensors(), ROWS, rounds, 12.0)
     yield beginnings()
 
 
@@ -192,6 +194,26 @@ def images(services: ExitStack, step: int, rounds: int) -> Table:
     claims = [Claim(OURS, "limit", 0.75), Claim(OURS, TORCH, 5.0), Claim(OURS, "torch 8", 12.0)]
     title = f"{IMAGES:,} shuffled images of 1x128x128 floats, {step} a batch"
     return contest(title, contenders, claims, elements=IMAGES, rounds=min(rounds, 5), reference=limit)
+
+
+def cold(title: str, graph: Any, elements: int, rounds: int, over_torch: float) -> Table:
+    """A pass of a loader that is made for it, with the workers' start and end."""
+    from loader2 import DataLoader2
+    from reading_services import MultiProcessingReadingService
+
+    def ours() -> Iterator[Any]:
+        with DataLoader2(graph, reading_service=MultiProcessingReadingService(WORKERS)) as loader:
+            yield from loader
+
+    def theirs() -> Iterator[Any]:
+        yield from torch.utils.data.DataLoader(graph, batch_size=None, num_workers=WORKERS)
+
+    contenders = [
+        _contender("DataLoader2, 2 new workers", OURS, ours),
+        _contender("torch DataLoader, 2 new workers", TORCH, theirs),
+    ]
+    claims = [Claim(OURS, TORCH, over_torch)]
+    return contest(title, contenders, claims, elements=elements, rounds=rounds, reference=contenders[0])
 
 
 def beginnings() -> Table:

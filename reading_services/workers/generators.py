@@ -34,7 +34,8 @@ _WHAT: Final = "the global generators of random numbers"
 def seed_all(seed: int) -> None:
     """Seed the three generators; numpy's if there is a numpy, which torch imports."""
     random.seed(seed)
-    torch.manual_seed(seed)
+    # torch.manual_seed looks for devices of each kind, and keeps a stack trace for those to come: a millisecond.
+    (torch if torch.accelerator.current_accelerator() else torch.default_generator).manual_seed(seed)
     if (numpy := sys.modules.get("numpy")) is not None:
         numpy.random.seed(seed % 2**32)
 

@@ -25,7 +25,8 @@ one).
 Every message names its opening. Those of an earlier opening may still be under way when the next one begins; the
 consumer drops them on sight, and the producer ignores credit for them. A producer runs ahead of its consumer by its
 window: a number of elements, more of them while they are small or quickly made, not more than so many bytes, and always
-at least two messages, so that one can be made while the other is used.
+at least two messages, so that one can be made while the other is used. New memory costs more than filling it does, so
+a message has no more than half of those bytes: the next ones lie where those before it lay.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ class Window:
     together: int = 1 << 22
     """of so many bytes in all,"""
     most: int = 1 << 24
-    """but not more than about so many bytes, or than two messages of larger elements."""
+    """but not more than about so many bytes, half of them in one message, or than two messages of larger elements."""
     seconds: float = 0.002
     """How long the elements of a message should take to be made."""
 
@@ -197,7 +198,7 @@ class Producer:
         room = max(window.items - self._items, (window.small - self._bytes) // size, 0 if self._under_way else 1)
         if len(self._under_way) < window.messages:
             room = max(room, (window.together - self._bytes) // size)
-        return min(room, max((window.most - self._bytes) // size, 1))
+        return min(room, max(min(window.most - self._bytes, window.most // 2) // size, 1))
 
     def items(self, count: int, size: int, body: Any, *told: Any) -> Items:
         """The message for some elements, and what is told with them, in the order of ``Items``."""

@@ -282,9 +282,16 @@ class TestWindow:
         producer.receive(Credit(1))
         assert producer.room(10) == 70
 
-    def test_never_more_than_so_many_bytes_but_two_frames_in_any_case(self) -> None:
+    def test_never_more_than_so_many_bytes_half_in_a_message_but_two_messages_in_any_case(self) -> None:
         producer = opened(Window(items=100, small=0, messages=0, most=1000))
-        assert producer.room(300) == 3
+        assert producer.room(100) == 5
+        producer.items(5, 500, None)
+        assert producer.room(100) == 5
+        producer.items(4, 400, None)
+        assert producer.room(100) == 1
+
+    def test_two_messages_of_elements_larger_than_that(self) -> None:
+        producer = opened(Window(items=100, small=0, messages=0, most=1000))
         assert producer.room(5000) == 1
         producer.items(1, 5000, None)
         assert producer.room(5000) == 1
