@@ -78,13 +78,19 @@ def race(
     rounds: int,
     reference: Contender | None = None,
     seconds_each: float = SECONDS_PER_CONTENDER,
+    far_behind: float = float("inf"),
 ) -> list[Standing]:
-    """Let the contenders take turns for `rounds` rounds; those whose output is not the reference's stay out."""
+    """Let the contenders take turns for `rounds` rounds; those whose output is not the reference's stay out.
+
+    One that has taken `far_behind` times as long as the fastest keeps its first round, and spends no more of the time.
+    """
     expected = reference.check() if reference else None
     standings = [Standing(each, failure=each.absent or _misfit(each, expected)) for each in contenders]
     for number in range(rounds):
+        fastest = min((standing.best for standing in standings if standing.measured), default=0.0)
         for standing in standings if number % 2 == 0 else reversed(standings):
             spent = number >= FEWEST_ROUNDS and sum(standing.rounds) > seconds_each
+            spent = spent or (bool(standing.rounds) and standing.best > far_behind * fastest)
             if standing.failure or spent:
                 continue
             try:

@@ -29,6 +29,8 @@ from benchmarks.real.kinds import KINDS
 from benchmarks.real.process import memory
 from benchmarks.table import Row, Table
 
+FAR_BEHIND = 2.0
+"""Who takes so many times as long as the fastest in the first round is not run again: nobody's ratio depends on it."""
 SECONDS_FOR_A_RUN = 300.0
 SECONDS_TO_LEAVE = 15.0
 SECONDS_BETWEEN_LOOKS = 0.1
@@ -157,7 +159,9 @@ def tables(names: Iterable[str], rounds: int, share: float, within: Path) -> Ite
         for workers in WORKERS:
             runs = [Runs(name, kind, way, workers, folder, elements) for way in kind.ways]
             runs = [reference if (each.way, each.workers) == (reference.way, 0) else each for each in runs]
-            standings = race([each.contender() for each in runs], rounds, reference.contender(), float("inf"))
+            standings = race(
+                [each.contender() for each in runs], rounds, reference.contender(), float("inf"), FAR_BEHIND
+            )
             yield _contest(kind, workers, runs, standings)
             ours += [each for each in runs if each.way.library == OURS]
         yield _states(kind, ours)
