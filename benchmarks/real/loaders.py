@@ -165,11 +165,15 @@ class SpdlPipeline:
 
 
 def grain_of_rows(rows: Any, batch: int, workers: int) -> Any:
-    """Its elements are arrays, which it puts into batches by itself."""
+    """Its elements are arrays, which it puts into batches by itself.
+
+    Without workers it reads in the thread that asks, as the others do; by default it has 16 threads.
+    """
     import grain
 
     numbers = grain.MapDataset.range(len(rows)).shuffle(seed=0)
-    elements = numbers.map(rows.__getitem__).batch(batch).to_iter_dataset()
+    elements = numbers.map(rows.__getitem__).batch(batch)
+    elements = elements.to_iter_dataset(grain.ReadOptions() if workers else grain.ReadOptions(num_threads=0))
     return elements.mp_prefetch(grain.MultiprocessingOptions(num_workers=workers)) if workers else elements
 
 

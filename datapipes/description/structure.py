@@ -268,18 +268,17 @@ def _refilled(collection: Any, items: Any) -> Any:
     return new
 
 
-def walk(*ends: Pipe) -> list[Pipe]:
+def walk(*ends: Pipe, inputs: Callable[[Pipe], list[Pipe]] = occurrences) -> list[Pipe]:
     """Every stage of a graph once, each after its parents; the graph's end comes last. Of several graphs, likewise.
+
+    Args:
+        ends: The last stages.
+        inputs: A function that gives the stages to go on with above each, if these are not its parents.
 
     >>> from datapipes.iter import IterableWrapper
     >>> walk(IterableWrapper([1]).batch(2))
     [IterableWrapper([1]), IterableWrapper([1]).batch(2)]
     """
-    return walk_by(occurrences, *ends)
-
-
-def walk_by(inputs: Callable[[Pipe], list[Pipe]], *ends: Pipe) -> list[Pipe]:
-    """Walk a graph by a function that gives the stages above each, instead of by parents."""
     done: list[Pipe] = []
     seen: set[int] = set()
     for end in ends:
@@ -339,7 +338,7 @@ def unfold(pipe: Pipe) -> Pipe:
         reads[id(stage)] = occurrences(stage) if is_native_class(type(stage)) else parents(stage)
         return reads[id(stage)]
 
-    stages = walk_by(read, pipe)
+    stages = walk(pipe, inputs=read)
     owned = _owned_hubs(stages)
     _needs_finite(stages, reads)
     shared: dict[int, list[tuple[Pipe, set[object]]]] = {}  # the copies of what is shared, each with its readers
@@ -502,7 +501,7 @@ def sources_first(pipe: Pipe, reduced: tuple[Any, ...], usual: Callable[[Pipe], 
     """Reduce a pipe, given Python's own reduction; ``usual``: whether a pipe is pickled with its attributes."""
     if not usual(pipe) or any(id(pipe) in above.ids for above in _here.under_way):
         return reduced
-    stages = walk_by(lambda stage: parents(stage) if usual(stage) else [], pipe)
+    stages = walk(pipe, inputs=lambda stage: parents(stage) if usual(stage) else [])
     if len(stages) <= _SHALLOW:
         return reduced
     above = _Above(stages[:-1])

@@ -58,7 +58,12 @@ class _Recycled:
 
 
 def _mapped(size: int) -> mmap.mmap:
-    """New memory, in huge pages where the system has some: a page costs several times as long as filling it."""
+    """New memory, in huge pages where the system has some: a page costs several times as long as filling it.
+
+    The elements of a batch are freed together, and malloc gives their pages back to the system, to get them anew for
+    the next batch, unless a piece as large as a batch was freed before: then it knows that such sizes come and go.
+    """
+    torch.empty(size, dtype=torch.uint8)
     memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if size >= _HUGE:
         with suppress(AttributeError, OSError):  # no Linux, or one that was built without them

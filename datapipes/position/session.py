@@ -103,11 +103,11 @@ class Session:
         self.sources = Sources(self._whole)
         self._has_hubs = structure.has_hubs(structure.walk(self._end))
         self.apart = self._hubs_apart() if self._has_hubs else frozenset()
-        self._order = structure.walk_by(self._above, self._end)  # what is above a user's class belongs to it
+        self._order = structure.walk(self._end, inputs=self._above)  # what is above a user's class belongs to it
         self.stages = tuple(f"{structure.place_of(stage)} {type(stage).__name__}" for stage in self._order)
         self._end = in_run(self._whole, self._order, self.run)
         if self._end is not self._whole:
-            self._order = structure.walk_by(self._above, self._end)
+            self._order = structure.walk(self._end, inputs=self._above)
         self._refuse_readers_beside()
         self._readers = _read_by_position(self._order)
         self._index = {id(stage): i for i, stage in enumerate(self._order)}

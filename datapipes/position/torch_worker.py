@@ -115,7 +115,7 @@ def _graph_in(dataset: Any, pipe: structure.Pipe) -> structure.Pipe | None:
     for part in parts:
         if isinstance(part, ChainDataset):
             parts += part.datasets
-        elif structure.is_pipe(part) and any(stage is pipe for stage in structure.walk_by(_in_torch, part)):
+        elif structure.is_pipe(part) and any(stage is pipe for stage in structure.walk(part, inputs=_in_torch)):
             return part
     return None
 

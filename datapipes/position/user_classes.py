@@ -94,9 +94,11 @@ def start(pipe: structure.Pipe, at: Opening) -> Iterator[Any]:
         if cell.failed:
             must_start_anew(pipe)
             hubs = at.run.hubs
-            read_by_it = structure.walk_by(
-                lambda stage: [above for above in structure.parents(stage) if structure.place_of(above) not in hubs],
+            read_by_it = structure.walk(
                 pipe,
+                inputs=lambda stage: [
+                    each for each in structure.parents(stage) if structure.place_of(each) not in hubs
+                ],
             )
             for hub in hubs.values():
                 hub.begins_anew(set(map(structure.place_of, read_by_it)))

@@ -169,7 +169,7 @@ def _is_by_position(pipe: Pipe) -> bool:
 
 def _streams(pipe: Pipe) -> list[Pipe]:
     """A stage and those above it that have a position, up to the map-style pipes."""
-    return structure.walk_by(lambda stage: list(filter(structure.is_stream, structure.parents(stage))), pipe)
+    return structure.walk(pipe, inputs=lambda stage: list(filter(structure.is_stream, structure.parents(stage))))
 
 
 def _costs(pipe: Pipe) -> bool:

@@ -7,7 +7,6 @@ name of its own: who was given up, and comes back, is a stranger.
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -23,7 +22,7 @@ from reading_services.cluster.engine import Engine, Gone
 from reading_services.cluster.member import Task, consumer_end, versions
 from reading_services.cluster.modules import digests
 from reading_services.workers.at_work import SIZE
-from reading_services.workers.pool import Number, Place
+from reading_services.workers.pool import Number, PolledPlace
 from reading_services.workers.restarts import Ended
 from reading_services.workers.transport.meeting import Address, Meeting
 from reading_services.workers.transport.pipes import Poller
@@ -34,13 +33,14 @@ _TO_BE_TOLD: Final = 2.0  # seconds for the engine to say how somebody has ended
 _TO_LEAVE: Final = 2.0  # seconds for members that were told to leave
 
 
-class Members(Place):
+class Members(PolledPlace):
     """Processes that an engine places."""
 
     members: ClassVar[str] = "workers of the cluster"
     to_start: ClassVar[float] = 300.0
 
     def __init__(self, plan: PoolPlan, engine: Engine, arena_bytes: int, silence: float) -> None:
+        super().__init__()
         self._plan = plan
         self._engine = engine
         self._arena_bytes = arena_bytes
@@ -54,7 +54,6 @@ class Members(Place):
         self._dealing: Address | None = None  # where the dispatcher listens, once it has come
         self._poller = Poller((), ())
         self._watched: dict[int, Member] = {}
-        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._door: Door | None = None
 
     # -- starting ------------------------------------------------------------------------------------------------------
@@ -91,7 +90,7 @@ class Members(Place):
         ]
         self._watched = {link.elements.fileno(): member for member, link in linked}
         news = [] if self._door is None else [self._door.news]
-        self._poller = Poller([self._wake, *news, *self._watched], [link.control for _, link in linked])
+        self._poller = Poller([self.woken, *news, *self._watched], [link.control for _, link in linked])
 
     def _come(self, member: Member, line: socket.socket, said: dict[str, Any]) -> None:
         """Let in a member that has called, and give it its task."""
@@ -182,13 +181,6 @@ class Members(Place):
                     line.close()
         return ended
 
-    def wake(self) -> None:
-        os.eventfd_write(self._wake, 1)
-
-    def was_woken(self) -> None:
-        with suppress(BlockingIOError):  # another thread has done so
-            os.eventfd_read(self._wake)
-
     # -- what goes wrong -----------------------------------------------------------------------------------------------
 
     def ended(self) -> set[Number]:
@@ -246,7 +238,7 @@ class Members(Place):
         if self._door is not None:
             self._door.close()
         self._engine.close()
-        os.close(self._wake)
+        super().close()
 
 
 def _differing(where: str, there: dict[str, str]) -> str:

@@ -173,7 +173,7 @@ class Dispatcher(Loop):
         if self._session is None or not takers:
             return 0
         count = len(self._workers)
-        room, needed = self._pace.at_once * count, 0
+        room, needed = self._at_once * count, 0
         for number in takers:
             worker = self._workers[number]
             before = (number - self._dealt) % count  # how many come before the next one of this worker
@@ -187,7 +187,7 @@ class Dispatcher(Loop):
         if session is None:
             return
         chunk: list[Any] = []
-        error = self._pulled(session, room, chunk, self._pace.at_once * len(self._workers))
+        error = self._pulled(session, room, chunk, self._at_once * len(self._workers))
         made = len(chunk)
         self._dealt += made
         position = None if error is not None else self._behind_all()

@@ -10,6 +10,7 @@ another thread leaves the opening or ends the pool.
 
 from __future__ import annotations
 
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
@@ -87,6 +88,23 @@ class Place(ABC):
         """Let go of the place, when all members have ended."""
 
 
+class PolledPlace(Place):
+    """A place whose members are waited for by descriptors: ``woken`` is one of these."""
+
+    def __init__(self) -> None:
+        self.woken = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+
+    def wake(self) -> None:
+        os.eventfd_write(self.woken, 1)
+
+    def was_woken(self) -> None:
+        with suppress(BlockingIOError):  # another thread has done so
+            os.eventfd_read(self.woken)
+
+    def close(self) -> None:
+        os.close(self.woken)
+
+
 @dataclass
 class _Worker:
     """Home's record of a worker."""
@@ -133,21 +151,25 @@ class Pool:
         """
         ended = self._place.ended()
         ended |= {number for number, worker in self._running() if worker.is_mourned or worker.failure is not None}
-        workers = [number for number in ended if number is not None]
-        failure = next(filter(None, map(self._failure_at_start, workers)), None)
-        if ended and (failure is not None or not self.alone):
-            self._end()
-        else:
-            due = [number for number in workers if number in numbers or self._workers[number].is_mourned]
-            self._place.forget(due)
-            self._are_gone(due)
-        if failure is not None:
-            raise failure
+        if ended:
+            self._let_go({number for number in ended if number is not None}, numbers)
         missing = [number for number, worker in enumerate(self._workers) if not worker.runs]
         if missing:
             self._place.start(missing)
         for number in missing:
             self._workers[number].runs = True
+
+    def _let_go(self, ended: set[int], wanted: Container[int]) -> None:
+        """Let go of workers that have ended, if their end was told or they are wanted; raise why one did not start."""
+        failure = next(filter(None, map(self._failure_at_start, ended)), None)
+        if failure is not None or not self.alone:
+            self._end()
+        else:
+            due = [number for number in ended if number in wanted or self._workers[number].is_mourned]
+            self._place.forget(due)
+            self._are_gone(due)
+        if failure is not None:
+            raise failure
 
     def close(self) -> None:
         """End all members; calling it again does nothing, and so does calling it in a fork of this process."""

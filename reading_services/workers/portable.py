@@ -33,7 +33,7 @@ def needs_many_readers(graph: Pipe, workers: int) -> None:
     if workers < 2:
         return
     apply_sharding(structure.unfold(graph), workers, 0, SHARDING_PRIORITIES.MULTIPROCESSING)  # which may refuse it
-    stages = structure.walk_by(_read_by_all, graph)
+    stages = structure.walk(graph, inputs=_read_by_all)
     for stage in stages:
         if isinstance(stage, IterableWrapper) and _can_be_read_once(stage.iterable):
             raise GraphError(

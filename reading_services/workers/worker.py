@@ -148,21 +148,6 @@ class Packing(Protocol):
     def __call__(self, elements: list[Any]) -> tuple[Any, int]: ...
 
 
-class Pace:
-    """Chunk size: the number of elements made at a time, so that making them takes about as long as it should."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self.at_once = 1
-
-    def took(self, seconds: float, full: bool) -> None:
-        """Learn from a chunk; ``full``: it had as many elements as one may have."""
-        if seconds < self._seconds / 2 and full:
-            self.at_once = min(2 * self.at_once, _LARGEST)
-        elif seconds > self._seconds * 2:
-            self.at_once = max(self.at_once // 2, 1)
-
-
 def pull(session: Session, most: int, chunk: list[Any]) -> BaseException | None:
     """Take elements into a list, up to the end or to an exception, which is returned.
 
@@ -206,7 +191,7 @@ class Loop:
         self._generators = making.generators
         self._session: Session | None = None
         self._seconds = making.window.seconds
-        self._pace = Pace(self._seconds)
+        self._at_once = 1  # elements in a chunk, so that making them takes about as long as it should
         self._average = 64  # bytes of an element, as far as is known
         self._pack_position = making.pack_position
         self._looking = Looking()
@@ -231,17 +216,20 @@ class Loop:
     def _open(self, graph: Pipe, run: Run, above: Table | None) -> Session:
         """Open a graph at a position."""
         self._session = opened(graph, run, above, self._generators)
-        self._pace = Pace(self._seconds)
+        self._at_once = 1
         self._looking = Looking()
         return self._session
 
     def _pulled(self, session: Session, most: int, chunk: list[Any], full: int) -> BaseException | None:
-        """``pull``, and learn from it; ``full``: how many elements a chunk may have."""
+        """``pull``, and learn from it how many elements to make at once; ``full``: those of a whole chunk."""
         started = perf_counter()
         error = pull(session, most, chunk)
         took = perf_counter() - started
         self._looking.making += took
-        self._pace.took(took, full=len(chunk) == full)
+        if took < self._seconds / 2 and len(chunk) == full:
+            self._at_once = min(2 * self._at_once, _LARGEST)
+        elif took > self._seconds * 2:
+            self._at_once = max(self._at_once // 2, 1)
         return error
 
     def _position(self) -> Any:
@@ -324,10 +312,10 @@ class Server(Loop):
         self._is_first = True
         self._start = self._position() if order.above is None else None
         if self._record is not None:
-            self._write_down(self._record, order.behind)
+            self._record.making(0, order.behind)
         while self._made < order.behind:
-            if self._record is not None and self._watched is not None:
-                self._write_down(self._record, 1)
+            if self._record is not None and self._is_watched():
+                self._record.making(self._made, 1)
             try:
                 next(session.iterator(), None)
             except Exception as error:
@@ -337,32 +325,33 @@ class Server(Loop):
                     continue  # home has not had it
             self._made += 1
 
-    def _write_down(self, record: Record, wanted: int) -> None:
-        """Write down how many elements are about to be made; 0: none."""
+    def _is_watched(self) -> bool:
+        """Whether to make one element, and write down how: not any more, once there were as many as was asked."""
         if self._watched is not None and self._made >= self._watched_until:
             self._watched.goes_on = False
             self._watched = None
-        record.making(self._made, wanted)
+        return self._watched is not None
 
     def _make(self, room: int) -> None:
         """Make a chunk of so many elements at most, and send it with what ended it, if something did."""
-        session = self._opened()
+        if (session := self._session) is None:
+            raise ProtocolError("elements are asked for, and nothing is open")
         chunk: list[Any] = []
-        wanted = min(self._pace.at_once, room)
-        if self._made < self._watched_until:
+        wanted = min(self._at_once, room)
+        if self._watched is not None and self._is_watched():
             wanted = 1
         if self._record is not None:
-            self._write_down(self._record, wanted)
-        error = self._pulled(session, wanted, chunk, self._pace.at_once)
+            self._record.making(self._made, wanted)
+        error = self._pulled(session, wanted, chunk, self._at_once)
         self._made += (made := len(chunk))
         if self._record is not None:
-            self._write_down(self._record, 0)
+            self._record.making(self._made, 0)
         if isinstance(error, LeftOut):  # home has counted it
             error = None
             if made:
-                self._send(chunk, look=True)
+                self._send(session, chunk, look=True)
             return
-        if made and not self._send(chunk, look=error is None):
+        if made and not self._send(session, chunk, look=error is None):
             error = None
         elif error is not None:
             self._fail(error)
@@ -372,17 +361,17 @@ class Server(Loop):
             self._leave_session()  # what users' classes keep is complete then
             self._link.send(self._producer.end(errors, self._keeping.after()))
 
-    def _send(self, chunk: list[Any], look: bool) -> bool:
+    def _send(self, session: Session, chunk: list[Any], look: bool) -> bool:
         """Send elements, and let go of them; False if one could not be sent, which ends the opening."""
         count = len(chunk)
         try:
             body, size = self._pack(chunk)
         except Exception as error:
             if count == 1:
-                note_unsendable(error, chunk[0], self._opened().description)
+                note_unsendable(error, chunk[0], session.description)
                 self._fail(error)
                 return False
-            return all(self._send([element], look=False) for element in chunk)  # up to the one that it is
+            return all(self._send(session, [element], look=False) for element in chunk)  # up to the one that it is
         chunk.clear()
         self._average = max(size // count, 1)
         position, started, looked = None, 0.0, 0.0
@@ -391,7 +380,7 @@ class Server(Loop):
             position = self._cheap_position()
             looked = perf_counter()
         elif self._is_first:
-            position = self._opened().problem()  # is said soon; to look costs more than it takes to see this
+            position = session.problem()  # is said soon; to look costs more than it takes to see this
         part = None if position is None or self._share is None else self._share.part()
         told = position, self._errors(), self._keeping.news(), self._start, part
         self._is_first, self._start = False, None
@@ -408,11 +397,6 @@ class Server(Loop):
                 return self._position()
             except TooLarge:
                 return None
-
-    def _opened(self) -> Session:
-        if self._session is None:
-            raise ProtocolError("elements are asked for, and nothing is open")
-        return self._session
 
     def _fail(self, error: BaseException) -> None:
         above = None

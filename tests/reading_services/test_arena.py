@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Iterator
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reading_services.workers.transport.arena import ArenaReader, Writer, aligned, create
+from reading_services.workers.transport.arena import Writer, aligned, create, leased
 
 SIZE = 1 << 14
 
@@ -32,7 +33,7 @@ def check(leases: list[tuple[memoryview, bytes]]) -> None:
 @settings(max_examples=200)
 @given(Steps)
 def test_slots_in_use_keep_their_bytes_and_all_comes_back(fd: int, steps: list[tuple[bool, int, int]]) -> None:
-    writer, reader = Writer(fd), ArenaReader(fd)
+    writer, memory = Writer(fd), mmap.mmap(fd, 0)
     live: list[tuple[memoryview, bytes]] = []
     for number, (lets_go, size, which) in enumerate(steps):
         if lets_go and live:
@@ -42,17 +43,17 @@ def test_slots_in_use_keep_their_bytes_and_all_comes_back(fd: int, steps: list[t
         if slot is None:
             assert sum(aligned(len(kept)) for _, kept in live) + aligned(size) > SIZE // 3, "in pieces, but so small?"
         else:
-            live.append((reader.lease(*slot), content))
+            live.append((leased(memory, *slot), content))
         check(live)
     live.clear()
     slot = writer.put([memoryview(bytes(SIZE))])
     assert slot is not None, "all that was let go of is one piece again"
-    reader.lease(*slot)
+    leased(memory, *slot)
 
 
 @given(st.lists(st.tuples(st.integers(1, 3000), st.booleans()), max_size=20))
 def test_reserved_slots_are_handed_over_or_copied_and_come_back(fd: int, plan: list[tuple[int, bool]]) -> None:
-    writer, reader = Writer(fd), ArenaReader(fd)
+    writer, memory = Writer(fd), mmap.mmap(fd, 0)
     kept_here: list[memoryview] = []
     there: list[tuple[memoryview, bytes]] = []
     for number, (size, keeps) in enumerate(plan):
@@ -71,22 +72,22 @@ def test_reserved_slots_are_handed_over_or_copied_and_come_back(fd: int, plan: l
         if isinstance(handed, memoryview):
             assert bytes(handed) == content
         else:
-            there.append((reader.lease(*handed), content))
+            there.append((leased(memory, *handed), content))
         del handed
         check(there)
     kept_here.clear()
     there.clear()
     slot = writer.put([memoryview(bytes(SIZE))])
     assert slot is not None
-    reader.lease(*slot)
+    leased(memory, *slot)
 
 
 def test_there_is_no_room_for_more_than_there_is(fd: int) -> None:
-    writer, reader = Writer(fd), ArenaReader(fd)
+    writer, memory = Writer(fd), mmap.mmap(fd, 0)
     assert writer.put([memoryview(bytes(SIZE + 1))]) is None
     slot = writer.put([memoryview(bytes(SIZE))])
     assert slot is not None
-    lease = reader.lease(*slot)
+    lease = leased(memory, *slot)
     assert writer.put([memoryview(b"x")]) is None
     del lease
     assert writer.put([memoryview(b"x")]) is not None

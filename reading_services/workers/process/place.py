@@ -19,7 +19,7 @@ from datapipes.messages.warnings import warn
 from reading_services.interface.service import WorkerInfo
 from reading_services.workers.at_work import Record, file_for_record
 from reading_services.workers.interrupts import CtrlCWaits
-from reading_services.workers.pool import Number, Place
+from reading_services.workers.pool import Number, PolledPlace
 from reading_services.workers.process.main import DispatcherJob, WorkerJob, dispatch, work
 from reading_services.workers.process.members import (
     COULD_NOT_START,
@@ -42,13 +42,14 @@ from reading_services.workers.transport.protocol import ToConsumer, ToProducer
 from reading_services.workers.worker import PoolPlan
 
 
-class Processes(Place):
+class Processes(PolledPlace):
     """Processes of this machine."""
 
     members: ClassVar[str] = "worker processes"
     to_start: ClassVar[float] = 60.0
 
     def __init__(self, plan: PoolPlan, context: Any, arena_bytes: int) -> None:
+        super().__init__()
         self._plan = plan
         self._context = context
         self._arena_bytes = arena_bytes
@@ -58,7 +59,6 @@ class Processes(Place):
         self._dispatcher: WorkerProcess | None = None
         self._poller = Poller((), ())
         self._watched: dict[int, WorkerProcess] = {}  # who a descriptor belongs to: a link, or what tells of a death
-        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._said_it_is_full = False
 
     def _to_send(self, job: Any) -> Any:
@@ -114,7 +114,7 @@ class Processes(Place):
         self._watched = {member.process.sentinel: member for member in self.processes}
         self._watched |= {worker.link.elements.fileno(): worker for worker in self._workers.values()}
         outboxes = [worker.link.control for worker in self._workers.values()]
-        self._poller = Poller([self._wake, *self._watched], outboxes)
+        self._poller = Poller([self.woken, *self._watched], outboxes)
 
     @property
     def processes(self) -> list[WorkerProcess]:
@@ -131,7 +131,7 @@ class Processes(Place):
         found = self._poller.wait(seconds)
         if not found:
             return None
-        came = [self._taken(self._watched[fd], fd) for fd in found if fd != self._wake]
+        came = [self._taken(self._watched[fd], fd) for fd in found if fd != self.woken]
         return [each for each in came if each is not None]
 
     def _taken(self, member: WorkerProcess, fd: int) -> tuple[Number, ToConsumer | None] | None:
@@ -154,13 +154,6 @@ class Processes(Place):
                 "through a pipe, which is slower; give the reading service more arena_bytes, or keep fewer batches"
             )
         return None if frame is None else (member.number, frame)
-
-    def wake(self) -> None:
-        os.eventfd_write(self._wake, 1)
-
-    def was_woken(self) -> None:
-        with suppress(BlockingIOError):  # another thread has done so
-            os.eventfd_read(self._wake)
 
     # -- what goes wrong -----------------------------------------------------------------------------------------------
 
@@ -209,7 +202,7 @@ class Processes(Place):
             end(members)
 
     def close(self) -> None:
-        os.close(self._wake)
+        super().close()
         for sent in (self._sent, self._dispatched):
             if isinstance(sent, process.SharedBytes):
                 sent.close()

@@ -8,7 +8,8 @@ keeps everything keeps the slots; the writer then finds no room and sends its el
 What the writer makes can be made in a slot from the start: it *reserves* one. Such a slot is handed over as it is if
 nobody on this side refers to it any more; whoever still does keeps it, and the reader gets a copy.
 
-The memory has a file descriptor and no name, so nothing can be left behind, however the processes end.
+The memory has a file descriptor and no name, so nothing can be left behind, however the processes end. Neither side
+closes it: it goes with the last array that lies in it.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class Writer:
         if slot is None:
             return None
         flag, offset = slot
-        owner, view = _leased(self._memory, flag, offset, size)
+        owner, view = _lease(self._memory, flag, offset, size)
         self._reserved[offset] = flag, size, weakref.ref(owner)
         return view
 
@@ -140,20 +141,12 @@ class Writer:
         self._free = joined
 
 
-class ArenaReader:
-    """The side that finds arrays in slots."""
-
-    def __init__(self, fd: int) -> None:
-        self._memory = mmap.mmap(fd, 0)
-
-    def lease(self, flag: int, offset: int, size: int) -> memoryview:
-        """The bytes of a slot; it is free again when nobody refers to them any more."""
-        return _leased(self._memory, flag, offset, size)[1]
-
-    # Neither side has a close(): the memory goes with the last array that lies in it.
+def leased(memory: mmap.mmap, flag: int, offset: int, size: int) -> memoryview:
+    """The bytes of a slot, for who reads them; it is free again when nobody refers to them any more."""
+    return _lease(memory, flag, offset, size)[1]
 
 
-def _leased(memory: mmap.mmap, flag: int, offset: int, size: int) -> tuple[Any, memoryview]:
+def _lease(memory: mmap.mmap, flag: int, offset: int, size: int) -> tuple[Any, memoryview]:
     return lend(memory, offset, size, partial(_give_back, memory, flag, OwnerProcess()))
 
 

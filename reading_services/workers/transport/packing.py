@@ -22,17 +22,30 @@ _IN_BAND = 1024
 """Smaller buffers stay in the pickle."""
 
 
-def pickled(obj: object) -> tuple[bytes, list[memoryview]]:
+def pickled(obj: object, pickler: Callable[..., Any] | None = None) -> tuple[bytes, list[memoryview]]:
     """A pickle, and the out-of-band buffers that were left out of it.
 
     >>> data, buffers = pickled({"rows": torch.zeros(1000), "name": "a"})
     >>> len(buffers), unpickled(data, buffers)["rows"].shape
     (1, torch.Size([1000]))
     """
+    buffers: list[memoryview] = []
+
+    def stays_in(buffer: pickle.PickleBuffer) -> bool:
+        raw = buffer.raw()
+        if raw.nbytes < _IN_BAND:
+            return True
+        buffers.append(raw)
+        return False
+
+    file = io.BytesIO()
     try:
-        return _pickled(obj, _Pickler)
+        (pickler or _Pickler)(file, 5, buffer_callback=stays_in).dump(obj)
     except (pickle.PicklingError, AttributeError, TypeError):
-        return _pickled(obj, _CloudPickler)
+        if pickler is not None:
+            raise
+        return pickled(obj, _CloudPickler)
+    return file.getvalue(), buffers
 
 
 class Packed:
@@ -68,21 +81,6 @@ def unpacked(sent: Any) -> Any:
 def unpickled(data: bytes | memoryview, buffers: Sequence[Any]) -> Any:
     """Unpickle what was packed; its arrays lie in the buffers."""
     return pickle.loads(data, buffers=buffers)
-
-
-def _pickled(obj: object, pickler: Callable[..., Any]) -> tuple[bytes, list[memoryview]]:
-    buffers: list[memoryview] = []
-
-    def stays_in(buffer: pickle.PickleBuffer) -> bool:
-        raw = buffer.raw()
-        if raw.nbytes < _IN_BAND:
-            return True
-        buffers.append(raw)
-        return False
-
-    file = io.BytesIO()
-    pickler(file, 5, buffer_callback=stays_in).dump(obj)
-    return file.getvalue(), buffers
 
 
 def _apart(tensor: torch.Tensor) -> Any:

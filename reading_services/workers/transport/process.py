@@ -18,6 +18,7 @@ import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from multiprocessing.reduction import DupFd
 from typing import Any
 
@@ -76,7 +77,6 @@ class ProducerEnd:
         self.control = control
         self.elements = elements
         self._memory = memory
-        self._writer: arena.Writer | arena.NoRoom | None = None
 
     def send(self, frame: ToConsumer, wait: bool = True) -> None:
         """Send a message. Without a wait ``elements`` keeps what the pipe has no room for."""
@@ -87,7 +87,7 @@ class ProducerEnd:
     def _packed(self, frame: Items) -> bytes:
         """Pickle a message; its elements must be nobody's but the message's by now."""
         data, buffers = frame.body
-        writer = self._arena()
+        writer = self._writer
         offsets = [writer.reserved_at(buffer) for buffer in buffers]
         parts = [buffer for buffer, offset in zip(buffers, offsets, strict=True) if offset is None]
         buffers.clear()  # what lies in slots of its own is handed over, unless somebody else refers to it
@@ -111,12 +111,11 @@ class ProducerEnd:
 
     def allocate(self, size: int) -> memoryview | None:
         """Memory for a batch, in which it can travel."""
-        return self._arena().reserve(size)
+        return self._writer.reserve(size)
 
-    def _arena(self) -> arena.Writer | arena.NoRoom:
-        if self._writer is None:
-            self._writer = arena.NoRoom() if self._memory is None else arena.Writer(self._memory.fd)
-        return self._writer
+    @cached_property
+    def _writer(self) -> arena.Writer | arena.NoRoom:
+        return arena.NoRoom() if self._memory is None else arena.Writer(self._memory.fd)
 
     def receive(self, wait: bool = True) -> ToProducer | None:
         message = self.control.get(wait)
@@ -169,7 +168,7 @@ class ConsumerEnd:
         self.control = control
         self.elements = elements
         self._memory = memory
-        self._reader: arena.ArenaReader | None = None
+        self._mapped: mmap.mmap | None = None
         self.overflows = False
         """Whether elements have come through the pipe because the memory was full."""
 
@@ -191,13 +190,13 @@ class ConsumerEnd:
         items, slot, sizes, places, far = pickle.loads(message[_HEAD.size : start])
         is_large = sum(sizes) > _THROUGH_THE_PIPE
         if slot is not None:
-            memory = self.open_memory().lease(*slot)
+            memory = arena.leased(self.open_memory(), *slot)
         else:
             memory = message[arena.aligned(start) if is_large else start :]
             self.overflows |= is_large and self._memory is not None
-        own = [None if place is None else self.open_memory().lease(*place) for place in places]
+        own = [None if place is None else arena.leased(self.open_memory(), *place) for place in places]
         body = _Body(memory, sizes, own, aligned=is_large)
-        above = items.above if far is None else Packed(self.open_memory().lease(*far))
+        above = items.above if far is None else Packed(arena.leased(self.open_memory(), *far))
         whole: Items = replace(items, body=body, above=above)
         return whole
 
@@ -210,13 +209,13 @@ class ConsumerEnd:
                     return error
         return None
 
-    def open_memory(self) -> arena.ArenaReader:
+    def open_memory(self) -> mmap.mmap:
         """Map the shared memory; afterwards its descriptor may be closed."""
-        if self._reader is None:
+        if self._mapped is None:
             if self._memory is None:
                 raise ProtocolError("a message lies in shared memory, and this link has none")
-            self._reader = arena.ArenaReader(self._memory.fd)
-        return self._reader
+            self._mapped = mmap.mmap(self._memory.fd, 0)
+        return self._mapped
 
     def close(self) -> None:
         self.control.close()

@@ -229,14 +229,15 @@ class Producer:
         return self.opening
 
 
+@dataclass
 class Consumer:
-    """The consumer's state machine, for one producer; ``after`` is the last opening of another one over this link."""
+    """The consumer's state machine, for one producer."""
 
-    def __init__(self, after: int = START) -> None:
-        self.opening = after
-        self.ended = True
-        self.stopped = False
-        self.closed = False
+    opening: int = START
+    """The one under way, or the last one: it may have been of another producer."""
+    ended: bool = True
+    stopped: bool = False
+    closed: bool = False
 
     def open(self, order: Any) -> Open:
         """Begin an opening; the one before it, if it is still under way, is dropped."""

@@ -301,7 +301,7 @@ def holders_of(end: EndOnDiskCacheHolder) -> list[OnDiskCacheHolder[Any]]:
 def between(end: EndOnDiskCacheHolder) -> list[structure.Pipe]:
     """The stages between the two, sources first, and the ``on_disk_cache`` before them."""
     first = set(map(id, holders_of(end)))
-    return structure.walk_by(lambda stage: [] if id(stage) in first else structure.parents(stage), end.datapipe)
+    return structure.walk(end.datapipe, inputs=lambda stage: [] if id(stage) in first else structure.parents(stage))
 
 
 def _check_between(end: EndOnDiskCacheHolder) -> None:
@@ -329,7 +329,7 @@ def _check_between(end: EndOnDiskCacheHolder) -> None:
             raise GraphError(
                 f"{printed(stage)} would judge a share of one element's errors here: give end_caching() the max_errors"
             )
-    for stage in structure.walk_by(lambda stage: _streams_above(stage, holders), end.datapipe):
+    for stage in structure.walk(end.datapipe, inputs=lambda stage: _streams_above(stage, holders)):
         if stage is not holders[0] and not _streams_above(stage, holders):
             raise GraphError(
                 f"{stage!r} would be read from its start for each element between on_disk_cache() and end_caching(): "
