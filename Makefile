@@ -61,7 +61,7 @@ bench: $(VENV)/.complete ## the same work here, in peers and at the limit, as a 
 	@$(BIN) -m benchmarks
 
 REAL ?=
-bench-real: $(VENV)/.complete ## eight kinds of real work, here and in peers, in fresh processes; hours, or REAL='--quick --only csv'
+bench-real: $(VENV)/.complete ## eight kinds of real work, here and in peers, in fresh processes; two hours, or REAL='--share 0.4 --only csv'
 	@$(BIN) -m benchmarks.real $(REAL)
 
 bench-cluster: $(VENV)/.complete ## workers on a Ray cluster, beside worker processes, Ray's object store, Ray Data and torch

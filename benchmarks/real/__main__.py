@@ -1,4 +1,4 @@
-"""`python -m benchmarks.real` runs all kinds of work; `--only csv --rounds 3 --quick` some of it."""
+"""`python -m benchmarks.real` runs all kinds of work; `--only csv --rounds 3 --share 0.4` some of it."""
 
 import argparse
 import subprocess
@@ -12,7 +12,6 @@ from benchmarks.real.kinds import KINDS
 from benchmarks.real.race import tables
 
 ROUNDS = 5
-QUICK = 0.1
 PEERS = "webdataset datasets torchdata litdata spdl grain torch"
 
 
@@ -24,7 +23,7 @@ def main(arguments: list[str]) -> int:
         "MiB: the peak of all processes, as the sum of their PSS without mapped files. CPU: of all, for an element.\n"
     )
     missed = 0
-    for table in tables(options.only or KINDS, options.rounds, QUICK if options.quick else 1, options.data):
+    for table in tables(options.only or KINDS, options.rounds, options.share, options.data):
         print(table.render(), flush=True)
         missed += table.missed
     print(f"{missed} missed" if missed else "none missed")
@@ -41,14 +40,21 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
         "--only", action="append", choices=KINDS, metavar="KIND", help=f"which to run, may be repeated: {names}"
     )
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"runs of each contender, {ROUNDS} by default")
+    parser.add_argument("--share", type=float, default=1.0, help="of the data, to have the tables sooner; 1 by default")
     parser.add_argument(
-        "--quick", action="store_true", help="a tenth of the data: shows that all runs, and little more"
+        "--quick",
+        action="store_const",
+        dest="share",
+        const=0.1,
+        help="--share 0.1: shows that all runs, and little more",
     )
     parser.add_argument("--data", type=Path, default=data.home(), help="where data are kept, %(default)s")
     parser.add_argument("--check", action="store_true", help="exit with 1 if a requirement is missed")
     options = parser.parse_args(arguments)
     if options.rounds < 1:
         parser.error(f"--rounds {options.rounds}: at least one round is needed")
+    if not options.share > 0:
+        parser.error(f"--share {options.share}: a part of the data is needed")
     return options
 
 
