@@ -17,10 +17,12 @@ class RayBlocks(MapDataPipe[Any]):
     """The blocks of a dataset of Ray's, as tables of pyarrow; a block is fetched when it is asked for.
 
     Its rows are those of ``.flatmap(lambda table: table.to_pylist())``, and ``rebatch(n)`` gives batches of columns.
-    Ranks take their blocks at a ``sharding_filter``; each of them has the dataset made for itself.
+    Ranks take their blocks at a ``sharding_filter``; each of them has the dataset made for itself. So does a program
+    that resumes: the dataset has to give the same blocks again, which Ray keeps in order.
 
     Args:
-        dataset: The dataset. It is made, by Ray, when the first block is asked for, and stays in Ray's object store.
+        dataset: The dataset. It is made, by Ray, when it is first asked for its length or a block, and stays in Ray's
+            object store.
     """
 
     def __init__(self, dataset: Any) -> None:
@@ -33,7 +35,12 @@ class RayBlocks(MapDataPipe[Any]):
 
     def _made(self) -> list[Any]:
         if self._blocks is None:
-            self._blocks = self.dataset.materialize().to_arrow_refs()
+            options = self.dataset.context.execution_options
+            kept, options.preserve_order = options.preserve_order, True  # or blocks are numbered as they get ready
+            try:
+                self._blocks = self.dataset.materialize().to_arrow_refs()
+            finally:
+                options.preserve_order = kept
         return self._blocks
 
     def __getitem__(self, index: int) -> Any:

@@ -136,14 +136,9 @@ class Door:
                 self._happened.append((member, what))
                 os.eventfd_write(self.news, 1)
 
-    def _greet(self, caller: socket.socket) -> None:
-        try:
-            said = self._meeting.greet(caller)
-            member, _ = self._expected[said["member"]]
-            is_of_life = said["line"] == "life"
-        except (OSError, LookupError, ValueError, TypeError):  # a stranger, or one who was given up
-            caller.close()
-            return
+    def _let_in(self, said: dict[str, Any], caller: socket.socket) -> None:
+        member, _ = self._expected[said["member"]]  # or it was given up
+        is_of_life = said["line"] == "life"
         if not is_of_life:
             self._expected.pop(said["member"], None)
         with self._lock:
@@ -179,7 +174,7 @@ class Door:
                     if ready not in lines:
                         with suppress(OSError):
                             caller, _ = ready.accept()
-                            threading.Thread(target=self._greet, args=(caller,), daemon=True).start()
+                            self._meeting.greet_beside(caller, self._let_in)
                     elif _hears(ready):
                         lines[ready] = lines[ready][0], monotonic()
                     else:  # that it has gone is known by its other connection

@@ -24,6 +24,7 @@ from functools import cache, partial
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
+from typing import Any
 
 import torch
 
@@ -154,7 +155,11 @@ def consumer_end(line: socket.socket, arena_bytes: int) -> ConsumerEnd:
     memory = None
     if line.family == socket.AF_UNIX:
         memory = arena.create(arena_bytes)
-        give_memory(line, memory)
+        try:
+            give_memory(line, memory)
+        except OSError:
+            os.close(memory)
+            raise
     elements, control = both_ends(line)
     end = ConsumerEnd(control, elements, None if memory is None else SharedFd(memory))
     if memory is not None:
@@ -166,10 +171,16 @@ def consumer_end(line: socket.socket, arena_bytes: int) -> ConsumerEnd:
 def _met(listens: Meeting, task: Task) -> list[ProducerEnd]:
     """The links with all workers, once each has called."""
     came: dict[int, ProducerEnd] = {}
-    while len(came) < task.workers:
-        line = listens.next_caller()
-        said = listens.greet(line)
+    all_have = os.eventfd(0, os.EFD_CLOEXEC)
+
+    def let_in(said: dict[str, Any], line: socket.socket) -> None:
         came[said["number"]] = producer_end(line)
+        if len(came) == task.workers:
+            os.eventfd_write(all_have, 1)
+
+    while (caller := listens.next_caller(all_have)) is not None:
+        listens.greet_beside(caller, let_in)
+    os.close(all_have)
     listens.close()
     return [came[number] for number in range(task.workers)]
 

@@ -100,7 +100,11 @@ class Members(PolledPlace):
             line.close()
             self._engine.kill(member.process)
             return
-        member.link = consumer_end(line, self._arena_bytes)
+        try:
+            member.link = consumer_end(line, self._arena_bytes)
+        except OSError:  # it has gone already, which the engine tells
+            line.close()
+            return
         if member.number is None:
             self._dealing = said["listens"]
             self._give_task(member)
@@ -190,7 +194,8 @@ class Members(PolledPlace):
         member = self._workers[number]
         if member.link is not None and member.failure is None:
             member.failure = member.link.failure_at_start()
-        return member.failure
+        failure, member.failure = member.failure, None  # told once; another one is started behind it
+        return failure
 
     def end_of(self, number: Number) -> Ended | WorkerDied:
         member = self._dispatcher if number is None else self._workers[number]

@@ -19,8 +19,9 @@ from reading_services.workers.service import OnWorkers
 from reading_services.workers.transport.protocol import Window
 from reading_services.workers.worker import PoolPlan
 
-_SECONDS = 0.01
-"""How long the elements of a message take to be made: home takes in each message, and has many workers to listen to."""
+_SECONDS = 0.005
+"""How long the elements of a message take to be made, or twice that if they are few: home takes in each message, and
+has many workers to listen to."""
 
 
 class RayReadingService(OnWorkers):

@@ -93,16 +93,22 @@ class PolledPlace(Place):
 
     def __init__(self) -> None:
         self.woken = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._closing = threading.RLock()  # another thread may wake what this one closes
 
     def wake(self) -> None:
-        os.eventfd_write(self.woken, 1)
+        with self._closing:
+            if self.woken >= 0:
+                os.eventfd_write(self.woken, 1)
 
     def was_woken(self) -> None:
-        with suppress(BlockingIOError):  # another thread has done so
-            os.eventfd_read(self.woken)
+        with self._closing, suppress(BlockingIOError):  # another thread has done so
+            if self.woken >= 0:
+                os.eventfd_read(self.woken)
 
     def close(self) -> None:
-        os.close(self.woken)
+        with self._closing:
+            os.close(self.woken)
+            self.woken = -1
 
 
 @dataclass
@@ -134,6 +140,7 @@ class Pool:
         self._place = place
         self._whose = f"the {place.members}"
         self._workers = [_Worker() for _ in range(plan.workers)]
+        self._gone: set[Number] = set()  # whose end has come, and was not told yet: a place need not tell it again
         self._opening = 0
         self._origin = OwnerProcess()
         self._lock = threading.RLock()  # the collector may end a pool in the thread that waits for it
@@ -184,10 +191,12 @@ class Pool:
     def _end(self) -> None:
         running = self._running()
         self._place.end([(number, worker.consumer.close()) for number, worker in running])
+        self._gone.discard(None)
         self._are_gone(number for number, _ in running)
 
     def _are_gone(self, numbers: Iterable[int]) -> None:
         for number in numbers:  # what one of them has sent is of an earlier opening for who takes its place
+            self._gone.discard(number)
             self._workers[number] = _Worker(Consumer(self._workers[number].consumer.opening))
 
     def _running(self) -> list[tuple[int, _Worker]]:
@@ -259,17 +268,17 @@ class Pool:
                         return number, worker.frames.popleft()
                     if worker.failure is not None:
                         raise self._death_of(number)
-                came = self._place.wait(None if self._timeout is None else self._patience(asked, started))
-                if came is None:
+                patience = None if self._timeout is None else self._patience(asked, started)
+                came = self._place.wait(0.0 if self._gone else patience)  # or what has come before somebody went
+                if came is None and not self._gone:
                     raise self._too_slow(asked[0][0])
-                ended = []
-                for sender, frame in came:
+                for sender, frame in came or ():
                     if sender is None or frame is None:
-                        ended.append(sender)
-                        continue
-                    self._take(self._workers[sender], frame)
-                if ended and not self._left and not any(worker.frames for _, worker in asked):
-                    raise self._death_of(min(ended, key=_dispatcher_first))
+                        self._gone.add(sender)
+                    else:
+                        self._take(self._workers[sender], frame)
+                if self._gone and not self._left and not any(worker.frames for _, worker in asked):
+                    raise self._death_of(min(self._gone, key=_dispatcher_first))
             raise WorkersLeft("this iteration was left, or its workers were ended, while an element was waited for")
 
     def _patience(self, asked: list[tuple[int, _Worker]], since: float) -> float:
@@ -298,6 +307,7 @@ class Pool:
 
     def _death_of(self, number: Number) -> BaseException:
         """The error for a member of the pool that has gone."""
+        self._gone.discard(number)
         if number is not None:
             self._workers[number].is_mourned = True
             if (failure := self._failure_at_start(number)) is not None:

@@ -317,8 +317,8 @@ class Server(Loop):
         if self._record is not None:
             self._record.making(0, order.behind)
         while self._made < order.behind:
-            if self._record is not None and self._is_watched():
-                self._record.making(self._made, 1)
+            if self._record is not None and self._watched is not None:
+                self._record.making(self._made, 1 if self._is_watched() else order.behind - self._made)
             try:
                 next(session.iterator(), None)
             except Exception as error:

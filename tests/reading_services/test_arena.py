@@ -91,3 +91,17 @@ def test_there_is_no_room_for_more_than_there_is(fd: int) -> None:
     assert writer.put([memoryview(b"x")]) is None
     del lease
     assert writer.put([memoryview(b"x")]) is not None
+
+
+def test_what_is_to_be_copied_stays_until_it_is(fd: int) -> None:
+    writer = Writer(fd)
+    view = writer.reserve(SIZE // 2)
+    assert view is not None
+    offset = writer.reserved_at(view)
+    assert offset is not None
+    copied = writer.hand_over(offset)
+    assert isinstance(copied, memoryview)
+    del view  # whoever had it lets go in between
+    assert writer.put([memoryview(bytes(SIZE))]) is None
+    del copied
+    assert writer.put([memoryview(bytes(SIZE))]) is not None

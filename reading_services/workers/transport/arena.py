@@ -100,8 +100,8 @@ class Writer:
     def hand_over(self, offset: int) -> tuple[int, int, int] | memoryview:
         """(flag, offset, size) of a reserved slot that nobody here refers to any more; else its bytes, to be copied."""
         flag, size, owner = self._reserved[offset]
-        if owner() is not None:
-            return self._view[offset : offset + size]
+        if (lease := owner()) is not None:
+            return memoryview(lease).cast("B")  # which keeps it until it is copied
         del self._reserved[offset]
         self._memory[flag] = 0  # it was set when the last reference went
         return flag, offset, size

@@ -13,6 +13,8 @@ from __future__ import annotations
 import secrets
 import select
 import socket
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 from typing import Any, Final, TypedDict
@@ -65,10 +67,13 @@ class Meeting:
         """The sockets that become readable when somebody calls."""
         return [self._far, self._near]
 
-    def next_caller(self) -> socket.socket:
-        """The next that calls, who has proved nothing yet."""
-        ready, _, _ = select.select(self.doors, [], [])
-        caller, _ = ready[0].accept()
+    def next_caller(self, until: int | None = None) -> socket.socket | None:
+        """The next that calls, who has proved nothing yet; None once a descriptor, ``until``, is readable."""
+        doors = {door.fileno(): door for door in self.doors}
+        ready, _, _ = select.select([*doors, *([] if until is None else [until])], [], [])
+        if ready[0] == until:
+            return None
+        caller, _ = doors[ready[0]].accept()
         return caller
 
     def greet(self, caller: socket.socket) -> dict[str, Any]:
@@ -76,6 +81,20 @@ class Meeting:
         said = greet(caller, self._key, monotonic() + SECONDS)
         _tune(caller)
         return said
+
+    def greet_beside(self, caller: socket.socket, let_in: Callable[[dict[str, Any], socket.socket], object]) -> None:
+        """Greet in a thread of its own, since a stranger may take its time, and hand on what the caller says of itself.
+
+        Who is refused is hung up on, and so is one of whom ``let_in`` knows nothing.
+        """
+
+        def greet() -> None:
+            try:
+                let_in(self.greet(caller), caller)
+            except (OSError, EOFError, LookupError, ValueError, TypeError):
+                caller.close()
+
+        threading.Thread(target=greet, daemon=True).start()
 
     def close(self) -> None:
         """Listen no more."""

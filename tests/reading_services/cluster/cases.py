@@ -373,8 +373,17 @@ def ray_data(cluster: Nodes) -> None:
             assert list(dl) == rest
         assert sorted(row["id"] for row in first + rest) == list(range(100))
         assert to_ray_dataset(rows(), rows_in_a_block=30).sum("id") == sum(range(100))
+        late = from_ray_dataset(ray.data.range(40, override_num_blocks=8).map_batches(first_one_late))
+        assert [late[number]["id"][0].as_py() for number in range(len(late))] == list(range(0, 40, 5))
     finally:
         ray.shutdown()
+
+
+def first_one_late(batch: dict[str, Any]) -> dict[str, Any]:
+    """The first block is ready when the others are."""
+    if batch["id"][0] == 0:
+        threading.Event().wait(3)
+    return batch
 
 
 def as_rows(table: Any) -> list[dict[str, Any]]:

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from reading_services.cluster.member import consumer_end, producer_end
+from reading_services.cluster.member import Task, _met, consumer_end, producer_end
 from reading_services.network.proof import Refused
 from reading_services.workers.process.main import packed
 from reading_services.workers.transport import meeting
 from reading_services.workers.transport.meeting import Meeting, call
 from reading_services.workers.transport.pipes import Poller, until_ready
 from reading_services.workers.transport.process import ConsumerEnd, ProducerEnd
-from reading_services.workers.transport.protocol import End, Items
+from reading_services.workers.transport.protocol import End, Items, Window
 
 
 @pytest.fixture
@@ -31,6 +31,7 @@ def listens() -> Iterator[Meeting]:
 
 def greeted(listens: Meeting) -> tuple[socket.socket, dict[str, Any]]:
     line = listens.next_caller()
+    assert line is not None
     try:
         return line, listens.greet(line)
     except BaseException:
@@ -146,3 +147,19 @@ def test_listening_leaves_nothing() -> None:
     with closing(Meeting("127.0.0.1", "here")):
         pass
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_strangers_do_not_keep_the_dispatcher_from_its_workers() -> None:
+    listens = Meeting("127.0.0.1", "here")
+    with ThreadPoolExecutor() as threads, closing(socket.socket()) as silent, closing(socket.socket()) as leaves:
+        met = threads.submit(_met, listens, Task(0, 2, b"", Window(items=1), {}, 1 << 20))
+        for stranger in (silent, leaves):
+            stranger.connect((listens.address["host"], listens.address["port"]))
+        leaves.close()
+        lines = [call(listens.address, "elsewhere", {"number": number}) for number in (1, 0)]
+        ends = met.result(10)
+        ends[1].send(End(3))
+        with closing(lines[0]), closing(lines[1]):
+            assert lines[0].recv(1)
+        for end in ends:
+            end.close()
