@@ -382,7 +382,7 @@ def ray_data(cluster: Nodes) -> None:
 def first_one_late(batch: dict[str, Any]) -> dict[str, Any]:
     """The first block is ready when the others are."""
     if batch["id"][0] == 0:
-        threading.Event().wait(3)
+        threading.Event().wait(3)  # so long that the others are ready before, in processes that Ray has yet to start
     return batch
 
 
