@@ -63,7 +63,7 @@ def _mapped(size: int) -> mmap.mmap:
     The elements of a batch are freed together, and malloc gives their pages back to the system, to get them anew for
     the next batch, unless a piece as large as a batch was freed before: then it knows that such sizes come and go.
     """
-    torch.empty(size, dtype=torch.uint8)
+    torch.empty(size, dtype=torch.uint8, device="cpu")
     memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if size >= _HUGE:
         with suppress(AttributeError, OSError):  # no Linux, or one that was built without them
