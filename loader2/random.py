@@ -70,8 +70,10 @@ class PhiloxEngine:
     """
 
     def __init__(self, seed: int | None = None) -> None:
-        self._key = None if seed is None else operator.index(seed) & UINT64
+        self._key: int | None = None
         self._drawn = 0
+        if seed is not None:
+            self.seed(seed)
 
     def seed(self, seed: int) -> PhiloxEngine:
         """Start over with the low 64 bits of ``seed``; returns itself.

@@ -127,7 +127,7 @@ class MultiProcessingReadingService(OnWorkers):
         return super().initialize(datapipe)
 
     def _window(self) -> Window:
-        return Window(items=max(1, self.worker_prefetch_cnt + -(-self.main_prefetch_cnt // self.num_workers)))
+        return Window(items_ahead(self.worker_prefetch_cnt, self.main_prefetch_cnt, self.num_workers))
 
     def _pool_of(self, plan: PoolPlan) -> Pool:
         if self._context.get_start_method() == "fork":
@@ -142,6 +142,11 @@ class MultiProcessingReadingService(OnWorkers):
 
     def _to_send(self, reset: ResetFn) -> bytes:
         return portable(reset)
+
+
+def items_ahead(of_each: int, of_all: int, workers: int) -> int:
+    """How many elements each worker may make ahead, its part of those that all may make together included."""
+    return max(1, of_each + -(-of_all // workers))
 
 
 def free_share(workers: int) -> int:

@@ -10,7 +10,7 @@ from datapipes.errors import BadArgument
 from reading_services.cluster.place import Members
 from reading_services.cluster.ray_engine import RayEngine
 from reading_services.interface.service import EpochFn, InitFn, ResetFn
-from reading_services.multi_process import free_share
+from reading_services.multi_process import free_share, items_ahead
 from reading_services.workers.cut import replicable_end
 from reading_services.workers.pool import Pool
 from reading_services.workers.portable import needs_pickling, portable
@@ -97,7 +97,7 @@ class RayReadingService(OnWorkers):
             needs_pickling(end, worker_init_fn=self.worker_init_fn, worker_reset_fn=self.worker_reset_fn)
 
     def _window(self) -> Window:
-        items = max(1, self.worker_prefetch_cnt + -(-self.main_prefetch_cnt // self.num_workers))
+        items = items_ahead(self.worker_prefetch_cnt, self.main_prefetch_cnt, self.num_workers)
         return Window(items, seconds=_SECONDS)
 
     def _pool_of(self, plan: PoolPlan) -> Pool:

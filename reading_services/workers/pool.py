@@ -191,7 +191,7 @@ class Pool:
     def _end(self) -> None:
         running = self._running()
         self._place.end([(number, worker.consumer.close()) for number, worker in running])
-        self._gone.discard(None)
+        self._gone.clear()
         self._are_gone(number for number, _ in running)
 
     def _are_gone(self, numbers: Iterable[int]) -> None:

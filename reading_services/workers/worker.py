@@ -318,7 +318,8 @@ class Server(Loop):
             self._record.making(0, order.behind)
         while self._made < order.behind:
             if self._record is not None and self._watched is not None:
-                self._record.making(self._made, 1 if self._is_watched() else order.behind - self._made)
+                wanted = 1 if self._goes_on_watched(self._watched) else order.behind - self._made
+                self._record.making(self._made, wanted)
             try:
                 next(session.iterator(), None)
             except Exception as error:
@@ -328,12 +329,12 @@ class Server(Loop):
                     continue  # home has not had it
             self._made += 1
 
-    def _is_watched(self) -> bool:
-        """Whether to make one element, and write down how: not any more, once there were as many as was asked."""
-        if self._watched is not None and self._made >= self._watched_until:
-            self._watched.goes_on = False
-            self._watched = None
-        return self._watched is not None
+    def _goes_on_watched(self, watched: Watched) -> bool:
+        """Whether to make one element, and write down how; watching ends once there were as many as was asked."""
+        if self._made < self._watched_until:
+            return True
+        watched.goes_on, self._watched = False, None
+        return False
 
     def _make(self, room: int) -> None:
         """Make a chunk of so many elements at most, and send it with what ended it, if something did."""
@@ -341,7 +342,7 @@ class Server(Loop):
             raise ProtocolError("elements are asked for, and nothing is open")
         chunk: list[Any] = []
         wanted = min(self._at_once, room)
-        if self._watched is not None and self._is_watched():
+        if self._watched is not None and self._goes_on_watched(self._watched):
             wanted = 1
         if self._record is not None:
             self._record.making(self._made, wanted)
