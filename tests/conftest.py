@@ -1,8 +1,8 @@
 """Fixtures of every test: no thread or child process is left behind, and the same thing is found twice.
 
-A thread or a child process that a test started must have ended when the test has; those that are on their way out get
-one second, spent waiting on their end itself. What remains is named in the failure, the thread with the line it stands
-at and the process with its command, and a process is then killed so that it cannot hold up the tests after it.
+A thread or a child process that a test started must have ended when the test has. Those that are ending have thirty
+seconds; the fixture waits for their end itself. A failure names what remains: a thread with the line at which it
+stands, a process with its command. The process is then killed so that it cannot hold up the tests after it.
 """
 
 import gc
@@ -27,7 +27,7 @@ from loader2.testing.ending import child_pids, ended
 from tests.preloaded import Preloaded
 from tests.specimens import server
 
-GRACE = 1.0
+GRACE = 30.0
 
 # Programs; what they import takes each worker of pytest some seconds.
 collect_ignore = ["loader2/in_hugging_face.py", "loader2/in_lightning.py"]

@@ -41,8 +41,8 @@ WORKERS = range(4)
 POLICIES: tuple[Uneven, ...] = get_args(Uneven)
 LONGEST = 1003
 SHUFFLED = 100  # elements from which on two epochs are not in the same order by chance
-HANGS = 20.0  # seconds after which a rank or a worker that says nothing is an error
-PATIENCE = 600  # seconds for the whole table; then the stacks are printed, and it ends
+HANGS = 300.0  # seconds after which a rank or a worker that says nothing is an error
+PATIENCE = 3600  # seconds for the whole table; then the stacks are printed, and it ends
 
 
 def lengths_for(world: int) -> list[int]:

@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-PATIENCE = 20.0
+PATIENCE = 300.0
 """The longest that a handler stalls; tests end long before."""
 
 

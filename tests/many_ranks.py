@@ -28,7 +28,7 @@ class RankRaised(AssertionError):
 
 
 def on_ranks(
-    world: int, run: Callable[[int], T], seconds: float = 40.0, dying: frozenset[int] = frozenset()
+    world: int, run: Callable[[int], T], seconds: float = 500.0, dying: frozenset[int] = frozenset()
 ) -> list[T]:
     """Call ``run(rank)`` on each rank of a gloo group; of those that are to die, nothing is expected."""
     context = multiprocessing.get_context("fork")
@@ -63,7 +63,7 @@ def on_ranks(
             for process in ranks:
                 if process.is_alive():
                     process.kill()
-                process.join(5)
+                process.join(300)
                 process.close()
             for link in links:
                 link.close()

@@ -60,4 +60,4 @@ class Environment:
         """Run a command, in which ``python`` is that of this environment."""
         outside = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "MYPYPATH")}
         env = {**outside, "PATH": f"{self.python.parent}{os.pathsep}{os.environ['PATH']}", "PIP_NO_INDEX": "1"}
-        return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=100, check=False)
+        return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=500, check=False)

@@ -25,8 +25,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from types import ModuleType
 
-LEAVING = 5.0  # seconds in which a program that has taken too long may write down its stacks
-STARTING = 60.0  # seconds for importing torch, by far
+LEAVING = 60.0  # seconds in which a program that has taken too long may write down its stacks
+STARTING = 300.0  # seconds for importing torch, by far
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ def built(project: Path, how: str) -> dict[str, str]:
     folder.mkdir()
     code = f"from setuptools import build_meta; build_meta.{how}({str(folder)!r})"
     ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=project, capture_output=True, text=True, timeout=50, check=False
+        [sys.executable, "-c", code], cwd=project, capture_output=True, text=True, timeout=500, check=False
     )
     assert ran.returncode == 0, ran.stderr
     (wheel,) = folder.iterdir()

@@ -98,7 +98,7 @@ def what_the_instances_print() -> None:
     poprun = [sys.executable, "-m", "reading_services.ipu.poprun"]
     shares = [f"--num-replicas={REPLICAS}", f"--num-instances={INSTANCES}"]
     program = [sys.executable, str(Path(__file__).resolve()), INSTANCE]
-    run = subprocess.run([*poprun, *shares, *program], stdout=subprocess.PIPE, text=True, check=True, timeout=45)
+    run = subprocess.run([*poprun, *shares, *program], stdout=subprocess.PIPE, text=True, check=True, timeout=600)
     print(run.stdout)
     told = defaultdict(list)
     for line in run.stdout.splitlines():

@@ -24,7 +24,7 @@ from loader2.testing.specimen import Specimen
 
 NO_FILES = ("/dev/null", "/dev/pts/", "/dev/random", "/dev/urandom", "/memfd:", "/proc/")
 """Beginnings of what descriptors may be of, and is no file of anybody's."""
-GRACE = 1.0  # seconds; nothing tells when a descriptor is closed
+GRACE = 30.0  # seconds; nothing tells when a descriptor is closed
 
 
 def quiet_close(specimen: Specimen) -> None:

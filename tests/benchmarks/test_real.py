@@ -22,8 +22,6 @@ ELEMENTS = {"text": 20_000, "parquet": 5_000, "csv": 2_000, "memory-map": 600, "
 PICTURES = 40
 WAYS = [(name, way) for name, kind in KINDS.items() for way in kind.ways]
 
-pytestmark = pytest.mark.timeout(300)  # of the first test, which waits for a process with all contenders
-
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:

@@ -207,7 +207,7 @@ def _unguarded(size: int) -> None:
             [sys.executable, str(program)],
             capture_output=True,
             text=True,
-            timeout=25,
+            timeout=300,
             check=False,
             env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
         )

@@ -25,7 +25,7 @@ from tests.faults.cases import ALONE, CASES
 
 METHODS = ("fork", "spawn", "forkserver")
 _MARK = "LOADER2_FAULT"
-_LEAVING = 20.0  # seconds in which what a program left behind may still go by itself: it may be importing torch
+_LEAVING = 120.0  # seconds in which what a program left behind may still go by itself: it may be importing torch
 _TRACEBACK = 20  # lines
 _SERVERS = ("resource_tracker", "forkserver import")
 """What multiprocessing keeps until the program ends, by words of their commands."""

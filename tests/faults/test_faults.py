@@ -30,7 +30,6 @@ def nobody_is_left_behind() -> None:
 
 
 @pytest.mark.parametrize(("program", "name"), TRIED, indirect=["program"])
-@pytest.mark.timeout(120)
 def test_workers_bear_it(program: Program, name: str) -> None:
     outcome = program.tried(name)
     assert outcome.fine, f"{outcome.problem}\nleft behind: {outcome.leftovers}"

@@ -27,7 +27,7 @@ from tests.fuzzing.format import Format
 from tests.fuzzing.formats import FORMATS
 from tests.specimens.specimen import in_memory, shown
 
-PATIENCE = 10.0  # seconds for one case
+PATIENCE = 120.0  # seconds for one case
 MEMORY = 256 * 2**20  # bytes that one format's cases may add to the most that the process ever held
 MOST_ELEMENTS = 10_000  # of one damaged file; its sound twin has a few
 BLOCK = 512  # bytes of a block of a tar archive

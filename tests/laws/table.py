@@ -16,7 +16,7 @@ from datapipes.errors import LawBroken
 from loader2.testing import LAWS, Specimen, check
 from tests.specimens.catalogue import operators, specimens_of
 
-PATIENCE = 600  # seconds for the whole table; then the stacks are printed, and it ends
+PATIENCE = 3600  # seconds for the whole table; then the stacks are printed, and it ends
 
 
 def broken(specimens: Iterable[Specimen], law: str) -> list[str]:

@@ -130,7 +130,7 @@ def main(folder: Path) -> None:
     """All of it, on one rank and on two, each with and without workers."""
     for workers in (0, 2):
         alone, beside = folder / f"{workers} workers", folder / f"{workers} workers of each rank"
-        parts = [[trained(alone, workers)], on_ranks(RANKS, partial(on_a_rank, beside, workers), seconds=100)]
+        parts = [[trained(alone, workers)], on_ranks(RANKS, partial(on_a_rank, beside, workers), seconds=500)]
         for of_ranks in parts:
             epochs = [list(chain(*shares)) for shares in zip(*of_ranks, strict=True)]
             assert all(sorted(rows) == list(range(ROWS * len(of_ranks))) for rows in epochs)

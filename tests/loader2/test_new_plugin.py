@@ -16,7 +16,6 @@ from tests.plugins_installed import Environment
 from tests.test_house import ROOT
 
 PAGE = ROOT / "docs" / "own-plugin.md"
-pytestmark = pytest.mark.timeout(240)  # ten programs, most of which import torch
 BLOCK = re.compile(r'^```(?P<kind>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```', re.MULTILINE | re.DOTALL)
 
 

@@ -32,7 +32,7 @@ from loader2.old_modules import INSTEAD, POPTORCH, TABLES, TORCHDATA
 from loader2.old_names import old_names
 from tests.preloaded import Ended, Preloaded
 
-SECONDS = 50.0
+SECONDS = 500.0
 
 OF_STREAMS = """
 AISFileLister AISFileLoader BatchAsyncMapper BatchMapper Batcher BucketBatcher Bz2FileLoader CSVDictParser CSVParser

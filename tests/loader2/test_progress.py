@@ -41,7 +41,7 @@ class Stream(io.StringIO):
 
     def wait_for(self, text: str) -> None:
         self.looks_for = text
-        assert self.found.wait(20), self.getvalue()
+        assert self.found.wait(300), self.getvalue()
 
     def lines(self) -> list[str]:
         """What a log has, without what depends on the time."""
@@ -247,5 +247,5 @@ from loader2 import DataLoader2
 list(DataLoader2(IterableWrapper(range(3))))
 print([name for name in sys.modules if name in ("tqdm.auto", "loader2.progress")])
 """
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False)
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=500, check=False)
     assert (ran.stdout, ran.stderr) == ("[]\n", "")

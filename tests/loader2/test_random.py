@@ -236,7 +236,7 @@ def test_all_ranks_of_a_group_get_the_seed_of_its_rank_0(tmp_path: Path) -> None
         for rank in range(3)
     ]
     try:
-        outputs = [process.communicate(timeout=50) for process in ranks]
+        outputs = [process.communicate(timeout=500) for process in ranks]
     finally:
         for process in ranks:
             process.kill()

@@ -21,8 +21,6 @@ from reading_services import (
 )
 from tests.many_ranks import on_ranks
 
-pytestmark = pytest.mark.timeout(60)
-
 
 class OfAUser(ReadingServiceInterface):
     """May see to ranks by itself: nobody knows."""

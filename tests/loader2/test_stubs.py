@@ -54,7 +54,6 @@ def nowhere() -> type:
 
 Local = nowhere()
 """
-pytestmark = pytest.mark.timeout(180)  # two type checkers, which read torch, too
 METHODS = {"sums": "sums:RunningSum", "twice": "sums", "backwards": "sums:Backwards", "local": "sums:Local"}
 USE = """
 from typing import Any, assert_type

@@ -144,7 +144,7 @@ def test_prefetch_makes_elements_ahead_in_a_thread() -> None:
     with DataLoader2(numbers().map(made), reading_service=InProcessReadingService(prefetch_cnt=2)) as loader:
         iterator = iter(loader)
         assert next(iterator) == 0
-        assert third_is_made.wait(30)
+        assert third_is_made.wait(300)
         assert list(iterator) == [1, 2, 3, 4, 5]
     assert set(makers) == {"prefetch"}
 

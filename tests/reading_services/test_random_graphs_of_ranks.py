@@ -23,7 +23,6 @@ from tests.reading_services.workers.test_random_graphs_in_workers import SLOW, U
 from tests.test_random_graphs import SEEDS
 
 pytestmark = [
-    pytest.mark.timeout(120),
     pytest.mark.filterwarnings("ignore:.* goes on after ValueError"),
     pytest.mark.filterwarnings("ignore:random_split deals elements out by their number"),
 ]

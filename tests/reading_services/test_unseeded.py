@@ -23,8 +23,6 @@ from reading_services import (
 )
 from tests.many_ranks import on_ranks
 
-pytestmark = pytest.mark.timeout(60)
-
 SERVICES: dict[str, Callable[[], ReadingServiceInterface | None]] = {
     "none": lambda: None,
     "in process": InProcessReadingService,
@@ -92,7 +90,7 @@ def test_what_functions_draw_in_workers_follows_as_well() -> None:
 @pytest.mark.parametrize("workers", [0, 2])
 def test_torchs_seed_on_rank_0_decides_for_all(workers: int) -> None:
     def run(rank: int) -> list[Any]:
-        services = [DistributedReadingService(timeout=30), *[ThreadingReadingService(2)] * (workers > 0)]
+        services = [DistributedReadingService(timeout=300), *[ThreadingReadingService(2)] * (workers > 0)]
         found: list[Any] = []
         with DataLoader2(numbers(), reading_service=SequentialReadingService(*services)) as loader:
             for seed in (5, 5, 6):
@@ -109,7 +107,7 @@ def test_torchs_seed_on_rank_0_decides_for_all(workers: int) -> None:
 
 def test_a_seed_on_rank_0_begins_a_sequence_on_all() -> None:
     def run(rank: int) -> list[int]:
-        with DataLoader2(numbers(), reading_service=DistributedReadingService(timeout=30)) as loader:
+        with DataLoader2(numbers(), reading_service=DistributedReadingService(timeout=300)) as loader:
             if rank == 0:
                 loader.seed(3)
             first = [*loader], [*loader]

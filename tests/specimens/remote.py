@@ -18,7 +18,7 @@ from tests.specimens.files import CSV, name_of
 from tests.specimens.server import FILES, address
 from tests.specimens.specimen import Specimen, Tap, folder, paths, shuffled
 
-AT_ONCE = Transfer(timeout=20, deadline=40, retries=1, backoff=0)
+AT_ONCE = Transfer(timeout=200, deadline=500, retries=1, backoff=0)
 NAMES = list(FILES)
 TWICE = NAMES + NAMES
 

@@ -49,11 +49,11 @@ def own_micro_batches(tap: Tap) -> Pipe:
 
 
 def _processes() -> ReadingServiceInterface:
-    return MultiProcessingReadingService(2, "fork", 2, 2, timeout=30)
+    return MultiProcessingReadingService(2, "fork", 2, 2, timeout=300)
 
 
 def _threads() -> ReadingServiceInterface:
-    return ThreadingReadingService(2, 2, timeout=30)
+    return ThreadingReadingService(2, 2, timeout=300)
 
 
 def _steps(mode: DataLoaderMode = DataLoaderMode.Sync) -> ReadingServiceInterface:

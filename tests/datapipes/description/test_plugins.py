@@ -140,6 +140,6 @@ with loader2.DataLoader2(dp, reading_service="threads(2)") as dl:
     print(len(list(dl)), repr(dp), dl.state_dict())
 dp.anything
 """
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False)
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=500, check=False)
     assert ran.stdout.startswith("2 "), ran.stderr
     assert ran.stderr.endswith("somebody looks for {'group': 'loader2.datapipes'}\n")

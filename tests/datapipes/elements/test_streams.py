@@ -192,7 +192,7 @@ archive.itself = archive, member
         capture_output=True,
         text=True,
         check=False,
-        timeout=50,
+        timeout=500,
     )
     assert (result.returncode, result.stderr) == (0, "")
 

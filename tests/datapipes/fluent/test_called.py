@@ -114,7 +114,7 @@ print(pipe.IterDataPipe.header.__doc__)
 assert "datapipes.iter" in sys.modules
 """
     command = [sys.executable, "-W", "error", "-c", program, *datapipes.__path__]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
     assert ran.stdout.startswith("The first elements; no more"), ran.stderr
 
 

@@ -55,7 +55,7 @@ def test_an_iterator_that_is_left_at_an_error_that_waited_in_a_prefetch() -> Non
     def below(x: int) -> int:
         for thread in threading.enumerate():
             if thread.name == "prefetch":
-                thread.join(30)  # it ends with the error that it met
+                thread.join(300)  # it ends with the error that it met
         return bad(x) if x == 0 else x
 
     def leave() -> Session:

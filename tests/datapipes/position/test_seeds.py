@@ -34,7 +34,7 @@ def test_a_seed_is_the_same_in_any_process() -> None:
     salt = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"  # not that of this process
     found = subprocess.run(
         [sys.executable, "-c", script], env={"PYTHONHASHSEED": salt, "PYTHONPATH": ":".join(sys.path)},
-        capture_output=True, text=True, check=True, timeout=50,
+        capture_output=True, text=True, check=True, timeout=500,
     ).stdout  # fmt: skip
     assert found == f"{Run(7, 2, (3, 1)).stage_seed(4, 'shard')}\n"
 

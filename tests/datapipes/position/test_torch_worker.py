@@ -30,7 +30,6 @@ from tests.datapipes.position.written_for_torchdata import (
 from tests.many_ranks import on_ranks
 
 pytestmark = [
-    pytest.mark.timeout(60),
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),  # more workers than this machine has cores
     pytest.mark.filterwarnings("ignore:'set_vital' is deprecated"),  # torchdata calls it
 ]

@@ -385,7 +385,7 @@ def test_a_forked_process_does_not_write_into_the_memory_of_its_parent() -> None
     child = multiprocessing.get_context("fork").Process(target=collate_in_a_fork, args=([row + 1 for row in rows],))
     batch = memory.collated(rows)
     child.start()
-    child.join(30)
+    child.join(300)
     assert child.exitcode == 0
     assert not batch.any()
 

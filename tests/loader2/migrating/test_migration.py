@@ -65,7 +65,7 @@ def test_a_program_is_migrated_and_runs(old: OldProgram, tmp_path: Path, preload
     assert migrate(tmp_path, "--write")[0] == 0
     assert contents(tmp_path) == after, "migrating again changes nothing"
 
-    ended = preloaded.ran(tmp_path / "main.py", cwd=tmp_path, seconds=50)
+    ended = preloaded.ran(tmp_path / "main.py", cwd=tmp_path, seconds=500)
     assert (ended.code, ended.out) == (0, old.prints), ended.err
 
 
@@ -80,7 +80,7 @@ def test_a_program_runs_as_it_is_under_the_old_names(old: OldProgram, tmp_path: 
         f"    sys.argv[:] = {arguments!r}\n"
         "    runpy.run_module('loader2', run_name='__main__', alter_sys=True)\n"
     )
-    ended = preloaded.ran(program, cwd=tmp_path, seconds=50)
+    ended = preloaded.ran(program, cwd=tmp_path, seconds=500)
     assert (ended.code, ended.out) == (0, old.prints), ended.err
 
 

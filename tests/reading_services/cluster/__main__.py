@@ -27,7 +27,7 @@ def main(names: list[str]) -> int:
             started = perf_counter()
             try:
                 case(cluster)
-                until = monotonic() + 3
+                until = monotonic() + 120
                 while (left := members()) and monotonic() < until:
                     threading.Event().wait(0.05)  # processes of others, whose end tells this one nothing
                 if left:

@@ -180,7 +180,7 @@ def test_instances_find_each_other(tmp_path: Path) -> None:
     program.write_text(SUMS, encoding="utf-8")
     command = [sys.executable, "-m", "reading_services.ipu.poprun", "--num-instances", "2", "--num-replicas", "2"]
     ran = subprocess.run(
-        [*command, sys.executable, str(program)], cwd=ROOT, capture_output=True, text=True, timeout=55, check=False
+        [*command, sys.executable, str(program)], cwd=ROOT, capture_output=True, text=True, timeout=500, check=False
     )
     assert sorted(ran.stdout.splitlines()) == ["[1,0]<stdout>:2 3.0", "[1,1]<stdout>:2 3.0"], ran.stderr
     assert ran.returncode == 0

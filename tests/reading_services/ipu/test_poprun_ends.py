@@ -16,7 +16,7 @@ from typing import IO
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-SOON = 30  # seconds; all of it takes a fraction of one on a quiet machine
+SOON = 300  # seconds; all of it takes a fraction of one on a quiet machine
 MAIN = """
 import signal, sys
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the tests may run where one is ignored, under nohup say

@@ -31,7 +31,7 @@ PUBLISHED = 136_452  # items/s of 4 replicas on synthetic data
 def test_it_prints_its_lines_in_order(preloaded: Preloaded) -> None:
     replicas, steps = 4, 3
     program, arguments = ROOT / "tutorials/tuto_data_loading.py", ("--synthetic-data", "--replicas", str(replicas))
-    run = preloaded.ran(program, *arguments, cwd=ROOT, seconds=50, strict=True, env={"PATH": ""})
+    run = preloaded.ran(program, *arguments, cwd=ROOT, seconds=500, strict=True, env={"PATH": ""})
     assert run.code == 0, run.err
     numbers = {"replicas": replicas, "global_batch": 16 * replicas, "steps": steps, "items": 800 * replicas}
     found = re.fullmatch(LINES.format(**numbers), run.out)

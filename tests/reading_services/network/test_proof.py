@@ -20,7 +20,7 @@ Wire = Callable[[bytes, bool], bytes]
 
 
 def later() -> float:
-    return monotonic() + 20
+    return monotonic() + 300
 
 
 def meeting(caller: str, called: str, wire: Wire = lambda said, _: said) -> tuple[Future[None], Future[dict[str, Any]]]:

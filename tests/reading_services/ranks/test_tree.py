@@ -92,7 +92,7 @@ def test_all_are_told_of_a_rank_that_is_silent_and_only_of_that_one(rank_of: int
             with pytest.raises(PrefetchTimeoutError) as caught:
                 tree.wait(lambda verdict: verdict["upto"] > 0, 0, 20)
             error = caught.value
-        all_know.wait(20)
+        all_know.wait(300)
         return error and (str(error), error.__class__)
 
     texts = on_tree(run, timeout=3)

@@ -42,7 +42,7 @@ def nowhere() -> str:
     """Why no hosts can be made here; empty if they can."""
     probe = "mount -t tmpfs tmpfs /run && ip netns add a && ip link add eth0 netns a type veth peer name a"
     try:
-        tried = subprocess.run([*_stage(), "sh", "-c", probe], capture_output=True, text=True, timeout=20)
+        tried = subprocess.run([*_stage(), "sh", "-c", probe], capture_output=True, text=True, timeout=300)
     except (FileNotFoundError, subprocess.TimeoutExpired) as error:
         return str(error)
     return "" if tried.returncode == 0 else tried.stderr.strip() or f"exit code {tried.returncode}"

@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from reading_services.ranks.meeting import meet
 
-SECONDS = 20.0
+SECONDS = 300.0
 
 
 def main(rank: int, master: str, *addresses: str) -> None:

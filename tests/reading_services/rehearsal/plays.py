@@ -23,8 +23,8 @@ RANKS = 2
 """On each host."""
 LENGTH = 1003
 ENDLESS = 10**9
-BEGINNING = 60.0
-PATIENCE = 10.0
+BEGINNING = 300.0
+PATIENCE = 300.0
 """Seconds, for a machine that has other things to do."""
 
 

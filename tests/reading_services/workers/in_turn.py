@@ -12,7 +12,7 @@ from reading_services import MultiProcessingReadingService, ReadingServiceInterf
 from tests.specimens.specimen import shown
 
 SEED = 5
-HANGS = 20.0  # seconds after which a worker that sends nothing is an error
+HANGS = 300.0  # seconds after which a worker that sends nothing is an error
 
 T = TypeVar("T")
 

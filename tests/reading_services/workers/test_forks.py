@@ -165,7 +165,7 @@ KINDS = [
 def test_a_fork_disturbs_nothing(kind: str, tmp_path: Path, preloaded: Preloaded) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    ended = preloaded.ran(program, kind, str(tmp_path / "meeting"), cwd=ROOT, seconds=50)
+    ended = preloaded.ran(program, kind, str(tmp_path / "meeting"), cwd=ROOT, seconds=500)
     assert (ended.code, ended.err) == (0, "")
 
 
@@ -210,7 +210,7 @@ def test_a_fork_with_workers_has_a_fork_server_of_its_own(tmp_path: Path) -> Non
         [sys.executable, str(program)],
         capture_output=True,
         text=True,
-        timeout=55,
+        timeout=500,
         check=False,
         cwd=ROOT,
         env={"PYTHONPATH": str(ROOT)},
@@ -243,7 +243,7 @@ def test_whoever_waits_for_a_thread_is_told_when_the_loader_is_shut_down() -> No
     taker.start()
     reached.wait(30)
     vars(crew_of)["_pool"].close()
-    taker.join(10)
+    taker.join(300)
     release.set()
     assert not taker.is_alive()
     assert [type(error) for error in found] == [WorkersLeft]

@@ -78,7 +78,6 @@ def test_workers_that_inherit_nothing(graph: Any) -> None:
     assert sorted(given(graph(1 << 14), processes(2, multiprocessing_context="forkserver"))) == expected
 
 
-@pytest.mark.timeout(120)
 def test_positions_of_64_mebibytes() -> None:
     graph = numbers(10).sharding_filter().map(partial(made, 1 << 25)).shuffle(buffer_size=2)
     assert sorted(given(graph, processes(2))) == sorted(2 * [x for x in range(10) if x != 3])

@@ -20,7 +20,6 @@ from tests.reading_services.workers.in_turn import Service, epochs_of, in_turn, 
 from tests.test_random_graphs import GRAPH, SEEDS
 
 pytestmark = [
-    pytest.mark.timeout(120),
     pytest.mark.filterwarnings("ignore:.* goes on after ValueError"),
     pytest.mark.filterwarnings("ignore:random_split deals elements out by their number"),
 ]

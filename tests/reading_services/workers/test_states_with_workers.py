@@ -17,8 +17,6 @@ from loader2 import DataLoader2
 from reading_services.workers.transport import inline, process
 from tests.reading_services.workers.in_turn import SEED, Service, numbers, processes, texts, threads
 
-pytestmark = pytest.mark.timeout(120)
-
 
 class AtHome(IterDataPipe[Any]):
     """A class of a user's that cannot be copied to workers."""

@@ -147,7 +147,7 @@ def test_two_loaders_at_once_and_one_in_a_thread(service: Service) -> None:
     one: DataLoader2[int] = DataLoader2(numbers(20).sharding_filter(), reading_service=service(2))
     with one, DataLoader2(numbers(20).map(str).sharding_filter(), reading_service=service(3)) as other:
         assert list(zip(one, other, strict=True)) == [(x, str(x)) for x in range(20)]
-    thread.join(20)
+    thread.join(300)
     assert found == list(range(50))
 
 

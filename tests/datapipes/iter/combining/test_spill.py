@@ -174,7 +174,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_nothing_is_left_behind_by_a_process_that_is_killed(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path)], capture_output=True, text=True, timeout=100, check=False
+        [sys.executable, "-c", KILLED, str(tmp_path)], capture_output=True, text=True, timeout=500, check=False
     )
     assert (done.returncode, done.stdout) == (-signal.SIGKILL, "1\n"), done.stderr
     assert os.listdir(tmp_path) == []

@@ -13,7 +13,7 @@ from datapipes.errors import BadArgument
 from datapipes.iter import FlatMapper, IterableWrapper, LengthSetter
 from tests.datapipes.iter.mishaps import outcomes
 
-BOUND = 30  # seconds, for what takes none
+BOUND = 300  # seconds, for what takes none
 
 
 def numbers(count: int) -> IterableWrapper[int]:

@@ -14,7 +14,7 @@ from datapipes.errors import BadArgument, BadArgumentType
 from datapipes.iter import IterableWrapper, ThreadPoolMapper
 from tests.datapipes.iter.mishaps import STRAY_STOP, failing_at, outcomes, stopping_at
 
-BOUND = 30  # seconds, for what takes none
+BOUND = 300  # seconds, for what takes none
 
 
 def numbers(count: int) -> IterableWrapper[int]:

@@ -15,7 +15,7 @@ from datapipes.iter.elements import threadpool
 from datapipes.position import trail
 from tests.datapipes.iter.mishaps import failing_at, outcomes
 
-BOUND = 30  # seconds, for what takes none
+BOUND = 300  # seconds, for what takes none
 
 
 def numbers(count: int) -> IterableWrapper[int]:

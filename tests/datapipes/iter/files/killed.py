@@ -9,7 +9,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-PATIENCE = 30  # seconds for a child
+PATIENCE = 300  # seconds for a child
 
 _CALLS: list[tuple[Any, str]] = [
     *((os, name) for name in ("open", "close", "fsync", "replace", "unlink", "makedirs", "fchmod")),

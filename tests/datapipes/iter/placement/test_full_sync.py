@@ -29,5 +29,5 @@ print("in step")
 def test_datapipes_alone_have_an_exchange_between_ranks(tmp_path: Path, preloaded: Preloaded) -> None:
     program = tmp_path / "alone.py"
     program.write_text(ALONE)
-    ended = preloaded.ran(program, str(tmp_path / "meeting"), cwd=tmp_path, seconds=50)
+    ended = preloaded.ran(program, str(tmp_path / "meeting"), cwd=tmp_path, seconds=500)
     assert (ended.out, ended.code) == ("in step\n", 0), ended.err

@@ -45,7 +45,7 @@ def test_the_stages_above_run_in_another_thread_and_ahead() -> None:
     it = iter(numbers(20).map(note).prefetch(4))
     assert next(it) == 0
     for _ in range(5):  # the one handed on, and a buffer full
-        assert made.acquire(timeout=30)
+        assert made.acquire(timeout=300)
     assert threading.current_thread() not in threads
     assert list(it) == list(range(1, 20))
 
@@ -120,7 +120,7 @@ def test_a_thread_that_is_stuck_does_not_keep_others_from_closing() -> None:
         def _elements(self) -> Iterator[int]:
             yield 0
             stuck.set()
-            assert go_on.wait(30)
+            assert go_on.wait(300)
 
     class Late(IterDataPipe[int]):
         """Lets its source go on at the moment at which it is closed itself."""
@@ -137,7 +137,7 @@ def test_a_thread_that_is_stuck_does_not_keep_others_from_closing() -> None:
             finally:
                 reader = threading.Thread(target=next, args=(source, None), name="reader")
                 reader.start()
-                assert stuck.wait(30)
+                assert stuck.wait(300)
 
     it = iterate(Late(Slow()))
     assert next(it) == 0
@@ -145,4 +145,4 @@ def test_a_thread_that_is_stuck_does_not_keep_others_from_closing() -> None:
     go_on.set()
     for thread in threading.enumerate():
         if thread.name == "reader":
-            thread.join(30)
+            thread.join(300)

@@ -80,7 +80,7 @@ def test_so_many_are_moved_beforehand_in_a_thread() -> None:
     it = iter(IterableWrapper([Noted() for _ in range(9)], deepcopy=False).to_device("cpu", ahead=3))
     next(it)
     for _ in range(4):  # the one handed on, and those ahead
-        assert begun.acquire(timeout=30)
+        assert begun.acquire(timeout=300)
     list(it)
     assert where == [(False, "cpu")] * 9
 

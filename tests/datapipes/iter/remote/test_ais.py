@@ -16,7 +16,7 @@ from datapipes.errors import TransferError, TransferTimeout
 from datapipes.iter import AISFileLister, AISFileLoader, IterableWrapper
 from tests.http_server import File, Handler, InTurn, Server, redirect, serving, status
 
-QUICK = Transfer(timeout=20, deadline=50, retries=2, backoff=0)
+QUICK = Transfer(timeout=200, deadline=500, retries=2, backoff=0)
 DATA = Random(3).randbytes(700_000)
 NAMES = ["a", "train/1", "train/2", "train/deep/3"]
 

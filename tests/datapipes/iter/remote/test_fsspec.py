@@ -20,7 +20,7 @@ from datapipes.errors import BadArgument, CutShort, TransferError, TransferTimeo
 from datapipes.iter import FSSpecFileLister, FSSpecFileOpener, FSSpecSaver, IterableWrapper
 from tests.http_server import File, Handler, InTurn, Server, serving, status
 
-QUICK = Transfer(timeout=20, deadline=50, retries=3, backoff=0)
+QUICK = Transfer(timeout=200, deadline=500, retries=3, backoff=0)
 DATA = Random(3).randbytes(700_000)
 
 
@@ -254,5 +254,5 @@ def test_files_are_opened_by_many_threads_at_once(server: Server) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(300)
     assert [hash(data) for data in found] == [hash(DATA)] * 8

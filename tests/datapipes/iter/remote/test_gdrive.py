@@ -11,7 +11,7 @@ from datapipes.iter import GDriveReader, IterableWrapper, OnlineReader
 from datapipes.iter.remote import http
 from tests.http_server import File, Handler, Page, Server, redirect, serving
 
-QUICK = Transfer(timeout=20, deadline=50, retries=2, backoff=0)
+QUICK = Transfer(timeout=200, deadline=500, retries=2, backoff=0)
 DATA = b"rows of data" * 50_000
 
 

@@ -17,7 +17,7 @@ from datapipes.iter import HttpReader, IterableWrapper
 from tests.http_server import File, Handler, InTurn, Server, serving, status
 
 DATA = Random(3).randbytes(700_000)
-QUICK = Transfer(timeout=20, deadline=50, retries=3, backoff=0)
+QUICK = Transfer(timeout=200, deadline=500, retries=3, backoff=0)
 HASTY = Transfer(timeout=0.2, deadline=20, retries=1, backoff=0)
 
 

@@ -20,7 +20,7 @@ from datapipes.iter.files.locks import locked
 from tests.datapipes.iter.files.killed import PATIENCE
 from tests.http_server import File, InTurn, serving, status
 
-QUICK = Transfer(timeout=20, deadline=50, retries=2, backoff=0)
+QUICK = Transfer(timeout=200, deadline=500, retries=2, backoff=0)
 
 
 class Catalog(PathHandler):  # type: ignore[misc]  # iopath is not looked into

@@ -21,7 +21,7 @@ from datapipes.errors import TransferError, TransferTimeout
 from datapipes.iter import FSSpecFileOpener, IterableWrapper
 from tests.http_server import File, Handler, Server, redirect, serving, status
 
-QUICK = Transfer(timeout=20, deadline=50, retries=1, backoff=0)
+QUICK = Transfer(timeout=200, deadline=500, retries=1, backoff=0)
 DAY = timedelta(days=1)
 Reader = Callable[..., Any]
 

@@ -19,9 +19,9 @@ from datapipes.errors import BadArgument, CutShort, TransferError, TransferTimeo
 from datapipes.iter import FSSpecFileLister, FSSpecFileOpener, IoPathFileLister, IterableWrapper
 from tests.http_server import File, Handler, InTurn, Server, serving, status
 
-QUICK = Transfer(timeout=20, deadline=50, retries=2, backoff=0)
+QUICK = Transfer(timeout=200, deadline=500, retries=2, backoff=0)
 DATA = Random(3).randbytes(700_000)
-PATIENCE = 30
+PATIENCE = 300
 MOTO = """
 import sys
 from moto.server import ThreadedMotoServer

@@ -27,7 +27,7 @@ from tests.reading_services.ipu.host.datasets import (
     Stream,
 )
 
-PATIENCE = 30.0
+PATIENCE = 300.0
 
 
 @contextmanager

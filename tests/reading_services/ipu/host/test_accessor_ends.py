@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[4]
-PATIENCE = 50.0
+PATIENCE = 300.0
 
 SCRIPT = """
 import os, sys, threading

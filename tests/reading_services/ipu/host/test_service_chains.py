@@ -99,7 +99,7 @@ def test_ranks_of_a_group_have_equally_many_steps_and_never_share_a_row(workers:
     # 26 rows and 25: two steps of 13 for one rank, and one and a bit for the other.
     def run(rank: int) -> tuple[list[int], list[int], int]:
         front = [ThreadingReadingService(workers)] if workers else []
-        chain = (DistributedReadingService(timeout=30), *front, IPUReadingService(options_of(13, 2, rank), Async))
+        chain = (DistributedReadingService(timeout=300), *front, IPUReadingService(options_of(13, 2, rank), Async))
         with loader_of(numbers(51, rows=1), *chain) as loader:
             steps = list(loader)
             assert len(loader) == len(steps)

@@ -67,7 +67,7 @@ def test_the_level_of_the_environment(value: str | None, said: list[str], tmp_pa
     env = {name: text for name, text in os.environ.items() if name != "POPTORCH_LOG_LEVEL"}
     if value is not None:
         env["POPTORCH_LOG_LEVEL"] = value
-    ended = preloaded.ran(program, cwd=tmp_path, seconds=50, env=env)
+    ended = preloaded.ran(program, cwd=tmp_path, seconds=500, env=env)
     assert [line.split("] [")[2].partition("]")[0] for line in ended.err.splitlines()] == said
 
 
@@ -114,4 +114,4 @@ def test_there_is_no_hardware() -> None:
 def test_the_ipu_side_is_imported_when_it_is_asked_for(tmp_path: Path, preloaded: Preloaded) -> None:
     program = tmp_path / "program.py"
     program.write_text("import sys, reading_services, loader2; sys.exit('reading_services.ipu' in sys.modules)")
-    assert preloaded.ran(program, cwd=tmp_path, seconds=50).code == 0
+    assert preloaded.ran(program, cwd=tmp_path, seconds=500).code == 0

@@ -105,7 +105,7 @@ def test_a_device_is_held_by_one_model(monkeypatch: pytest.MonkeyPatch) -> None:
     waiting.join(0.05)
     assert outputs == []
     other.destroy()
-    waiting.join(30)
+    waiting.join(300)
     assert len(outputs) == 1
     one.destroy()
 
@@ -118,7 +118,7 @@ def test_a_second_model_attaches_once_the_first_is_detached_whichever_thread_att
     first, second = poptorch.inferenceModel(Linear(), options), poptorch.inferenceModel(Linear(), options)
     attaching = threading.Thread(target=first, args=(X,))
     attaching.start()
-    attaching.join(30)
+    attaching.join(300)
     begun = threading.Event()
     outputs: list[Tensor] = []
 
@@ -128,10 +128,10 @@ def test_a_second_model_attaches_once_the_first_is_detached_whichever_thread_att
 
     waiting = threading.Thread(target=wait)  # it often has the number of the thread that has ended
     waiting.start()
-    assert begun.wait(30)
+    assert begun.wait(300)
     waiting.join(0.05)
     first.detachFromDevice()
-    waiting.join(30)
+    waiting.join(300)
     assert len(outputs) == 1
     second.destroy()
     first.destroy()

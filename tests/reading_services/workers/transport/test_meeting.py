@@ -104,7 +104,7 @@ def test_elements_arrive_writable_and_whole(listens: Meeting, machine: str, size
     writing.start()
     while (frame := consumer.receive()) is None:
         until_ready(consumer.elements.fileno(), select.POLLIN)
-    writing.join(10)
+    writing.join(300)
     assert isinstance(frame, Items)
     numbers, named, small = frame.body.unpack()
     assert numpy.array_equal(numbers, expected[0])
@@ -125,7 +125,7 @@ def test_home_hears_while_it_has_more_to_say_than_a_connection_holds(listens: Me
     consumer.control.put(bytes(20 << 20))
     consumer.control.flush()
     producer.send(End(1))  # before it has read anything
-    assert poller.wait(10) == [consumer.elements.fileno()]
+    assert poller.wait(300) == [consumer.elements.fileno()]
     assert consumer.receive() == End(1)
     with ThreadPoolExecutor() as threads:
         read = threads.submit(producer.control.get, True)
@@ -135,10 +135,10 @@ def test_home_hears_while_it_has_more_to_say_than_a_connection_holds(listens: Me
     assert message is not None
     assert len(message) == 20 << 20
     producer.send(End(1))
-    assert poller.wait(10) == [consumer.elements.fileno()]
+    assert poller.wait(300) == [consumer.elements.fileno()]
     assert consumer.receive() == End(1)
     producer.close()
-    assert poller.wait(10) == [consumer.elements.fileno()]  # that it has gone
+    assert poller.wait(300) == [consumer.elements.fileno()]  # that it has gone
     consumer.close()
 
 

@@ -229,7 +229,7 @@ def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     (folder / "script_of_mine.py").write_text(SCRIPT)
     line = [sys.executable, "-W", "error", "-m", "reading_services.ipu", *arguments]
     env = {"PYTHONPATH": str(ROOT), "PATH": ""}
-    return subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True, timeout=50)
+    return subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True, timeout=500)
 
 
 def test_the_command_answers(tmp_path: Path) -> None:
