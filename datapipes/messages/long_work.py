@@ -1,8 +1,9 @@
 """Long work on one file, told on stderr while it goes on: hashing, saving and caching, downloading.
 
-``show_work`` is the one switch, off at first. It is a variable of the environment, so that worker processes that start
-afterwards have it too, and so that a program can be run with it. What is told are whole lines, now and then: several
-processes may write to one terminal. A file that takes less time than that is not told of.
+``show_work`` is the one switch, off at first. It is a variable of the environment: a program can be run with it. A pool
+of workers sends it to its processes: a fork server, or another machine, has the environment of an earlier time. The
+output is whole lines, because several processes may write to one terminal. A file that takes less time than the
+interval prints nothing.
 """
 
 from __future__ import annotations
@@ -39,6 +40,11 @@ def show_work(every: float | None = 10.0) -> None:
         os.environ[SWITCH] = str(every)
     else:
         raise BadArgument(f"show_work(every={every!r}): expected seconds, 0 or more, or None")
+
+
+def current_switches() -> dict[str, str]:
+    """Return the switch as variables of the environment, for worker processes that do not inherit this one's."""
+    return {SWITCH: os.environ[SWITCH]} if SWITCH in os.environ else {}
 
 
 class LongWork:

@@ -44,9 +44,9 @@ class Members(PolledPlace):
         self._plan = plan
         self._engine = engine
         self._arena_bytes = arena_bytes
-        self._graph = cloudpickle.dumps((plan.graph, plan.init_fn, plan.reset_fn))
+        self._graph = cloudpickle.dumps(plan.worker_job)
         self._modules = digests((plan.graph, plan.init_fn, plan.reset_fn, plan.dispatched))
-        self._dispatched = None if plan.dispatched is None else cloudpickle.dumps((plan.dispatched, plan.reset_fn))
+        self._dispatched = None if plan.dispatcher_job is None else cloudpickle.dumps(plan.dispatcher_job)
         self._host, self._machine = engine.here()
         self._silence = silence
         self._workers: dict[int, Member] = {}

@@ -11,9 +11,9 @@ where somebody saves.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from time import perf_counter
 from typing import Any, Protocol
@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from datapipes.description import structure
 from datapipes.description.structure import Pipe
 from datapipes.errors import ProtocolError, UnsavableElement
+from datapipes.messages.long_work import current_switches
 from datapipes.parts.sharding import SHARDING_PRIORITIES
 from datapipes.position import kept
 from datapipes.position.cells import Table, TooLarge, at_most
@@ -136,6 +137,18 @@ class PoolPlan:
     timeout: float | None = None
     dispatched: Pipe | None = None
     """The part that one process or thread runs for all workers."""
+    environment: Mapping[str, str] = field(default_factory=current_switches)
+    """The program's switches: a fork server, or another machine, has none of those that were set since it began."""
+
+    @property
+    def worker_job(self) -> tuple[Any, ...]:
+        """What a worker process is given: switches, graph, init_fn, reset_fn."""
+        return self.environment, self.graph, self.init_fn, self.reset_fn
+
+    @property
+    def dispatcher_job(self) -> tuple[Any, ...] | None:
+        """What a dispatcher process is given: switches, graph, reset_fn. None without a dispatcher."""
+        return None if self.dispatched is None else (self.environment, self.dispatched, self.reset_fn)
 
 
 def numbered(orders: Sequence[Order | None], key: int) -> list[Order | None]:

@@ -42,8 +42,12 @@ def shuffled(ranks: int = 1) -> IterDataPipe[int]:
     return IterableWrapper(range(ROWS * ranks)).shuffle()
 
 
+def in_a_dict(row: int) -> Batch:
+    return {"row": torch.tensor(float(row))}
+
+
 def batches(rows: IterDataPipe[int]) -> IterDataPipe[Batch]:
-    return rows.map(lambda row: {"row": torch.tensor(float(row))}).batch(4).collate()
+    return rows.map(in_a_dict).batch(4).collate()
 
 
 def loader(workers: int = 0, ranks: int = 1) -> DataLoader2[Batch]:

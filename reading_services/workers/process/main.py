@@ -55,7 +55,7 @@ class WorkerJob:
     link: ProducerEnd
     info: WorkerInfo
     graph: Any
-    """``(graph, init_fn, reset_fn)``, or the pickle of it, in ``SharedBytes`` on this machine."""
+    """``PoolPlan.worker_job``, or the pickle of it, in ``SharedBytes`` on this machine."""
     window: Window
     stacks: SharedFd
     """A file for the stacks of all threads, written when the parent asks for them."""
@@ -103,7 +103,7 @@ class DispatcherJob:
 
     links: list[ProducerEnd]
     graph: Any
-    """``(graph, reset_fn)``, or the pickle of it as above."""
+    """``PoolPlan.dispatcher_job``, or the pickle of it as above."""
     window: Window
     stacks: SharedFd
     parent: int
@@ -135,15 +135,21 @@ def dispatch(job: DispatcherJob) -> None:
     Dispatcher(links, len(job.links), making).run()
 
 
-def _opened(graph: Any) -> Any:
-    """What was given: as it is inherited, or unpickled."""
-    if not isinstance(graph, SharedBytes):
-        return graph if isinstance(graph, tuple) else pickle.loads(graph)
+def _opened(job: Any) -> tuple[Any, ...]:
+    """Load a job of ``PoolPlan``, inherited or pickled: set its switches, and return the rest."""
+    switches, *rest = _unpickled(job)
+    os.environ.update(switches)
+    return tuple(rest)
+
+
+def _unpickled(job: Any) -> Any:
+    if not isinstance(job, SharedBytes):
+        return job if isinstance(job, tuple) else pickle.loads(job)
     try:
-        with graph.read() as data:
+        with job.read() as data:
             return pickle.loads(data)
     finally:
-        graph.close()
+        job.close()
 
 
 def settle(parent: int, stacks: SharedFd, on_interrupt: Any = signal.SIG_IGN) -> None:

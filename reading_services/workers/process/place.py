@@ -53,8 +53,8 @@ class Processes(PolledPlace):
         self._plan = plan
         self._context = context
         self._arena_bytes = arena_bytes
-        self._sent = self._to_send((plan.graph, plan.init_fn, plan.reset_fn))
-        self._dispatched = None if plan.dispatched is None else self._to_send((plan.dispatched, plan.reset_fn))
+        self._sent = self._to_send(plan.worker_job)
+        self._dispatched = None if plan.dispatcher_job is None else self._to_send(plan.dispatcher_job)
         self._workers: dict[int, Worker] = {}
         self._dispatcher: WorkerProcess | None = None
         self._poller = Poller((), ())

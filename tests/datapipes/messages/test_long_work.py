@@ -15,8 +15,8 @@ from datapipes.errors import BadArgument
 from datapipes.iter import IterableWrapper
 from datapipes.messages import long_work
 from datapipes.messages.long_work import SWITCH, LongWork
-from loader2 import DataLoader2
 from tests.http_server import Handler, serving
+from tests.preloaded import Preloaded
 
 DATA = bytes(3 << 20)
 
@@ -51,19 +51,31 @@ def test_hashing_and_saving_are_told(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert lines(capfd) == []
 
 
-def test_caching_is_told_in_workers_too(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    cached = (
-        IterableWrapper([str(tmp_path / "a")])
-        .sharding_filter()
-        .on_disk_cache(filepath_fn=lambda path: f"{path}.cached")
-    )
-    graph = cached.map(lambda name: (name, DATA)).end_caching(mode="wb", skip_read=True)
+IN_WORKERS = """
+import sys
+from multiprocessing import forkserver
+from datapipes import show_work
+from datapipes.iter import IterableWrapper
+from loader2 import DataLoader2
+from reading_services import MultiProcessingReadingService
+
+if __name__ == "__main__":
+    forkserver.ensure_running()  # its processes inherit the environment of this moment
     show_work(every=0)
-    with DataLoader2(graph, reading_service="multi_process(1)") as loader:
-        (path,) = loader
-    told = lines(capfd)
-    assert len(told) == 1
-    assert re.fullmatch(rf"saving {re.escape(path)}\S*: 3.15MB", told[0])
+    cached = IterableWrapper(["a"]).sharding_filter().on_disk_cache(filepath_fn=lambda path: f"{path}.cached")
+    graph = cached.map(lambda name: (name, bytes(3 << 20))).end_caching(mode="wb", skip_read=True)
+    with DataLoader2(graph, reading_service=MultiProcessingReadingService(1, sys.argv[1])) as loader:
+        assert list(loader) == ["a"]
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_caching_is_told_in_workers_too(method: str, tmp_path: Path, preloaded: Preloaded) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(IN_WORKERS)
+    ran = preloaded.ran(program, method, cwd=tmp_path, seconds=500, strict=True)
+    assert (ran.code, ran.out) == (0, "")
+    assert re.fullmatch(r"saving a\S*: 3.15MB, [\d.]+[kMG]?B/s\n", ran.err)
 
 
 def test_downloading_is_told_with_what_is_left(capfd: pytest.CaptureFixture[str]) -> None:

@@ -165,7 +165,8 @@ def test_behind_the_last_attempt_the_stuck_element_is_still_the_next_one() -> No
 @pytest.mark.filterwarnings("ignore:.* goes on after", "ignore:.*is stuck in what is above")
 def test_workers_give_up_what_is_stuck() -> None:
     graph = unseekable(40).sharding_filter().map(Gate(7, 30, 31)).timeout(1).retry(wait=0).batch(3)
-    with DataLoader2(graph, reading_service=MultiProcessingReadingService(num_workers=2)) as loader:
+    inheriting = MultiProcessingReadingService(2, "fork")  # an Event cannot be pickled
+    with DataLoader2(graph, reading_service=inheriting) as loader:
         assert sorted(x for batch in loader for x in batch) == list(range(40))
 
 
