@@ -16,8 +16,6 @@ and the pipes above it go on from where they were.
 
 from __future__ import annotations
 
-import copy
-from collections import deque
 from collections.abc import Iterator
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -130,14 +128,13 @@ def _bind(stage: structure.Pipe, run: Run, seed: int) -> dict[str, Any]:
 
     What it holds then is returned, as it is before the class does anything by itself.
     """
+    is_bound = vars(stage).get(RUN) is run  # another stage that reads the same hub was started first
     stage.__dict__[RUN] = run
     if structure.is_native(stage) or not structure.is_stream(stage):
         return {}
-    is_of_torch = type(stage).__module__.startswith("torch.")  # whose fork and demux change their buffers in place
     kept.begin(stage, kept.kept_by(stage))
-    for name, value in structure.attributes(stage).items():
-        if type(value) in (list, deque) and is_of_torch and len(value) <= kept.LARGEST_BUFFER:
-            structure.set_attribute(stage, name, copy.copy(value))
+    if not is_bound:
+        _begin_torchs_hub(stage)
     if has_method(stage, "set_seed"):
         _set_seed(stage, run, seed)
     if run.shard is not None and is_sharding(stage):
@@ -147,6 +144,14 @@ def _bind(stage: structure.Pipe, run: Run, seed: int) -> dict[str, Any]:
         stage.reset()
         stage.__dict__[FRESH] = True
     return before
+
+
+def _begin_torchs_hub(stage: structure.Pipe) -> None:
+    """Give a copy of torch's fork or demux empty buffers: torch itself resets these at a child's second iteration."""
+    if has_method(stage, "is_every_instance_exhausted"):
+        stage.reset()
+    if has_method(stage, "is_every_instance_exhausted") or structure.hub_of(stage) is not None:
+        stage.__dict__["_valid_iterator_id"] = None  # as of a pipe that has not been iterated
 
 
 def _set_seed(stage: structure.Pipe, run: Run, seed: int) -> None:

@@ -68,7 +68,8 @@ class Replayed(Cell):
     @property
     def failed(self) -> bool:
         """Whether the class is a generator that an exception has ended, so that it has to be run again."""
-        return isinstance(self._inner, GeneratorType) and self._inner.gi_frame is None and not self._is_over
+        generator = _generator_of(self._inner)
+        return generator is not None and generator.gi_frame is None and not self._is_over
 
     def start(self, pipe: structure.Pipe) -> Iterator[Any]:
         """The elements of a pipe from this position on."""
@@ -84,7 +85,7 @@ class Replayed(Cell):
 
     def _to_the_end(self) -> Iterator[Iterator[Any]]:
         # The iterator is yielded: `yield from` would close it when an exception below has this generator dropped.
-        if isinstance(self._inner, GeneratorType):
+        if _generator_of(self._inner) is not None:
             if self._is_behind:
                 self._pass_over(self._inner, self._behind)
                 self._is_behind = False
@@ -152,10 +153,16 @@ class Replayed(Cell):
             self._homes[structure.place_of(stage)].values = {**kept_by(stage), **changes(stage, before)}
 
     def close(self) -> None:
-        if isinstance(self._inner, GeneratorType):
-            self._inner.close()
+        if (generator := _generator_of(self._inner)) is not None:
+            generator.close()
         self.keep()
         self._stages = []
+
+
+def _generator_of(iterator: Any) -> GeneratorType[Any, Any, Any] | None:
+    """Return the generator that an iterator is, or that torch's base class has wrapped; None for any other iterator."""
+    inner = vars(iterator).get("iterator") if type(iterator).__name__ == "IteratorDecorator" else iterator
+    return inner if isinstance(inner, GeneratorType) else None
 
 
 def _attempt(step: Callable[[], Any]) -> Exception | None:

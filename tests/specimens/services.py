@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import torch
+import torch.utils.data.datapipes.iter as torch_pipes
 
 from datapipes.graph import Pipe
+from datapipes.iter import Concater
 from reading_services import (
     MultiProcessingReadingService,
     ReadingServiceInterface,
@@ -16,6 +19,8 @@ from reading_services import (
 from reading_services.ipu import DataLoaderMode, IPUReadingService, Options
 from tests.specimens.elements import add_ten, up_to
 from tests.specimens.specimen import Specimen, Tap, folder, numbers, paths, unseekable
+
+torch_iter: Any = torch_pipes  # typed for sources of torch's own only
 
 
 def sharded_above(tap: Tap) -> Pipe:
@@ -46,6 +51,11 @@ def micro_batches(tap: Tap) -> Pipe:
 
 def own_micro_batches(tap: Tap) -> Pipe:
     return tap(unseekable(11)).map(tap.function(add_ten)).batch(2).map(torch.tensor)
+
+
+def demultiplexed_by_torch(tap: Tap) -> Pipe:
+    children = torch_iter.Demultiplexer(tap(numbers(6)), 2, abs(1).__and__)
+    return Concater(*children).sharding_filter().map(add_ten)
 
 
 def _processes() -> ReadingServiceInterface:
@@ -96,6 +106,7 @@ def _services() -> list[Specimen]:
         one("sharded and batched", sharded_and_batched),
         one("rows of files", rows),
         one("forked", forked),
+        one("torch's demux", demultiplexed_by_torch),
     ]
 
 

@@ -9,14 +9,17 @@ from random import Random
 from typing import Any
 
 import torch
+import torch.utils.data.datapipes.iter as torch_pipes
 from torch.utils.data import IterDataPipe as TorchIterDataPipe
 
 from datapipes.graph import Pipe
-from datapipes.iter import Batcher, IterableWrapper, IterDataPipe
+from datapipes.iter import Batcher, Concater, IterableWrapper, IterDataPipe
 from datapipes.map import ImageFolder, MapDataPipe, SequenceWrapper, TableWrapper
 from tests.datapipes.position.written_for_torchdata import ItsOwnIterator, OnlyNext, ReturnsAnother
 from tests.specimens.elements import add_ten, as_pair, is_even
 from tests.specimens.specimen import Specimen, Tap, everything, numbers, shuffled, unseekable
+
+torch_iter: Any = torch_pipes  # typed for sources of torch's own only
 
 
 class Doubled(IterDataPipe[Any]):
@@ -76,6 +79,18 @@ class TorchPairs(TorchIterDataPipe[Any]):
         total = sum(1 for _ in self.source)
         for element in self.source:
             yield element, total
+
+
+TORCHS_HUBS: dict[str, Callable[[Any], Any]] = {
+    "fork": lambda pipe: torch_iter.Forker(pipe, 2),
+    "demux": lambda pipe: torch_iter.Demultiplexer(pipe, 2, abs(1).__and__),
+}
+
+
+def through(hub: Callable[[Any], Any], tap: Tap) -> Pipe:
+    """The children of torch's fork or demux, one after the other: what the second one has to wait for is buffered."""
+    first, second = hub(tap(numbers(5)))
+    return Concater(second, first).map(add_ten)
 
 
 class Resumable(IterDataPipe[Any]):
@@ -379,6 +394,10 @@ USERS = [
         "users.torch",
         "below a shuffle",
         lambda tap: TorchPairs(numbers(7).shuffle(buffer_size=3)).batch(2).unbatch(),
+    ),
+    *(
+        Specimen("users.torch", f"{name} of torch's", partial(through, torchs), after_fault="goes on or stays")
+        for name, torchs in TORCHS_HUBS.items()
     ),
     Specimen("users.stateful", "alone", lambda tap: Resumable(tap(numbers(5)))),
     shuffled(

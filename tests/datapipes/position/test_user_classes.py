@@ -11,7 +11,7 @@ import torch
 import torch.utils.data.datapipes.iter as torch_pipes
 
 from datapipes.graph import Pipe, walk
-from datapipes.iter import IterableWrapper, IterDataPipe, Mapper, Shuffler, Zipper
+from datapipes.iter import Concater, IterableWrapper, IterDataPipe, Mapper, Shuffler, Zipper
 from loader2 import DataLoader2
 from tests.datapipes.position.written_for_torchdata import (
     SHAPES,
@@ -21,6 +21,7 @@ from tests.datapipes.position.written_for_torchdata import (
     InPairsOfText,
     ItsOwnIterator,
     Noisy,
+    OfTorch,
     OnlyNext,
     SaysWhereItIs,
     SeveralSources,
@@ -236,6 +237,33 @@ def test_torchs_own_pipes_in_the_middle_of_a_graph(build: Callable[[], Any]) -> 
     resumed.load_state_dict(stopped.state_dict())
     assert [list(resumed), list(resumed)] == [whole[2:], following]
     assert portrait(pipe) == before
+
+
+@pytest.mark.parametrize("hub", ["fork", "demux"])
+def test_a_childs_own_iterator_leaves_torchs_hub_as_it_was(hub: str) -> None:
+    classify = (abs(1).__and__,) if hub == "demux" else ()
+    first, second = getattr(OfTorch(numbers(6)), hub)(2, *classify)
+    expected = [1, 3, 5, 0, 2, 4] if hub == "demux" else [*range(6), *range(6)]
+    peek = iter(first)
+    begun = next(peek)
+    assert list(Concater(second, first)) == expected
+    assert [begun, *peek] == (expected[3:] if hub == "demux" else expected[6:])
+    left = iter(Concater(first, second))
+    next(left)
+    left.close()  # type: ignore[attr-defined]  # it is a PipeIterator
+    assert list(Concater(second, first)) == expected
+
+
+def test_a_generator_that_torchs_base_class_has_wrapped_is_run_again_after_an_error() -> None:
+    class ReturnsOne(OfTorch):
+        def __iter__(self) -> Iterator[Any]:
+            return (divmod(6, element) for element in self.source_datapipe)
+
+    iterator = iter(DataLoader2[Any](torch_iter.Mapper(ReturnsOne(IterableWrapper([3, 0, 2])), tuple)))
+    assert next(iterator) == (2, 0)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            next(iterator)
 
 
 def test_torchs_default_generator_decides_the_order_without_a_loader() -> None:
