@@ -12,16 +12,19 @@ from __future__ import annotations
 import sys
 import warnings
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never, Self, TypeVar
+
+from torch.utils.data import Dataset, IterableDataset
 
 from datapipes.description import structure
 from datapipes.description.pipe import IterDataPipe, MapDataPipe
 from datapipes.description.printing import chain as printed
 from datapipes.errors import BadArgument, BadArgumentType, LengthUnknown
 from datapipes.iter import IterableWrapper
+from datapipes.map import SequenceWrapper
 from datapipes.messages.interrupts import ShortInterrupts
 from datapipes.operators.checks import length_of
 from datapipes.parts.group import ranks
@@ -57,8 +60,8 @@ class DataLoader2(Generic[T_co]):
     """Iterates a graph of pipes, epoch by epoch, and can say exactly where it is.
 
     Args:
-        datapipe: The graph, given by its last stage; of a map-style pipe, the elements at 0, 1, 2 ... are loaded. The
-            loader works on a copy, and never changes it.
+        datapipe: The graph, given by its last stage; of a map-style pipe, or of a map-style ``Dataset`` of torch, the
+            elements at 0, 1, 2 ... are loaded. The loader works on a copy of the graph, and never changes it.
         datapipe_adapter_fn: A function that takes the loader's graph and returns the one to use, such as those in
             ``loader2.adapters``; or several, called in this order. ``None``: the graph as it is.
         reading_service: Where the graph runs; the loader makes a copy of it for itself. ``None``: in this process, as
@@ -104,7 +107,7 @@ class DataLoader2(Generic[T_co]):
 
     def __init__(
         self,
-        datapipe: IterDataPipe[T_co] | MapDataPipe[T_co],
+        datapipe: IterDataPipe[T_co] | MapDataPipe[T_co] | Dataset[T_co],
         datapipe_adapter_fn: AdapterFn | Iterable[AdapterFn] | None = None,
         reading_service: ReadingServiceInterface | str | None = None,
         *,
@@ -429,7 +432,7 @@ class DataLoader2(Generic[T_co]):
         state: dict[str, Any],
         reading_service: ReadingServiceInterface | str | None = None,
         *,
-        datapipe: IterDataPipe[T_co] | MapDataPipe[T_co],
+        datapipe: IterDataPipe[T_co] | MapDataPipe[T_co] | Dataset[T_co],
         datapipe_adapter_fn: AdapterFn | Iterable[AdapterFn] | None = None,
         strict: bool = True,
         progress: bool = False,
@@ -499,6 +502,8 @@ class DataLoader2(Generic[T_co]):
 
 def _numbered(datapipe: Any) -> Any:
     """A private copy of a graph, its stages numbered."""
+    if _is_map_style_dataset(datapipe):
+        datapipe = SequenceWrapper(datapipe, deepcopy=False)
     if not structure.is_pipe(datapipe):
         raise BadArgumentType(
             f"DataLoader2 loads an IterDataPipe or a MapDataPipe, got {type(datapipe).__name__}: {datapipe!r:.80}; "
@@ -508,6 +513,12 @@ def _numbered(datapipe: Any) -> Any:
     graph = structure.unfold(stream)
     kept.prepare(graph, anew=True)
     return graph
+
+
+def _is_map_style_dataset(value: object) -> bool:
+    """Return whether an object is a map-style data set of torch, and no pipe."""
+    is_of_torch = isinstance(value, Dataset) and not isinstance(value, IterableDataset)
+    return is_of_torch and isinstance(value, Sized) and not structure.is_pipe(value)
 
 
 def _restored(pipe: Any, run: Run, cells: Table) -> Session:

@@ -7,12 +7,14 @@ import re
 import threading
 import tomllib
 from collections.abc import Iterator
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, ClassVar
 
 import cloudpickle
 import pytest
 import torch
+from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 import loader2
 from datapipes.errors import BadArgumentType, LengthUnknown
@@ -71,9 +73,43 @@ def test_a_map_style_pipe_is_read_from_its_start() -> None:
     assert list(DataLoader2(SequenceWrapper("abc").map(str.upper))) == ["A", "B", "C"]
 
 
+class Squares(Dataset[int]):
+    """A data set that is computed, and so has an element at every index."""
+
+    def __len__(self) -> int:
+        return 5
+
+    def __getitem__(self, i: int) -> int:
+        return i * i
+
+
+def test_a_map_style_dataset_of_torch_is_read_from_its_start() -> None:
+    dataset = Squares()
+    loader = DataLoader2(dataset)
+    assert loader.datapipe.datapipe.sequence is dataset
+    assert len(loader) == 5
+    assert list(islice(loader, 3)) == [0, 1, 4]
+    resumed = DataLoader2(Squares())
+    resumed.load_state_dict(loader.state_dict())
+    assert list(islice(resumed, 9)) == [9, 16]
+    tensors: Any = DataLoader2(TensorDataset(torch.arange(3)))
+    assert list(tensors) == [(0,), (1,), (2,)]
+
+
+class Endless(IterableDataset[int]):
+    """An iterable data set of torch."""
+
+    def __iter__(self) -> Iterator[int]:
+        return count()
+
+
 @pytest.mark.parametrize(
     ("given", "advice"),
-    [([1, 2], r"got list: \[1, 2\]; wrap it in IterableWrapper"), (None, "a state holds no graph")],
+    [
+        (Endless(), "got Endless: .*; wrap it in IterableWrapper"),
+        ([1, 2], r"got list: \[1, 2\]; wrap it in IterableWrapper"),
+        (None, "a state holds no graph"),
+    ],
 )
 def test_what_is_no_graph_is_refused(given: Any, advice: str) -> None:
     with pytest.raises(BadArgumentType, match=advice):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from itertools import islice
 from operator import length_hint
 from types import GeneratorType
@@ -39,7 +39,8 @@ class IterableWrapper(IterDataPipe[T_co]):
 
     Args:
         iterable: The iterable. Of one that cannot start anew, as a generator, later iterations give what is left, with
-            a warning.
+            a warning. An object that has ``[i]`` and ``len`` in place of ``__iter__``, as a map-style data set, gives
+            as many elements as its ``len`` says.
         deepcopy: Whether copies are given, so that stages which change elements in place leave the originals as they
             were: the elements of a list are copied one by one, another iterable as a whole. False saves the time and
             the memory; what cannot be copied is used as it is, with a warning.
@@ -132,7 +133,7 @@ class _Index(Cell):
             if pipe._copies():
                 self._elements = map(_copied, self._elements)
             return
-        self._iterator = iter(_copied(data) if pipe.deepcopy else data)
+        self._iterator = _iterator_of(_copied(data) if pipe.deepcopy else data)
         if self._iterator is data:
             _warn_if_used(data)
         if skip(self._iterator, self._behind) < self._behind:
@@ -151,6 +152,12 @@ class _Index(Cell):
 
     def load(self, saved: Any) -> None:
         self._behind = count(saved)
+
+
+def _iterator_of(data: Any) -> Iterator[Any]:
+    """Iterate over an object. Its length ends one without ``__iter__``, which may never raise IndexError."""
+    iterator: Iterator[Any] = iter(data)
+    return iterator if isinstance(data, Iterable) or not isinstance(data, Sized) else islice(iterator, len(data))
 
 
 _begun: WeakSet[Any] = WeakSet()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import pytest
 
 from datapipes.errors import BadArgumentType, StateError
 from datapipes.iter import IterableWrapper
+from datapipes.position.iterator import iterate
 from tests.datapipes.iter.mishaps import outcomes
 
 
@@ -57,6 +59,26 @@ def test_a_class_with_only_getitem_is_iterable() -> None:
 
     squares: Any = Squares()
     assert list(IterableWrapper(squares)) == [0, 1, 4]
+
+
+def test_a_length_ends_a_class_with_only_getitem() -> None:
+    class Computed:
+        def __getitem__(self, i: int) -> int:
+            return i * i
+
+        def __len__(self) -> int:
+            return 4
+
+    computed: Any = Computed()
+    for copied in (True, False):
+        dp = IterableWrapper[int](computed, deepcopy=copied)
+        assert list(islice(dp, 6)) == [0, 1, 4, 9]
+        assert len(dp) == 4
+        iterator = iterate(dp)
+        next(iterator)
+        resumed = iterate(dp)
+        resumed.load_state_dict(iterator.state_dict())
+        assert list(islice(resumed, 6)) == [1, 4, 9]
 
 
 def test_what_cannot_be_iterated_is_refused_at_once() -> None:
