@@ -51,6 +51,8 @@ class Progress:
     def __enter__(self) -> None:
         self.close()
         self._display = display = displayed(self._title, self._given.save(), self._total)
+        if display is None:
+            return
         self._over = over = Event()
         self._session.on_stop = self.close
         self._thread = Thread(target=self._watch, args=(display, over), name="loader2 progress", daemon=True)
@@ -97,11 +99,16 @@ def length_if_known(loader: Any) -> int | None:
         return None
 
 
-def displayed(title: str, step: int, total: int | None) -> Display:
-    """The display for where this program runs: a notebook, a terminal, or a log."""
+def displayed(title: str, step: int, total: int | None) -> Display | None:
+    """Return the display for where this program runs: a notebook, a terminal, or a log.
+
+    Return None if the program has no standard error, as under ``pythonw`` and in some daemons.
+    """
     from tqdm import auto
 
     in_notebook = any(kind.__module__ == "tqdm.notebook" for kind in auto.tqdm.__mro__)
+    if not in_notebook and (sys.stderr is None or sys.stderr.closed):
+        return None
     if in_notebook or sys.stderr.isatty():
         return Bar(auto.tqdm, title, step, total)
     return Lines(sys.stderr, title, step)

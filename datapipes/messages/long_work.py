@@ -62,7 +62,8 @@ class LongWork:
         self._done += count
         if (now := monotonic()) - self._told >= self._every:
             self._told = now
-            print(self._line(now - self._began), file=sys.stderr, flush=True)
+            if sys.stderr is not None:  # where it is None, ``print`` would write to standard output
+                print(self._line(now - self._began), file=sys.stderr, flush=True)
 
     def _line(self, seconds: float) -> str:
         from tqdm import tqdm

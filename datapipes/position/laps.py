@@ -45,9 +45,9 @@ class Lap(Cell):
         else:
             self.empty = empty
         yield from elements
-        session.close()
         if self.empty:
-            return False
+            return False  # its session stays open: ``save`` asks it
+        session.close()
         self.number, self.session, self.empty = self.number + 1, None, True
         return True
 

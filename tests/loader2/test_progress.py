@@ -55,6 +55,16 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Stream:
     return stream
 
 
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_a_program_without_standard_error_shows_nothing(is_closed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Stream() if is_closed else None
+    if stream is not None:
+        stream.close()
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=stream))
+    with DataLoader2(IterableWrapper(range(10)), progress=True) as loader:
+        assert list(loader) == list(range(10))
+
+
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Stream:
     stream = Stream(is_terminal=True)

@@ -11,7 +11,7 @@ from torchdata.stateful_dataloader.sampler import RandomSampler
 
 from datapipes.graph import Pipe
 from datapipes.iter import NodeWrapper
-from tests.specimens.elements import add_ten
+from tests.specimens.elements import add_ten, numbers
 from tests.specimens.specimen import Specimen, shuffled
 
 
@@ -41,9 +41,14 @@ def of_node(make: Any) -> Pipe:
     return NodeWrapper(make)
 
 
+def nothing_mixed(tap: Any) -> Pipe:
+    return of_node(partial(batches, 0)).mix({tap(numbers(5)): 2}, stop="repeat", seed=1)
+
+
 NODES = [
     Specimen("iter.NodeWrapper", "batches", lambda tap: of_node(partial(batches, 7)).batch(2)),
     Specimen("iter.NodeWrapper", "nothing", lambda tap: of_node(partial(batches, 0))),
+    Specimen("iter.NodeWrapper", "nothing, mixed", nothing_mixed),
     Specimen("iter.NodeWrapper", "prefetched", lambda tap: of_node(prefetched).map(add_ten)),
     Specimen("iter.NodeWrapper", "by threads, prefetched here", lambda tap: of_node(by_threads).prefetch(2)),
     Specimen("iter.NodeWrapper", "mixed", lambda tap: of_node(mixed).map(str), random="pinned"),

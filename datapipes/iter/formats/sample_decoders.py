@@ -36,6 +36,8 @@ def decoders_of(decode: Decode) -> list[Decoder]:
         return []
     if isinstance(decode, Mapping):
         return [partial(_by_ending, {f".{key.lstrip('.').lower()}": fn for key, fn in decode.items()}), *_PLAIN]
+    if not isinstance(decode, Sequence) and not callable(decode):
+        raise BadArgument(f'decode is "bytes", a function, or one of {", ".join(IMAGE_SPECS)}, got {decode!r:.60}')
     asked = [decode] if isinstance(decode, str) or callable(decode) else list(decode)
     if wrong := [each for each in asked if not callable(each) and each not in IMAGE_SPECS]:
         raise BadArgument(f'decode is "bytes", a function, or one of {", ".join(IMAGE_SPECS)}, got {wrong[0]!r:.60}')

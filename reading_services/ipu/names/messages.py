@@ -43,6 +43,8 @@ class _Line(logging.Formatter):
 
 class _ToStandardError(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
+        if sys.stderr is None:  # under pythonw, and in some daemons
+            return
         try:
             sys.stderr.write(_Line(sys.stderr.isatty()).format(record) + "\n")
         except (OSError, ValueError):  # the terminal has gone, or standard error was closed

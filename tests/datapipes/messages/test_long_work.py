@@ -51,6 +51,16 @@ def test_hashing_and_saving_are_told(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert lines(capfd) == []
 
 
+def test_nothing_is_told_without_standard_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    show_work(every=0)
+    files = IterableWrapper([("a.bin", io.BytesIO(DATA))], deepcopy=False)
+    list(files.check_hash({"a.bin": hashlib.sha256(DATA).hexdigest()}))
+    assert capsys.readouterr() == ("", "")
+
+
 IN_WORKERS = """
 import sys
 from multiprocessing import forkserver

@@ -134,6 +134,8 @@ def test_functions_that_decode() -> None:
     assert told == [".seg.png", ".png", ".cls"]
     several = [lambda ending, data: len(data) if ending == ".png" else None, lambda ending, data: ending]
     assert list(source.webdataset(several)) == [as_is | {"seg.png": ".seg.png", "png": 2, "cls": ".cls"}]
+    with pytest.raises(BadArgument, match=r'decode is "bytes", a function, or one of torch, .*, got True'):
+        IterableWrapper([("1.jpg", b"")]).webdataset(decode=True)  # type: ignore[arg-type]  # that is what is tested
     with pytest.raises(BadArgument, match=r'decode is "bytes", a function, or one of torch, .*, got \'jpeg\''):
         source.webdataset("jpeg")
 

@@ -39,6 +39,14 @@ def test_levels(given: str | int, shown: str, capsys: pytest.CaptureFixture[str]
     assert levels == shown.split()
 
 
+def test_a_record_without_standard_error_is_dropped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    logger.warning("text")
+    assert capsys.readouterr() == ("", "")
+
+
 def test_levels_that_are_none() -> None:
     with pytest.raises(ValueError, match="Invalid log level integer"):
         setLogLevel(5)
