@@ -11,8 +11,8 @@ from torchdata.stateful_dataloader.sampler import RandomSampler
 
 from datapipes.graph import Pipe
 from datapipes.iter import NodeWrapper
-from tests.specimens.elements import add_ten, numbers
-from tests.specimens.specimen import Specimen, shuffled
+from tests.specimens.elements import add_ten
+from tests.specimens.specimen import Specimen, numbers, shuffled
 
 
 def batches(length: int, epoch: int) -> Any:
