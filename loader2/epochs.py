@@ -25,6 +25,8 @@ class Epochs:
     """Whether the seed was drawn for this epoch alone."""
     begun: int = 0
     """How many epochs there were before, whatever their seeds."""
+    follows: int | None = None
+    """Number that pinned orders of the epoch under way follow from. None: ``begun``. States of 0.1.0: ``number``."""
 
     def following(self) -> Epochs:
         """The next epoch, under way.
@@ -36,8 +38,8 @@ class Epochs:
         """
         if self.seed is None:
             if self.pending is None:
-                return replace(self, seed=draw_default_seed(), drawn=True)
-            return replace(self, seed=self.pending, pending=None)
+                return replace(self, seed=draw_default_seed(), drawn=True, follows=None)
+            return replace(self, seed=self.pending, pending=None, follows=None)
         begun = self.begun + 1
         if self.pending is not None:
             return Epochs(self.pending, begun=begun)
@@ -65,11 +67,12 @@ class Epochs:
         return replace(self, pending=None) if self.pending == self.seed and self.number == 0 else self
 
     def agreed(self, run: Run) -> Epochs:
-        """The same, with the seed and the number that the epoch has got by agreement."""
-        return replace(self, seed=run.seed, number=run.epoch, drawn=run.drawn)
+        """The same, with the seed and the numbers that the epoch has got by agreement."""
+        return replace(self, seed=run.seed, number=run.epoch, drawn=run.drawn, begun=run.number)
 
     def run(self) -> Run:
         """The run of the epoch under way, which its session depends on."""
         if self.seed is None:
             raise ValueError("no epoch is under way yet: ask for the following one first")
-        return Run(self.seed, self.number, drawn=self.drawn)
+        number = self.begun if self.follows is None else self.follows
+        return Run(self.seed, self.number, drawn=self.drawn, number=number)

@@ -12,6 +12,7 @@ status       "new", "running" or "finished": where the loader was in its epoch
 seed, epoch  of the epoch under way or just finished; no seed before the first
 drawn        whether that seed was drawn for this epoch alone; the epoch counts those since a seed was given
 begun, step  how many epochs there were before, and how many elements of this one were handed on
+number       of the epoch, from which pinned orders follow: ``begun``, or in states of 0.1.0, which lack it, ``epoch``
 pending      a seed given for the next epoch, or None
 stages       place and kind of each stage, to tell whether the state belongs to a graph
 sources      what identifies the elements that the graph was given, by place; none unless the epoch is under way
@@ -49,7 +50,7 @@ __all__ = [
 
 VERSION: Final = 1
 _FIELDS: Final = ("version", "status", "seed", "epoch", "pending", "stages", "cells", "service")
-_MAY_LACK: Final[dict[str, Any]] = {"drawn": False, "begun": 0, "step": 0, "sources": {}}
+_MAY_LACK: Final[dict[str, Any]] = {"drawn": False, "begun": 0, "step": 0, "sources": {}, "number": None}
 """Fields that states of before may lack, and what they are then."""
 _OF_TORCHDATA: Final = {"serialized_datapipe", "reading_service_state", "randomness_state"}
 
@@ -83,6 +84,7 @@ class LoaderState:
             "drawn": self.epochs.drawn,
             "begun": self.epochs.begun,
             "step": self.step,
+            "number": self.epochs.begun if self.epochs.follows is None else self.epochs.follows,
             "pending": self.epochs.pending,
             "stages": self.stages,
             "sources": self.sources,
@@ -93,7 +95,7 @@ class LoaderState:
     @classmethod
     def from_dict(cls, state: Any) -> LoaderState:
         """Check what was loaded from somewhere; an error names the field that is wrong."""
-        status, seed, epoch, pending, stages, cells, service, drawn, begun, step, sources = _fields(state)
+        status, seed, epoch, pending, stages, cells, service, drawn, begun, step, sources, number = _fields(state)
         check(
             type(status) is str and status in ("new", "running", "finished"),
             "status",
@@ -106,8 +108,9 @@ class LoaderState:
             "an unsigned 64-bit number" if status != "new" else "None, because no epoch has begun",
             seed,
         )
-        for name, number in (("epoch", epoch), ("begun", begun), ("step", step)):
-            check(is_uint64(number), name, "an unsigned 64-bit number", number)
+        number = epoch if number is None else number
+        for name, counted in (("epoch", epoch), ("begun", begun), ("step", step), ("number", number)):
+            check(is_uint64(counted), name, "an unsigned 64-bit number", counted)
         check(type(drawn) is bool, "drawn", "True or False", drawn)
         check(pending is None or is_uint64(pending), "pending", "an unsigned 64-bit number or None", pending)
         check(
@@ -135,7 +138,7 @@ class LoaderState:
         check(type(sources) is dict, "sources", "a dict by place", sources)
         check_plain(sources, "sources")
         check(service is None or type(service) is bytes, "service", "bytes or None", service)
-        epochs = Epochs(seed, epoch, pending, drawn, begun)
+        epochs = Epochs(seed, epoch, pending, drawn, begun, None if number == begun else number)
         if status == "running":
             return cls(epochs, tuple(stages), cells, service, step, sources)
         return cls(epochs, tuple(stages), None, service, step, sources, cells)

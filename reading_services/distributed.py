@@ -124,7 +124,7 @@ class DistributedReadingService(ReadingServiceInterface):
         facts = {**self.facts, "start": start}
         if self._sources is not None:
             facts[_SOURCES] = self._sources
-        report = Facts.report(self._rank, (run.seed, run.epoch, run.drawn), facts)
+        report = Facts.report(self._rank, (run.seed, run.epoch, run.drawn, run.number), facts)
         exchange.epoch += 1
         exchange.begin((exchange.epoch, -1), Facts(), report)
         verdict = exchange.wait(lambda _: True, 0, self.timeout)
@@ -137,8 +137,8 @@ class DistributedReadingService(ReadingServiceInterface):
                 ".sharding_filter() behind the shuffle, before the expensive stages, or give each rank its own data"
             )
         self._sources = None  # said once
-        seed, epoch, drawn = verdict["run"]
-        return replace(run, seed=seed, epoch=epoch, drawn=drawn)
+        seed, epoch, drawn, number = verdict["run"]
+        return replace(run, seed=seed, epoch=epoch, drawn=drawn, number=number)
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         if self._world > 1:

@@ -81,7 +81,7 @@ class PipeIterator(chain[T]):
             raise StateError(difference(here, names(stages)))
         if strict and sources:
             self.session.sources.must_be(sources[0])
-        self.session.go_to(replace(self.session.run, seed=seed, epoch=epoch), table(cells))
+        self.session.go_to(replace(self.session.run, seed=seed, epoch=epoch, number=epoch), table(cells))
 
     @property
     def errors(self) -> dict[str, int]:

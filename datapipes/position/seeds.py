@@ -50,6 +50,8 @@ class Run:
     """Number of ranks that the shards are spread over: shard i is that of worker i // world on rank i % world."""
     drawn: bool = False
     """Whether the seed was drawn for this epoch alone, and nobody has given one for this epoch and those after it."""
+    number: int = -1
+    """Number of the epoch since the loader was made, which a new seed does not reset. -1: the same as ``epoch``."""
     shown: bool = field(default=False, compare=False, repr=False)
     """Whether somebody watches, so that workers tell how much of their source was read (``position.share``)."""
     errors: Counter[str] = field(default_factory=Counter, compare=False, repr=False)
@@ -61,6 +63,10 @@ class Run:
     iterators: WeakSet[Any] | None = field(default=None, compare=False, repr=False)
     """The iterators that users' classes have opened within a session, which closes them; None in no session."""
 
+    def __post_init__(self) -> None:
+        if self.number < 0:
+            object.__setattr__(self, "number", self.epoch)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Run, (
             self.seed,
@@ -69,6 +75,7 @@ class Run:
             self.lap,
             self.world,
             self.drawn,
+            self.number,
             self.shown,
         )  # the sessions of another process are its own
 
@@ -111,5 +118,9 @@ class Run:
         return self.seed, 0 if self.drawn else self.epoch
 
     def pinned_seed(self, seed: int) -> int:
-        """The seed of a stage whose user has pinned it with ``set_seed``: epochs still differ."""
-        return derive("pinned", seed, self.epoch, self.lap)
+        """The seed of a stage whose user has pinned it with ``set_seed``: epochs still differ.
+
+        >>> Run(3, epoch=2).pinned_seed(7) == Run(4, number=2).pinned_seed(7)
+        True
+        """
+        return derive("pinned", seed, self.number, self.lap)

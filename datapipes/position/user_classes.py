@@ -159,7 +159,7 @@ def _set_seed(stage: structure.Pipe, run: Run, seed: int) -> None:
     if pinned is None:
         stage.set_seed(seed)
         stage.__dict__.pop(PINNED, None)
-    elif run.epoch or any(run.lap):
+    elif run.number or any(run.lap):
         stage.set_seed(run.pinned_seed(pinned))
         stage.__dict__[PINNED] = pinned
 

@@ -172,6 +172,8 @@ def same_seed(specimen: Specimen) -> None:
         unseeded = [_first_epoch(specimen.loader()) for _ in range(2)]
     if specimen.random in ("by seed", "pinned"):
         must(epochs[0] != epochs[1] != epochs[2] != epochs[0], f"epochs are alike: {epochs!s:.200}")
+    if specimen.random == "pinned":
+        must_equal(_reseeded(specimen), epochs, "three epochs with another seed before each, resumed in each")
     if specimen.random == "by seed":
         must(epochs[0] != others, f"two seeds give one order: {others!s:.200}")
         must(unseeded[0] != unseeded[1], f"two loaders without a seed give one order: {unseeded[0]!s:.200}")
@@ -194,6 +196,21 @@ def same_seed(specimen: Specimen) -> None:
     for what, loader in on_top.items():
         loader.seed(SEED)
         must_equal(_first_epoch(loader), epochs[0], f"with {what} on top")
+
+
+def _reseeded(specimen: Specimen) -> list[list[str]]:
+    """Return three epochs, each with a seed of its own and finished by a loader that was resumed in it."""
+    loader = specimen.loader()
+    epochs: list[list[str]] = []
+    for number in range(3):
+        loader.seed(SEED + number)
+        begun = taken(iter(loader), 1)
+        state = loader.state_dict()
+        loader.shutdown()
+        loader = _restored(specimen, state)
+        epochs.append(begun + taken(iter(loader)))
+    loader.shutdown()
+    return epochs
 
 
 def _first_epoch(loader: DataLoader2[Any]) -> list[str]:

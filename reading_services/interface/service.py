@@ -92,7 +92,8 @@ class ReadingServiceInterface(ABC):
         loader, returns the same one in all of them.
 
         Args:
-            run: The seed and the number of the epoch as this loader has them, in its ``seed`` and ``epoch``.
+            run: The seed and the numbers of the epoch as this loader has them: in its ``seed`` and ``epoch``, and in
+                its ``number``, which ``dl.seed`` does not reset. Return ``dataclasses.replace(run, ...)``.
             resumed: Whether the epoch goes on from a saved position.
         """
         return run

@@ -459,3 +459,37 @@ def test_a_seed_starts_the_count_of_epochs_over() -> None:
 def test_epochs_that_have_not_begun_have_no_run() -> None:
     with pytest.raises(ValueError, match="no epoch is under way yet"):
         Epochs(pending=4).run()
+
+
+def pinned() -> DataLoader2[Any]:
+    return DataLoader2(IterableWrapper(range(9)).shuffle().set_seed(1))
+
+
+def test_what_follows_from_the_number_of_an_epoch_does_not_begin_again_with_a_seed() -> None:
+    epochs = epochs_of(pinned(), 4)
+    assert all_differ(epochs)
+    loader = pinned()
+    for number, expected in enumerate(epochs):
+        loader.seed(number)
+        assert list(loader) == expected
+    for number in (2, 0):
+        loader.set_epoch(number)
+        loader.seed(9)
+        assert list(loader) == epochs[number]
+
+
+def test_a_state_of_0_1_0_goes_on_in_the_order_that_it_was_saved_in() -> None:
+    epochs = epochs_of(pinned(), 7)
+    loader = pinned()
+    begun = list(islice(iter(loader), 3))
+    state = {**loader.state_dict(), "begun": 5}  # 0.1.0 had such an order after seed() in the sixth epoch
+    del state["number"]
+    for _ in range(2):
+        loader = pinned()
+        loader.load_state_dict(state)
+        assert loader.epoch == 5
+        iterator = iter(loader)
+        begun.append(next(iterator))
+        state = loader.state_dict()
+    assert begun + list(iterator) == epochs[0]
+    assert list(loader) == epochs[6]

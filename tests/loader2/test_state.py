@@ -75,6 +75,7 @@ def test_the_fields_of_a_state() -> None:
         "drawn": False,
         "begun": 0,
         "step": 1,
+        "number": 0,
         "pending": None,
         "stages": ("0 IterableWrapper", "1 Batcher"),
         "sources": {0: [9, "38833be702c8bf625888e1cf97b5f095de62cde59175d913e5c88f9056065ce29af3c185"]},

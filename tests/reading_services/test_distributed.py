@@ -83,6 +83,32 @@ def test_ranks_share_the_seed_of_rank_0_and_drop_what_is_over(world: int, graph:
         assert ranks[0][0][0] != ranks[0][0][1]
 
 
+def test_pinned_orders_follow_the_number_of_the_epoch_on_rank_0() -> None:
+    def graph() -> Pipe:
+        return IterableWrapper(range(12)).shuffle().set_seed(1).sharding_filter()
+
+    def run(rank: int) -> Any:
+        dl = loader(graph())
+        if rank == 0:
+            dl.set_epoch(1)  # the other rank counts from 0
+        epochs = []
+        for seed in range(3):
+            dl.seed(seed)
+            begun = list(islice(iter(dl), 2))
+            state = dl.state_dict()
+            dl.shutdown()
+            dl = loader(graph())
+            dl.load_state_dict(state)
+            epochs.append(begun + list(dl))
+        dl.shutdown()
+        return epochs, dl.epoch
+
+    with DataLoader2(graph()) as alone:
+        expected = [list(alone) for _ in range(4)][1:]
+    for rank, found in enumerate(on_ranks(2, run)):
+        assert found == ([epoch[rank::2] for epoch in expected], 3)
+
+
 @pytest.mark.parametrize("length_is_known", [True, False])
 @pytest.mark.parametrize("counts", [[3, 3, 1], [1, 2000]])
 def test_uneven_ranks(counts: list[int], length_is_known: bool) -> None:

@@ -45,6 +45,15 @@ def dispatched(tap: Tap) -> Pipe:
     return tap(numbers(5)).map(add_ten).sharding_round_robin_dispatch().shuffle(buffer_size=2)
 
 
+def pinned_and_dispatched(tap: Tap) -> Pipe:
+    above = tap(numbers(6)).shuffle().set_seed(4).sharding_round_robin_dispatch()
+    return above.map(add_ten).shuffle(buffer_size=2).set_seed(4)
+
+
+def pinned(tap: Tap) -> Pipe:
+    return tap(numbers(11)).shuffle().set_seed(4).sharding_filter().batch(2).collate()
+
+
 def micro_batches(tap: Tap) -> Pipe:
     return tap(numbers(15)).shuffle(buffer_size=3).sharding_filter().map(add_ten).batch(2).collate()
 
@@ -92,12 +101,14 @@ def _services() -> list[Specimen]:
         specimens += [
             one("sharded below a shuffle", sharded_above, random="by seed"),
             one("dispatched above a shuffle", dispatched, random="by seed"),
+            one("pinned seeds", pinned_and_dispatched, random="pinned"),
         ]
     ipu = partial(Specimen, "service.ipu", regroups=True)
     specimens += [
         ipu("read at once", micro_batches, random="by seed", service=_steps),
         ipu("read at once, ahead", micro_batches, random="by seed", service=_steps_ahead),
         ipu("joined", own_micro_batches, service=_steps),
+        ipu("a pinned seed", pinned, random="pinned", service=_steps),
         ipu("joined, ahead", own_micro_batches, service=_steps_ahead),
         ipu("behind threads", micro_batches, random="by seed", service=_steps_of_threads, after_fault="otherwise"),
     ]

@@ -9,7 +9,7 @@ from typing import Any
 from unittest import mock
 
 import torch
-from torch.utils.data import BatchSampler, RandomSampler, WeightedRandomSampler
+from torch.utils.data import BatchSampler, DistributedSampler, RandomSampler, WeightedRandomSampler
 
 from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, Sampler
@@ -284,6 +284,12 @@ TRANSFORMS = [
         "iter.Sampler",
         "batches of weighted draws",
         lambda tap: Sampler(numbers(9), BatchSampler(WeightedRandomSampler(range(9), 12), 5, drop_last=False)),
+    ),
+    Specimen(
+        "iter.Sampler",
+        "told the epoch",
+        lambda tap: Sampler(numbers(9), DistributedSampler(range(9), 1, 0)),
+        random="pinned",
     ),
     Specimen("iter.pin_memory", "what a function makes", lambda tap: pinned(tap(numbers(5)), tap.function(add_ten))),
     Specimen(

@@ -128,6 +128,12 @@ class Jittered(IterDataPipe[Any]):
             yield element + random.random()
 
 
+def pinned(source: Pipe) -> Pipe:
+    jittered = Jittered(source)
+    jittered.set_seed(4)
+    return jittered
+
+
 class Counting(IterDataPipe[Any]):
     """A class with generators and a counter of its own, which go on from epoch to epoch."""
 
@@ -364,6 +370,13 @@ USERS = [
         after_fault="goes on or stays",
     ),
     Specimen("users.generator", "with its own, above another", lambda tap: counting_twice(), random="pinned"),
+    Specimen(
+        "users.generator",
+        "with a pinned seed",
+        lambda tap: pinned(tap(numbers(5))),
+        random="pinned",
+        after_fault="goes on or stays",
+    ),
     Specimen("users.generator", "on a child of a fork", on_a_child),
     shuffled(
         "users.generator",

@@ -41,7 +41,7 @@ class HuggingFaceHubReader(IterDataPipe[Any]):
         self.config_kwargs = config_kwargs
 
     def _open(self, at: Opening) -> Iterator[Any]:
-        return at.cell(_Rows).rows(self, at.run.epoch)
+        return at.cell(_Rows).rows(self, at.run.number)
 
     def _load(self, epoch: int) -> Any:
         import datasets

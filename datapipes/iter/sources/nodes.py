@@ -44,7 +44,7 @@ class NodeWrapper(IterDataPipe[T_co]):
             )
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        return at.cell(_AtNode).start(self, at.run.epoch)
+        return at.cell(_AtNode).start(self, at.run.number)
 
     def __len__(self) -> int:
         raise no_length(self)

@@ -82,7 +82,7 @@ class Sampler(IterDataPipe[Any]):
                 pinned = None if each.generator is None else each.generator.initial_seed()
                 each.generator = torch.Generator().manual_seed(at.seed(pinned))
             if hasattr(each, "set_epoch"):
-                each.set_epoch(at.run.epoch)
+                each.set_epoch(at.run.number)
         indices = iter(sampler)
         behind = given.save()
         if skip(indices, behind) < behind:

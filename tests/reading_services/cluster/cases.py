@@ -84,6 +84,10 @@ def replayed(n: int) -> Pipe:
     return Plain(IterableWrapper(range(n)).shuffle().sharding_filter()).map(worked).map(draw).batch(8)
 
 
+def pinned(n: int) -> Pipe:
+    return IterableWrapper(range(n)).shuffle().set_seed(5).sharding_filter().map(worked).map(draw).batch(8)
+
+
 def on_ray(cluster: Nodes, workers: int = 2, **options: Any) -> RayReadingService:
     return RayReadingService(workers, address=cluster.address, **{"silence": 3.0, "restart": 100, **options})
 
@@ -97,8 +101,8 @@ def digest(graph: Pipe, service: Any, epochs: int = 2, every: int = 0, do: Calla
     found = hashlib.sha256()
     with DataLoader2(graph, reading_service=service) as dl, warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*it is replaced")
-        dl.seed(SEED)
-        for _ in range(epochs):
+        for epoch in range(epochs):
+            dl.seed(SEED + epoch)
             for number, batch in enumerate(dl):
                 found.update(repr([(x, drawn, rows.sum().item()) for x, drawn, rows in batch]).encode())
                 if do is not None and number % every == every - 1:
@@ -112,7 +116,7 @@ def digest(graph: Pipe, service: Any, epochs: int = 2, every: int = 0, do: Calla
 @case
 def equal(cluster: Nodes) -> None:
     """One, two and three workers give what as many processes give."""
-    for graph in (shuffled, dispatched, replayed):
+    for graph in (shuffled, dispatched, replayed, pinned):
         for workers in (1, 2, 3):
             there = digest(graph(400), on_ray(cluster, workers))
             assert there == digest(graph(400), on_processes(workers)), (graph.__name__, workers)
