@@ -53,7 +53,11 @@ class MapToIterConverter(IterDataPipe[T_co]):
     def _open(self, at: Opening) -> Iterator[T_co]:
         return self._elements(at.cell(Given))
 
+    def _origin(self, i: int) -> tuple[object, Any]:
+        return self.datapipe, self.indices[i]
+
     def _elements(self, given: Given) -> Iterator[T_co]:
+        given.origin = self._origin
         for index in given.following(self.indices):
             yield self.datapipe[index]
 

@@ -364,8 +364,16 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
         """Make a function that reopens a stream by its ``_stream_key``; ``source`` is the one that it came out of."""
         raise NotImplementedError(f"{type(self).__name__} has no _reopening")
 
+    def _origin(self, i: int) -> tuple[object, Any]:
+        """Return the source of the element at a position of this stream, and its key or position there."""
+        from datapipes.description.indexed import only_source, through
+
+        source = only_source(self)
+        return (self, i) if source is None or through(self) is None else source._origin(i)
+
     def _made_of(self, fn: Callable[[Any], T_co], at: Callable[[int], Any], i: int) -> T_co:
-        return fn(at(i))  # a method, because errors find their stage by the `self` of a frame
+        element = at(i)
+        return fn(element)  # a method, because errors find their stage by the `self` of a frame
 
 
 class MapDataPipe(Named, MapMethods[T_co], Dataset[T_co]):

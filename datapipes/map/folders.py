@@ -70,7 +70,7 @@ class ImageFolder(MapDataPipe[tuple[Any, int]]):
 
     def __getitem__(self, key: Any) -> tuple[Any, int]:
         path, label = self.samples[key]
-        return self._loaded(path), label
+        return self._loaded(path), label  # an error names the `path` of this frame
 
     def _loaded(self, path: str) -> Any:
         if callable(self.load):

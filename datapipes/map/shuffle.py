@@ -40,16 +40,20 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
         self.indices = keys_of("shuffle", datapipe, indices)
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        return self._elements(at.seed(self._seed), at.cell(Given))
+        return self._elements(self._order(at.seed(self._seed)), at.cell(Given))
 
     def _order(self, seed: int) -> Sequence[int]:
         """The positions in ``indices``, in the order in which they are read."""
         return Permutation(len(self.indices), seed) if self._enabled else range(len(self.indices))
 
-    def _elements(self, seed: int, given: Given) -> Iterator[T_co]:
+    def _elements(self, order: Sequence[int], given: Given) -> Iterator[T_co]:
         datapipe, indices = self.datapipe, self.indices
-        for position in given.following(self._order(seed)):
+        given.origin = lambda i: self._origin(order[i])
+        for position in given.following(order):
             yield datapipe[indices[position]]
+
+    def _origin(self, i: int) -> tuple[object, Any]:
+        return self.datapipe, self.indices[i]
 
     def _at(self, position: int) -> T_co:
         return self.datapipe[self.indices[position]]
@@ -75,6 +79,7 @@ class ShuffledPositions(Shuffler[Any]):
 
     def _open(self, at: Opening) -> Iterator[Any]:
         given, order = at.cell(Given), self._order(at.seed(self._seed))
+        given.origin = lambda i: self._origin(order[i])
         if self._block is None:
             return given.following(order)
         left: Any = given.left_of(order)

@@ -30,6 +30,7 @@ _IN_HEADER = re.compile(r"\b((?:proxy-)?authorization|(?:set-)?cookie)(['\"]?\s*
 _LINES = re.compile(r"\s*\n\s*")
 
 _MANY = 20
+_MOST_OF_ELEMENT = 200  # characters
 
 
 def is_secret(name: object, value: object) -> bool:
@@ -67,12 +68,22 @@ def shortened(value: object) -> str:
     return _short.repr(value)
 
 
+def element_shown(element: object) -> str:
+    """Return the repr of an element in at most 200 characters, for errors.
+
+    >>> element_shown(("images/0005.jpg", list(range(1_000))))
+    "('images/0005.jpg', [0, 1, 2, 3, ...])"
+    """
+    text = _of_element.repr(element)
+    return text if len(text) <= _MOST_OF_ELEMENT else f"{text[: _MOST_OF_ELEMENT - 3]}..."
+
+
 class _Short(reprlib.Repr):
     """Short reprs: reprlib's own sorts a whole dict or set to show four items, and prints what is like a list whole."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest: int = 60) -> None:
         super().__init__()
-        self.maxstring = self.maxother = 60
+        self.maxstring = self.maxother = longest
         self.maxlist = self.maxtuple = self.maxdict = self.maxset = self.maxfrozenset = self.maxdeque = 4
 
     def repr_str(self, text: str, level: int) -> str:
@@ -115,3 +126,4 @@ _LIKE = {
     deque: _Short.repr_deque,
 }
 _short = _Short()
+_of_element = _Short(longest=150)  # a path stands in an error from end to end

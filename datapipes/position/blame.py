@@ -6,23 +6,37 @@ that belongs to one, which for a compiled loop is a line of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dis
+from dataclasses import dataclass, replace
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 from datapipes.description import structure
 from datapipes.description.printing import stage as printed
 from datapipes.messages.exception_copies import RemoteTraceback, parts_of, put_together, trace_of
+from datapipes.messages.short import element_shown
+from datapipes.messages.warnings import is_ours
 from datapipes.messages.where import where
+from datapipes.position.seeds import Run
 from datapipes.position.steps import is_loop, step_at
 
 FIRST_WORDS = "raised in stage "
 
-Progress = Callable[[structure.Pipe], "tuple[structure.Pipe, int] | None"]
+
+class Position(Protocol):
+    """What a note needs of the session in which an error was raised."""
+
+    run: Run
+
+    def progress(self, stage: structure.Pipe) -> tuple[structure.Pipe, int] | None:
+        """Return the nearest stage from the given one upwards that counts, and its count."""
+
+    def origin(self, stage: structure.Pipe) -> tuple[object, Any] | None:
+        """Return the source that is read by key for the element at hand, and the key."""
 
 
 def add_note(
-    error: BaseException, end: structure.Pipe, progress: Progress, of_user: structure.Pipe | None = None
+    error: BaseException, end: structure.Pipe, session: Position, of_user: structure.Pipe | None = None
 ) -> None:
     """Add the note, unless a session further in has done so.
 
@@ -30,9 +44,10 @@ def add_note(
     """
     if any(note.startswith(FIRST_WORDS) for note in getattr(error, "__notes__", ())):
         return
-    found = _innermost_stage(error)
+    raised = _raised(error)
+    found = raised.stage
     if of_user is not None and (found is None or any(stage is of_user for stage in structure.walk(found))):
-        found = of_user
+        found, raised = of_user, _Raised(of_user)
     hub = None if found is None else structure.hub_of(found)
     stage = hub if hub is not None else found if found is not None else end
     lines = [f"{FIRST_WORDS}{printed(stage)}{' or above it' if found is None else ''}"]
@@ -41,11 +56,22 @@ def add_note(
         lines.append(f"  function {where(function)}")
     if _is_stray_stop(error):
         lines.append("  the function let a StopIteration escape, which would have ended the stream without a word")
-    counted = progress(stage if structure.is_stream(stage) else end)
-    if counted is not None and counted[0] is stage:
+    start = stage if structure.is_stream(stage) else end
+    counted, (source, key) = session.progress(start), raised.origin or session.origin(start) or (None, None)
+    place = None
+    if structure.is_stream(source):
+        place = f"element {key} of {printed(source)} (counted from 0)"
+    elif source is not None:
+        place = f"index {element_shown(key)}{'' if source is stage else f' of {printed(source)}'}"
+    elif counted is not None and counted[0] is stage:
         lines.append(f"  after it had given {counted[1]} elements")
     elif counted is not None:
-        lines.append(f"  on element {max(counted[1] - 1, 0)} of {printed(counted[0])} (counted from 0)")
+        order = ", in the shuffled order" if _is_shuffled(counted[0]) else ""
+        place = f"element {max(counted[1] - 1, 0)} of {printed(counted[0])} (counted from 0{order})"
+    if shown := list(filter(None, [place, *raised.element])):
+        lines.append(f"  on {': '.join(shown)}")
+    run = session.run
+    lines.append(f"  in epoch {run.epoch}, with seed {run.seed}{' (drawn for this epoch)' if run.drawn else ''}")
     error.add_note("\n".join(lines))
 
 
@@ -58,12 +84,26 @@ def note_opening(error: Exception, stage: structure.Pipe) -> None:
 FUNCTIONS = ("fn", "filter_fn", "classifier_fn", "collate_fn", "key_fn", "group_key_fn", "len_fn", "joiner")
 
 
+def _is_shuffled(stage: structure.Pipe) -> bool:
+    above = filter(structure.is_native, structure.walk(stage))
+    return any(hasattr(each, "set_shuffle") and each._enabled for each in above)
+
+
+@dataclass(frozen=True, slots=True)
+class _Raised:
+    """What the frames of an exception tell: the stage, the element there, and the map-style source with the key."""
+
+    stage: structure.Pipe | None = None
+    element: tuple[str, ...] = ()
+    origin: tuple[object, Any] | None = None
+
+
 class _Told(RemoteTraceback):
     """What the frames of an exception told, without the frames."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(trace_of(error))
-        self.stage = _innermost_stage(error)
+        self.raised = _raised(error)
         self.is_stray_stop = _is_stray_stop(error)
 
 
@@ -86,23 +126,44 @@ def _is_stray_stop(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and isinstance(cause, StopIteration)
 
 
-def _innermost_stage(error: BaseException) -> structure.Pipe | None:
+def _raised(error: BaseException) -> _Raised:
+    """Read the frames of an exception, the outermost first: the innermost one that tells something decides."""
     if isinstance(error.__cause__, _Told):
-        return error.__cause__.stage
-    found = None
+        return error.__cause__.raised
+    raised = _Raised()
     origin = error.__cause__ if _is_stray_stop(error) else error
-    traceback = None if origin is None else origin.__traceback__
+    traceback, asks_for_next = None if origin is None else origin.__traceback__, False
     while traceback is not None:
-        inner = _stage_of(traceback.tb_frame, traceback.tb_lineno)
-        found = found if inner is None else inner  # not `or`: a pipe without elements is false
+        frame, code, line, at = traceback.tb_frame, traceback.tb_frame.f_code, traceback.tb_lineno, traceback.tb_lasti
         traceback = traceback.tb_next
-    return found
+        if is_loop(code):
+            step = step_at(code, line)
+            if step is not None:
+                raised = _Raised(frame.f_locals["stages"][step], (element_shown(frame.f_locals["x"]),))
+                asks_for_next = False
+            continue
+        stage = _stage_of(frame)
+        if stage is not None:
+            asks_for_next = False
+            raised = raised if stage is raised.stage else _Raised(stage)
+            if code.co_name in _BY_KEY and code.co_argcount > 1:
+                raised = replace(raised, origin=(stage, frame.f_locals[code.co_varnames[1]]))
+        if raised.stage is None or not is_ours(frame):
+            continue
+        asks_for_next |= code.co_code[at] == _FOR_ITER  # here, and further in, the names have the element before
+        if not asks_for_next:
+            for name in _AT_HAND & {*code.co_varnames} & {*frame.f_locals}:
+                raised = replace(raised, element=(element_shown(frame.f_locals[name]),))
+    return raised
 
 
-def _stage_of(frame: FrameType, line: int) -> structure.Pipe | None:
-    if is_loop(frame.f_code):
-        step = step_at(frame.f_code, line)
-        return None if step is None else frame.f_locals["stages"][step]
+_FOR_ITER = dis.opmap["FOR_ITER"]
+_BY_KEY = ("__getitem__", "__getitems__")
+_AT_HAND = {"element", "path"}
+"""Names that stages give to the element, or the file, that they are at work on."""
+
+
+def _stage_of(frame: FrameType) -> structure.Pipe | None:
     if "self" not in frame.f_code.co_varnames:
         return None  # looking at the variables of a frame keeps them alive, the exception among them
     owner: Any = frame.f_locals.get("self")

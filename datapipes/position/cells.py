@@ -17,7 +17,7 @@ on, so an exception in the source counts nothing.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from itertools import compress, islice, repeat
@@ -53,6 +53,8 @@ class Cell:
     stage: object = None  # the stage that this is the position of
     faults: Faults | None = None  # the errors that the stage has tolerated, if it may
     reopening: Reopening | None = None  # the stages that open streams, of the graph that this is a position in
+    origin: Callable[[int], tuple[object, Any]] | None = None
+    """The source of the n-th element of a stage that reads a source by key, and the key; errors name the two."""
 
     @property
     def label(self) -> str:

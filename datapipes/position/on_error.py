@@ -20,7 +20,8 @@ from datapipes.description.pipe import operator
 from datapipes.description.printing import stage as printed
 from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgument, TooManyErrors
-from datapipes.messages.warnings import warn
+from datapipes.messages.short import element_shown
+from datapipes.messages.warnings import users_line, warn
 from datapipes.position.cells import Cell, count
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class Faults:
         ``again`` makes it once more.
         """
         try:
-            self.met(error)
+            self.met(error, element)
             if self._policy == "skip":
                 return SKIP
             if callable(self._policy):
@@ -133,21 +134,28 @@ class Faults:
                     except Exception as another:
                         error = another
                         if left:
-                            self.met(error)
+                            self.met(error, element)
                 error.add_note(f"after {self._policy}, in {self._stage}")
             raise error
         finally:
             del error  # its traceback holds this frame, and with it the iterator
 
-    def met(self, error: Exception) -> None:
-        """Count an error that does not end the stream, and warn of the first."""
+    def met(self, error: Exception, *element: Any) -> None:
+        """Count an error that does not end the stream, and warn of the first.
+
+        Args:
+            error: The error.
+            element: The element that it hit, if that is known.
+        """
         self.tolerated += 1
         self._reported[self._stage] += 1
         self._judge(error, at_end=False)
         if not self._warned:
             self._warned = True
+            places = [f"on {element_shown(each)}" for each in element]
+            places += [f"at {line}" for line in [users_line(error)] if line is not None]
             warn(
-                f"{self._stage} goes on after {type(error).__name__}: {str(error)[:200]} "
+                f"{self._stage} goes on after {type(error).__name__}: {', '.join([str(error)[:200], *places])} "
                 "(iterator.errors counts such errors; this is the first)"
             )
 

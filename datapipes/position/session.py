@@ -368,7 +368,7 @@ class Session:
             self._refused = error.args
         if isinstance(error, Exception):  # and not Ctrl-C, which comes from no stage
             raised = (cell.stage for cell in self.cells.values() if isinstance(cell, Replayed) and cell.raised)
-            add_note(error, self._end, self.progress, next(raised, None))
+            add_note(error, self._end, self, next(raised, None))
         self._stop()
 
     def progress(self, stage: structure.Pipe) -> tuple[structure.Pipe, int] | None:
@@ -383,6 +383,22 @@ class Session:
                 return None
             sources = self._sources(stage)
             if not sources:
+                return None
+            stage = vars(sources[0]).get("opened_pipe", sources[0])
+
+    def origin(self, stage: structure.Pipe) -> tuple[object, Any] | None:
+        """Return the source that is read by key for the element at hand in a stage, and the key.
+
+        None: there is no such source, or the stages in between do not make one element of each.
+        """
+        stage = self._readers.get(structure.place_of(stage), stage)
+        while True:
+            cell = self.cells.get(stage.__dict__.get("_place", structure.NO_CELL))
+            if cell is not None and cell.origin is not None and (number := cell.done()):
+                return cell.origin(number - 1)
+            passes = structure.is_native(stage) and stage._hands_on and not stage._shuffles
+            sources = self._sources(stage)
+            if len(sources) != 1 or not (cell is None or (passes and cell.in_step())):
                 return None
             stage = vars(sources[0]).get("opened_pipe", sources[0])
 

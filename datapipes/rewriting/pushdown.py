@@ -196,7 +196,9 @@ class Positions(IterDataPipe[int]):
         return range(0 if found is None else found.length)
 
     def _open(self, at: Opening) -> Iterator[int]:
-        return at.cell(Given).following(self.numbers())
+        given = at.cell(Given)
+        given.origin = self.read._origin
+        return given.following(self.numbers())
 
     def _indexed(self) -> Indexed:
         return Indexed(len(self.numbers()), int)

@@ -95,27 +95,30 @@ class ShortGenerator(FaultyGenerator):
         return partial(_end_after_first, self.hit, fn)
 
 
+# The parameters of these are not called `element`: a note would find them in place of what a stage is at work on.
+
+
 def _raise_in_place_of(hit: Hit, numbered: tuple[int, Any]) -> Any:
-    number, element = numbered
+    number, value = numbered
     if number in hit:
         raise Fault(f"number {number}")
-    return element
+    return value
 
 
-def _raise_on(hit: Hit, fn: Function, element: Any) -> Any:
-    if element in hit:
-        raise Fault(f"on {element}")
-    return fn(element)
+def _raise_on(hit: Hit, fn: Function, value: Any) -> Any:
+    if value in hit:
+        raise Fault(f"on {value}")
+    return fn(value)
 
 
-def _raise_after_first(hit: Hit, fn: Function, element: Any) -> Iterator[Any]:
-    yield from _end_after_first(hit, fn, element)
-    if element in hit:
-        raise Fault(f"within {element}")
+def _raise_after_first(hit: Hit, fn: Function, value: Any) -> Iterator[Any]:
+    yield from _end_after_first(hit, fn, value)
+    if value in hit:
+        raise Fault(f"within {value}")
 
 
-def _end_after_first(hit: Hit, fn: Function, element: Any) -> Iterator[Any]:
-    yield from islice(fn(element), 1 if element in hit else None)
+def _end_after_first(hit: Hit, fn: Function, value: Any) -> Iterator[Any]:
+    yield from islice(fn(value), 1 if value in hit else None)
 
 
 class Event(NamedTuple):
@@ -246,6 +249,9 @@ def _must_be_noted(error: BaseException) -> None:
     must(len(notes) == 1, f"{error!r}: {len(notes)} notes say where it comes from: {notes}")
     if isinstance(error, Fault):
         must("<_raise_" in notes[0], f"{error!r}: the note does not name the stage that raised: {notes[0]}")
+        on = [line.partition(": ")[2] or line for line in notes[0].splitlines() if line.startswith("  on ")]
+        element = str(error).partition("\n")[0].rpartition(" ")[2]
+        must(any(element in line for line in on), f"{error!r}: the note does not show the element: {notes[0]}")
         frames = [frame.name for frame in extract_tb(error.__traceback__)]
         told = ", in _raise_" in str(error.__cause__)  # what was raised in another process has its traceback as text
         must(

@@ -18,6 +18,7 @@ from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgumentType, GraphError
 from datapipes.graph.settings import apply_sharding
 from datapipes.iter import IterableWrapper, ShardingRoundRobinDispatcher
+from datapipes.messages.short import element_shown
 from datapipes.messages.warnings import warn
 from datapipes.messages.where import where
 from datapipes.parts.sharding import SHARDING_PRIORITIES
@@ -88,6 +89,7 @@ def note_unsendable(error: Exception, element: object, end: Pipe) -> None:
     error.add_note(
         f"{FIRST_WORDS}{printed(end)}, whose element cannot be sent out of this process, because of "
         f"{f'its {path}, ' if path else ''}a {type(part).__name__}\n"
+        f"  on {element_shown(element)}\n"
         "  read open files before that, and leave out of elements what belongs to one process"
     )
 

@@ -219,6 +219,8 @@ class _Tasks(Cell):
             raise
         task = self._tasks.popleft()
         self._handed_on = task.number
+        if task.own:
+            element = task.element  # an error names it, because of its name in this frame
         try:
             if self.faults is not None and task.own:
                 self.faults.seen += 1
@@ -227,7 +229,7 @@ class _Tasks(Cell):
                 return task.call.result()
             if self.faults is None or not task.own or not isinstance(error, Exception):
                 raise error
-            return self.faults.absorb(error, task.element, partial(self._again, task.element))
+            return self.faults.absorb(error, element, partial(self._again, element))
         finally:
             del error, task  # an error's traceback holds this frame
 

@@ -153,7 +153,9 @@ class Slice(ShardingFilter[int]):
         return self.base[: 0 if whole is None else whole.length]
 
     def _open(self, at: Opening) -> Iterator[int]:
-        return at.cell(_Behind).following(self._numbers(), *self._shard(at.run))
+        behind = at.cell(_Behind)
+        behind.origin = self.source_datapipe._origin
+        return behind.following(self._numbers(), *self._shard(at.run))
 
     def _indexed(self) -> Indexed:
         of, index = self._opened_as or (1, 0)

@@ -239,7 +239,7 @@ def test_a_note_names_the_stage_and_the_number() -> None:
         next(iterator)
     (note,) = caught.value.__notes__
     assert note.startswith("raised in stage .map(<")
-    assert note.endswith("on element 5 of .sharding_filter() (counted from 0)")
+    assert "\n  on element 5 of .enumerate() (counted from 0): 5\n" in note
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
