@@ -31,8 +31,9 @@ input column.""",
     "length": """\
 The number of elements that this stage gives, where you know it; ``len()`` says so then. ``None``: not known.""",
     "max_ratio": """\
-How many times its compressed size a file may have when it is decompressed, counted from the outermost file; the first
-16 MiB are free. ``None``: no limit.""",
+How many times its compressed size a file may have when it is decompressed, counted from the outermost file. With the
+default of 200 the first GiB is free, and ``max_bytes`` takes its place; with another ratio the first 16 MiB are free.
+``None``: no limit.""",
     "max_bytes": """\
 How many bytes may come out of one file. ``None``: no limit.""",
     "buffer_bytes": """\

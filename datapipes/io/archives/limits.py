@@ -2,23 +2,28 @@
 
 A small file can unpack to any amount of data, all the more if it holds others of its kind. So what is counted in is the
 compressed bytes of the outermost file, and what is counted out, for each level of nesting, is all that came out of that
-file there. The first bytes are free of the ratio: a short text of blanks is no attack.
+file there. The first bytes are free of the ratio: a short text of blanks is no attack. By default a whole GiB is free,
+because a ratio alone cannot tell an attack from data: deflate never exceeds 1,032, and label volumes reach 810.
 """
 
 from __future__ import annotations
 
 import io
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from datapipes.elements.streams import unwrapped
 from datapipes.errors import TooLarge
 
 FREE = 16 * 2**20
-"""Bytes that may come out of a file whatever its size."""
+"""Bytes that may come out of a file whatever its size, with a ratio that the caller gives."""
 
-MAX_RATIO = 1000.0
-"""Growth of a file in multiples of its size, at most, by default; real data seldom passes a tenth of it."""
+FREE_BY_DEFAULT = 2**30
+"""Bytes that may come out of a file whatever its size, with the default limits."""
+
+MAX_RATIO = 200.0
+"""Default of ``max_ratio``: growth of a file in multiples of its size. Most real data stays below a tenth of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +33,21 @@ class Limits:
     max_ratio: float | None = MAX_RATIO
     max_bytes: int | None = None
 
+    def ratio(self) -> tuple[float, int] | None:
+        """Return the ratio in force, and the bytes that are free of it. None: no ratio is in force."""
+        if self.max_ratio == MAX_RATIO:
+            return None if self.max_bytes is not None else (MAX_RATIO, FREE_BY_DEFAULT)
+        return None if self.max_ratio is None else (self.max_ratio, FREE)
+
 
 class Meter:
     """Counts what goes into and comes out of one decompression, on the account of the outermost file."""
 
-    __slots__ = ("_account", "_depth", "_label", "_limits", "_taken", "_totals")
+    __slots__ = ("_account", "_depth", "_free", "_label", "_max_bytes", "_max_ratio", "_taken", "_totals")
 
     def __init__(self, limits: Limits, label: str, outer: Meter | None = None) -> None:
-        self._limits = limits
+        self._max_ratio, self._free = limits.ratio() or (inf, 0)
+        self._max_bytes = inf if limits.max_bytes is None else limits.max_bytes
         self._label = label
         self._account: Meter = self if outer is None else outer._account
         self._depth: int = 0 if outer is None else outer._depth + 1
@@ -50,18 +62,19 @@ class Meter:
 
     def gave(self, size: int) -> None:
         """Count bytes that came out; TooLarge if they are more than may."""
-        account, limits = self._account, self._limits
+        account = self._account
         account._totals[self._depth] = total = account._totals[self._depth] + size
-        if limits.max_bytes is not None and total > limits.max_bytes:
+        if total > self._max_bytes:
             raise TooLarge(
-                f"{self._label}: more than {limits.max_bytes} bytes came out of {account._label} when it was "
+                f"{self._label}: more than {self._max_bytes} bytes came out of {account._label} when it was "
                 "decompressed; `max_bytes` sets that limit"
             )
-        if limits.max_ratio is not None and total > FREE + limits.max_ratio * account._taken:
+        if total > self._free and total > self._max_ratio * account._taken:
             raise TooLarge(
                 f"{self._label}: {account._taken} bytes of {account._label} grew to more than {total} when they were "
-                f"decompressed, which is more than {limits.max_ratio:g} times as many; `max_ratio` sets that limit, "
-                "None is no limit"
+                f"decompressed, {total / max(account._taken, 1):.0f} times as many; beyond {self._free >> 20} MiB, at "
+                f"most {self._max_ratio:g} times is allowed. If you trust the file, give a larger `max_ratio`, or None "
+                "for no limit, or the size that you expect as `max_bytes`"
             )
 
 

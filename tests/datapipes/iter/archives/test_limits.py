@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import tarfile
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import pytest
 
 from datapipes.errors import TooLarge
 from datapipes.graph import Pipe
-from datapipes.io.archives.limits import FREE
+from datapipes.io.archives.limits import FREE, FREE_BY_DEFAULT
 from tests.archive_makers import COMPRESSIONS, rar, tar, zipped
 from tests.datapipes.iter.files.given import contents, files
 
@@ -34,7 +35,7 @@ def test_a_bomb_is_stopped_while_it_streams(kind: str) -> None:
     for way in (lambda stream: stream.read(), lambda stream: list(stream), lambda stream: stream.seek(0, io.SEEK_END)):
         ((_, stream),) = files((f"a.{kind}", packed)).decompress(max_ratio=MIB / len(packed) / 2)
         tracemalloc.start()
-        with pytest.raises(TooLarge, match=rf"a\.{kind}: .*`max_ratio` sets that limit"):
+        with pytest.raises(TooLarge, match=rf"a\.{kind}: .* times as many; .*`max_ratio`"):
             way(stream)
         with pytest.raises(TooLarge):
             stream.read(1)
@@ -79,7 +80,7 @@ def test_nested_archives_count_all_the_way_in() -> None:
 
     def inside(**outer: Any) -> Pipe:
         members = files(("a.tar.gz", data)).load_from_tar(**outer).load_from_zip()
-        return members.decompress("gzip", max_ratio=None).decompress("gzip")
+        return members.decompress("gzip", max_ratio=None).decompress("gzip", max_ratio=1000)
 
     with pytest.raises(TooLarge, match=r"bytes of a\.tar\.gz grew to more than"):
         sizes(inside())
@@ -88,7 +89,7 @@ def test_nested_archives_count_all_the_way_in() -> None:
 
 def test_what_many_members_come_to_is_added_up() -> None:
     data = nested(2)
-    pipe = files(("a.zip", data)).load_from_zip().load_from_zip()
+    pipe = files(("a.zip", data)).load_from_zip().load_from_zip(max_ratio=1000)
     with pytest.raises(TooLarge, match=r"bytes of a\.zip grew"):
         sizes(pipe)
 
@@ -98,6 +99,38 @@ def test_reading_again_is_not_counted_twice() -> None:
     for _ in range(3):
         stream.seek(0)
         assert len(stream.read()) == 6000
+
+
+# Streams of gzip one behind the other are one stream: these are made in a fraction of a second.
+DEFAULT_WAYS: dict[str, Callable[[int], Pipe]] = {
+    "gz": lambda size: files(("a.gz", zeros(size))).decompress(),
+    "tar.gz": lambda size: files(("a.tar.gz", tar_of_zeros(size))).load_from_tar(),
+    "zip": lambda size: files(("a.zip", zipped({"b.gz": zeros(size)}))).load_from_zip().decompress("gzip"),
+}
+
+
+def zeros(size: int) -> bytes:
+    return gzip.compress(bytes(2**24)) * (size >> 24)
+
+
+def tar_of_zeros(size: int) -> bytes:
+    info = tarfile.TarInfo("zeros")
+    info.size = size
+    return gzip.compress(info.tobuf()) + zeros(size) + gzip.compress(bytes(1024))
+
+
+@pytest.mark.parametrize("way", DEFAULT_WAYS)
+@pytest.mark.filterwarnings("ignore:corrupted")
+def test_by_default_a_gib_of_anything_passes_and_no_more_of_a_bomb(way: str) -> None:
+    a_little_less, a_little_more = FREE_BY_DEFAULT - 2**24, FREE_BY_DEFAULT + 2**24  # a tar has headers, too
+    assert sizes(DEFAULT_WAYS[way](a_little_less)) == [a_little_less]
+    with pytest.raises(TooLarge, match=rf"a\.{way} grew to more than .* times as many; beyond 1024 MiB, at most 200"):
+        sizes(DEFAULT_WAYS[way](a_little_more))
+
+
+def test_a_size_takes_the_place_of_the_default_ratio() -> None:
+    bomb = files(("a.gz", zeros(FREE_BY_DEFAULT + 2**24)))
+    assert sizes(bomb.decompress(max_bytes=2**31)) == [FREE_BY_DEFAULT + 2**24]
 
 
 def test_short_files_are_free_of_the_ratio() -> None:
