@@ -28,7 +28,7 @@ from datapipes.description.pipe import functional_datapipe
 from datapipes.elements.chunk import DataChunk
 from datapipes.elements.classes import allow
 from datapipes.elements.streams import StreamWrapper, janitor
-from datapipes.graph import torch_interop
+from datapipes.graph import torch_interop, torch_loader
 from datapipes.graph.validation import (
     argument_validation,
     guaranteed_datapipes_determinism,
@@ -54,6 +54,7 @@ else:
 
 torch_interop.lend_methods()
 torch_interop.lend_traversal()
+torch_loader.lend_shuffling_and_lengths()
 
 __all__ = [
     "SKIP",

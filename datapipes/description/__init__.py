@@ -2,7 +2,6 @@
 
 - ``exports``: names of a package that are imported when they are first asked for
 - ``indexed``: streams that can be read by position
-- ``length_in_torch``: ``len`` of torch's DataLoader over a graph that its workers share
 - ``pipe``: IterDataPipe, MapDataPipe, operators as classes and as functions, users' fluent names
 - ``parameters``: documentation of the parameters that many operators share
 - ``plugins``: what installed distributions offer by entry points

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, datacla
 
 from torch.utils.data import Dataset, IterableDataset
 
-from datapipes.description import length_in_torch, plugins, user_iter
+from datapipes.description import plugins, user_iter
 from datapipes.description.parameters import with_shared
 from datapipes.errors import BadArgument, GraphError, NameTaken, PluginError
 from datapipes.fluent import IterMethods, MapMethods
@@ -291,7 +291,6 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         user_iter.wrap_methods(cls, IterDataPipe)
-        length_in_torch.wrap_length(cls)
 
     def __iter__(self) -> Iterator[T_co]:
         is_its_own_iterator = not self._is_operator()

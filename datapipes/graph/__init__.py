@@ -8,6 +8,7 @@ user's graph: loaders work on copies. ``rewrite`` is the pure way: a new graph, 
 - ``editing``: torchdata's functions that find and replace stages
 - ``settings``: torchdata's functions that shard, shuffle and seed a whole graph
 - ``torch_interop``: registration of chain methods and graph traversal with torch's own pipes and functions
+- ``torch_loader``: ``shuffle=`` and ``len`` of torch's DataLoader over a graph
 - ``validation``: decorators that check users' classes: an order that can vary, types that are declared
 """
 

@@ -70,6 +70,11 @@ def apply_sharding(
     return datapipe
 
 
+def is_shuffler(pipe: Pipe) -> bool:
+    """Return whether a stage can be switched on and off as a shuffle, as torchdata asks: by its methods."""
+    return user_classes.has_method(pipe, "set_shuffle") and user_classes.has_method(pipe, "set_seed")
+
+
 def apply_shuffle_settings(datapipe: Pipe, shuffle: bool | None = None) -> Pipe:
     """Switch every shuffle of a graph on or off; None leaves them. True adds one, with a warning, where there is none.
 
@@ -79,11 +84,7 @@ def apply_shuffle_settings(datapipe: Pipe, shuffle: bool | None = None) -> Pipe:
     """
     if shuffle is None:
         return datapipe
-    shufflers = [
-        pipe
-        for pipe in structure.walk(datapipe)
-        if user_classes.has_method(pipe, "set_shuffle") and user_classes.has_method(pipe, "set_seed")
-    ]
+    shufflers = list(filter(is_shuffler, structure.walk(datapipe)))
     if not shufflers and shuffle:
         warnings.warn(
             "`shuffle=True` was set, but the datapipe does not contain a `Shuffler`: adding one at the end; "

@@ -8,7 +8,6 @@ from difflib import get_close_matches
 from operator import index
 from typing import Any
 
-from datapipes.description.length_in_torch import counts_parts
 from datapipes.description.printing import stage
 from datapipes.description.structure import Pipe, is_pipe, is_stream, parents
 from datapipes.errors import BadArgument, BadArgumentType, LengthUnknown
@@ -97,7 +96,6 @@ def _length(pipe: Any) -> int:
         raise no_length(pipe) from None
 
 
-@counts_parts
 def same_length(pipe: Any) -> int:
     """The ``__len__`` of stages that give as many elements as their source; a chain of them is one step.
 
@@ -111,7 +109,6 @@ def same_length(pipe: Any) -> int:
     return source_length(pipe, source)
 
 
-@counts_parts
 def given_length(pipe: Any) -> int:
     """The ``__len__`` of stages that are told theirs as ``length``, None (or torchdata's -1) if nobody knows it."""
     if pipe.length in (None, -1):

@@ -82,6 +82,22 @@ def test_each_element_comes_once_in_the_order_of_rank_0(
     assert orders[0] != orders[1] != list(range(LENGTH))
 
 
+@workers
+@pytest.mark.parametrize("loader", [DataLoader, StatefulDataLoader])
+def test_a_loader_switches_shuffles_on_and_off_on_all_ranks(loader: Callable[..., Any], num_workers: int) -> None:
+    def parts(rank: int) -> list[list[Any]]:
+        graph = numbered()
+        loaders = [loader(graph, batch_size=None, num_workers=num_workers, shuffle=on) for on in (True, False, None)]
+        return [[tuple(map(int, pair)) for pair in each] for each in loaders]
+
+    on, off, unsaid = (sorted(chain(*each)) for each in zip(*on_ranks(WORLD, parts), strict=True))
+    assert off == [(number, number) for number in range(LENGTH)]
+    for order in (on, unsaid):
+        assert [number for number, _ in order] == list(range(LENGTH))
+        assert sorted(element for _, element in order) == list(range(LENGTH))
+        assert order != off
+
+
 def test_workers_that_are_spawned_are_told_their_rank() -> None:
     def part(rank: int) -> list[Any]:
         torch.manual_seed(rank)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import subprocess
 import sys
 import traceback
 import warnings
@@ -13,10 +14,12 @@ from typing import Any
 
 import pytest
 import torch
+import torch.utils.data.datapipes.iter as torch_pipes
 from torch.utils.data import ChainDataset, DataLoader, IterableDataset, get_worker_info
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-from datapipes.graph import SHARDING_PRIORITIES, Pipe, apply_sharding
+from datapipes.errors import BadArgument
+from datapipes.graph import SHARDING_PRIORITIES, Pipe, apply_sharding, walk
 from datapipes.iter import IterableWrapper, IterDataPipe, Mapper
 from datapipes.map import SequenceWrapper
 from tests.datapipes.position.written_for_torchdata import (
@@ -302,6 +305,77 @@ def test_workers_that_are_spawned_get_the_graph_by_pickle() -> None:
         Generator(numbers().sharding_filter().map(abs)), batch_size=None, num_workers=1, multiprocessing_context="spawn"
     )
     assert list(loader) == list(range(LENGTH))
+
+
+# -- shuffle= ----------------------------------------------------------------------------------------------------------
+
+SWITCHED = {
+    name: SHARDED[name]
+    for name in (
+        *("operators", "a user's class in the middle", "a class of torch's kind at the end", "a collection"),
+        *("a class of torch's kind in the middle", "a class derived from an operator"),
+    )
+}
+
+
+@pytest.mark.parametrize("loader", [DataLoader, StatefulDataLoader])
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("build", SWITCHED.values(), ids=SWITCHED.keys())
+def test_a_loader_switches_shuffles_on_and_off(build: Callable[[], Any], num_workers: int, loader: Any) -> None:
+    graph = build()
+    before = repr(graph), [dict(vars(stage)) for stage in walk(graph)]
+    how = {"batch_size": None, "num_workers": num_workers}
+    switched_off = loader(graph, shuffle=False, **how)
+    assert [flat(switched_off), flat(switched_off)] == [list(range(LENGTH))] * 2
+    switched_on = loader(switched_off.dataset, None, True, num_workers=num_workers)
+    epochs = [flat(switched_on), flat(switched_on)]
+    assert sorted(epochs[0]) == sorted(epochs[1]) == list(range(LENGTH))
+    assert epochs[0] != epochs[1] != list(range(LENGTH))
+    assert (repr(graph), [dict(vars(stage)) for stage in walk(graph)]) == before
+    assert flat(loader(graph, **how)) != list(range(LENGTH))
+
+
+@pytest.mark.parametrize("loader", [DataLoader, StatefulDataLoader])
+def test_a_graph_without_a_shuffle_is_not_shuffled(loader: Any) -> None:
+    graph = numbers().sharding_filter()
+    assert loader(graph, shuffle=False).dataset is graph
+    assert flat(loader(graph, shuffle=False)) == list(range(LENGTH))
+    with pytest.raises(BadArgument, match=r"there is none in .*: put \.shuffle\(\) into the graph, above"):
+        loader(graph, shuffle=True)
+    with pytest.raises(BadArgument, match=r"there is none in "):
+        loader(of_torch(graph), shuffle=True)
+
+
+def test_what_holds_no_pipe_of_ours_is_torchs_affair() -> None:
+    class Uncounted(DataLoader[Any]):
+        """A user's loader, whose own arguments stay as they are."""
+
+        def __init__(self, dataset: Any, shuffle: bool) -> None:
+            self.asked = shuffle
+            super().__init__(dataset, batch_size=None, shuffle=shuffle)
+
+    plain: Any = [3, 1, 2]
+    assert sorted(DataLoader(plain, shuffle=True)) == [1, 2, 3]
+    with pytest.raises(ValueError, match="expected unspecified shuffle option"):
+        DataLoader(TorchsOwn(), shuffle=True)
+    mine = Uncounted(sharded(), shuffle=True)
+    assert mine.asked
+    assert sorted(mine) == list(range(LENGTH))
+    torchs: Any = torch_pipes.IterableWrapper(range(3))
+    assert list(DataLoader(torchs.shuffle(), batch_size=None, shuffle=False)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "modules", ["torchdata.stateful_dataloader, datapipes", "datapipes, torchdata.stateful_dataloader"]
+)
+def test_the_stateful_loader_may_be_imported_before_and_after(modules: str) -> None:
+    program = (
+        f"import {modules}\n"
+        "graph = datapipes.iter.IterableWrapper(range(9)).shuffle()\n"
+        "print(list(torchdata.stateful_dataloader.StatefulDataLoader(graph, None, shuffle=False)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout == f"{list(range(9))}\n"
 
 
 # -- lengths ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,128 @@
+"""torch's DataLoader, and torchdata's StatefulDataLoader, over a graph: their ``shuffle=`` and their ``len``.
+
+Both loaders know torch's own pipes by their class, and treat a graph of this library as any other iterable dataset.
+They refuse ``shuffle=True``, ignore ``shuffle=False``, and take ``len(dataset)`` for their own length. Two of their
+methods are therefore wrapped. A dataset without a pipe of this library goes to torch's own method as it is.
+
+How their workers share a graph stands in ``datapipes.position.torch_worker``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from itertools import chain
+from typing import Any
+
+from torch.utils.data import DataLoader
+
+from datapipes.description import structure
+from datapipes.description.pipe import IterDataPipe, MapDataPipe
+from datapipes.errors import BadArgument
+from datapipes.graph.settings import apply_sharding, apply_shuffle_settings, is_shuffler
+from datapipes.parts.group import ranks
+from datapipes.parts.sharding import SHARDING_PRIORITIES
+from datapipes.position import kept
+from datapipes.position.user_classes import is_sharding
+
+
+def lend_shuffling_and_lengths() -> None:
+    """Wrap ``__init__`` and ``__len__`` of torch's loader, and ``__init__`` of torchdata's, which calls no other."""
+    base: Any = DataLoader  # typed so that methods can be assigned
+    for loader in (base, *base.__subclasses__()):
+        _lend_shuffling(loader)
+    base.__init_subclass__ = classmethod(_made)
+    base.__len__ = _counting(base.__len__)
+
+
+def _made(loader: Any, /, **given: Any) -> None:
+    super(DataLoader, loader).__init_subclass__(**given)
+    _lend_shuffling(loader)
+
+
+# -- shuffle= ----------------------------------------------------------------------------------------------------------
+
+
+def _lend_shuffling(loader: Any) -> None:
+    """Wrap the constructor of torch's loader, or of torchdata's; a user's class calls torch's, which is wrapped."""
+    by_itself = loader is DataLoader or loader.__module__.startswith("torchdata.")
+    if by_itself and "__init__" in vars(loader):
+        loader.__init__ = _shuffling(loader.__init__)
+
+
+def _shuffling(by_torch: Callable[..., None]) -> Callable[..., None]:
+    @wraps(by_torch)
+    def __init__(
+        self: Any, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None, *args: Any, **given: Any
+    ) -> None:
+        if shuffle is not None and _is_graph(dataset):
+            dataset, shuffle = _shuffled(dataset, bool(shuffle)), None
+        by_torch(self, dataset, batch_size, shuffle, *args, **given)
+
+    return __init__
+
+
+def _is_graph(dataset: object) -> bool:
+    """Return whether a dataset is a stream with a pipe of this library in it."""
+    if not structure.is_pipe(dataset) or not structure.is_stream(dataset):
+        return False
+    return any(isinstance(stage, IterDataPipe | MapDataPipe) for stage in structure.walk(dataset))
+
+
+def _shuffled(graph: structure.Pipe, shuffle: bool) -> structure.Pipe:
+    """Return a copy of a graph with its shuffles switched on or off; the graph itself if it has none to switch off."""
+    if not any(map(is_shuffler, structure.walk(graph))):
+        if shuffle:
+            raise BadArgument(
+                f"DataLoader(shuffle=True) switches on the shuffle() of a graph, and there is none in {graph!r}: put "
+                ".shuffle() into the graph, above .sharding_filter() and .batch()"
+            )
+        return graph
+    copy = structure.unfold(graph)
+    kept.prepare(copy, anew=True)
+    return apply_shuffle_settings(copy, shuffle)
+
+
+# -- len ---------------------------------------------------------------------------------------------------------------
+
+
+def _counting(by_torch: Callable[[Any], int]) -> Callable[[Any], int]:
+    @wraps(by_torch)
+    def __len__(self: Any) -> int:
+        parts = parts_of(self.dataset, max(1, self.num_workers)) if isinstance(self.dataset, IterDataPipe) else None
+        if parts is None:
+            return by_torch(self)
+        size: int = self.batch_size or 1
+        return sum(part // size if self.drop_last else -(-part // size) for part in parts)
+
+    return __len__
+
+
+def parts_of(graph: structure.Pipe, workers: int) -> list[int] | None:
+    """Return the length of the part that each worker of this rank takes; None if the graph's own length counts.
+
+    Stages below the ``sharding_filter`` round in each worker: 18 rows in batches of 4 are 5 batches, and 3 + 3 of two
+    workers. A length that ``set_length`` or a user's class below the ``sharding_filter`` declares is taken as it is.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> graph = IterableWrapper(range(18)).sharding_filter().batch(4)
+    >>> len(graph), len(DataLoader(graph, batch_size=None, num_workers=2))
+    (5, 6)
+    """
+    from datapipes.iter.elements.numbering import LengthSetter
+    from datapipes.operators.checks import length_of
+
+    stages, here = structure.walk(graph), ranks()
+    sharded = set(chain(*(vars(stage).get("groups") or () for stage in stages)))  # by the caller of apply_sharding
+    if sharded not in (set(), {SHARDING_PRIORITIES.DISTRIBUTED}) or not any(map(is_sharding, stages)):
+        return None
+    for stage in stages:
+        is_declared = isinstance(stage, LengthSetter) or not type(stage).__module__.startswith("datapipes.")
+        if is_declared and any(above is not stage and is_sharding(above) for above in structure.walk(stage)):
+            return None
+    if sharded:
+        shards, of, group = range(workers), workers, SHARDING_PRIORITIES.MULTIPROCESSING
+    else:
+        of, group = workers * here.world, SHARDING_PRIORITIES.DEFAULT
+        shards = range(here.rank, of, here.world)
+    return [length_of(apply_sharding(structure.unfold(graph), of, shard, group)) for shard in shards]
