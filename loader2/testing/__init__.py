@@ -10,7 +10,7 @@ library is tried by the same laws.
 - ``errors``: the law of errors
 - ``laws``: the table of all laws, and what tries them
 - ``pipes``: check_pipe
-- ``placement``: the law of placement: a service gives what this process gives
+- ``placement``: the laws of placement: a service gives what this process gives, and no handler runs elsewhere
 - ``position``: the laws of positions and seeds: resume, independence, same seed
 - ``services``: check_service
 - ``specimen``: Specimen, an example graph that the laws are tried on, and Tap, which makes its elements fail

@@ -14,7 +14,7 @@ from loader2.testing.comparing import Broken, apart, brief
 from loader2.testing.description import honest_len, innocence, pickling
 from loader2.testing.ending import quiet_close
 from loader2.testing.errors import error_and_go_on
-from loader2.testing.placement import same_elements
+from loader2.testing.placement import same_elements, signals
 from loader2.testing.position import independence, resume, same_seed
 from loader2.testing.specimen import Specimen, Tap
 
@@ -87,6 +87,12 @@ PLACED: dict[str, Law] = {
         "what initialize() returns has to give each element of the graph once, taken from workers in turn, one each",
     ),
     **LAWS,
+    "signals": Law(
+        signals,
+        "SIGTERM and SIGHUP end the processes that a service starts, and the program's handlers do not run in them",
+        "set both to signal.SIG_DFL first of all in each process; block them with signal.pthread_sigmask before it is "
+        "started, and unblock them there after that",
+    ),
 }
 """What holds for a reading service."""
 

@@ -1,11 +1,19 @@
-"""The law of placement: a service says where a graph runs, and not what comes of it."""
+"""The laws of placement: a service gives what this process gives, and runs no signal handler of the program."""
 
 from __future__ import annotations
 
+import os
+import select
+import signal
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 
-from loader2.testing.comparing import SEED, must_equal, taken
+from loader2.testing.comparing import SEED, must, must_equal, taken
+from loader2.testing.ending import child_pids
 from loader2.testing.specimen import Specimen
+
+PATIENCE = 30.0  # seconds for a process to end
 
 
 def same_elements(specimen: Specimen) -> None:
@@ -19,3 +27,54 @@ def same_elements(specimen: Specimen) -> None:
             came, expected = sorted(came), sorted(expected)
         must_equal(came, expected, f"epoch {epoch}")
     through.shutdown()
+
+
+def signals(specimen: Specimen) -> None:
+    """SIGTERM and SIGHUP end the processes of a service, and do not run the program's handlers in them."""
+    if not specimen.starts_processes:
+        return
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        before = child_pids()
+        with _program_handles(number) as ran, closing(_Started(specimen)) as started:
+            for pid in child_pids() - before:
+                must(started.ends(pid, number, ran), f"{number.name} does not end a process that was started")
+            must(not select.select([ran], [], [], 0)[0], f"the program's handler of {number.name} ran in a process")
+
+
+class _Started:
+    """A specimen's loader, with its processes."""
+
+    def __init__(self, specimen: Specimen) -> None:
+        self._loader = specimen.loader(seed=SEED)
+        self._iterator = iter(self._loader)
+        next(self._iterator, None)
+
+    def ends(self, pid: int, number: signal.Signals, ran: int) -> bool:
+        """Send a signal to a process. Return whether the process ends or the program's handler runs."""
+        try:
+            end = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return True
+        try:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(end, number)
+            return bool(select.select([end, ran], [], [], PATIENCE)[0])
+        finally:
+            os.close(end)
+
+    def close(self) -> None:
+        del self._iterator
+        self._loader.shutdown()
+
+
+@contextmanager
+def _program_handles(number: signal.Signals) -> Iterator[int]:
+    """Set a handler in this program. Yield a descriptor that is readable once the handler has run anywhere."""
+    ran, runs = os.pipe()
+    before = signal.signal(number, lambda *_: os.write(runs, b"."))
+    try:
+        yield ran
+    finally:
+        signal.signal(number, before)
+        os.close(ran)
+        os.close(runs)

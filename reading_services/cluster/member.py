@@ -34,6 +34,7 @@ from datapipes.position.orphans import leave_at_once
 from reading_services.interface.service import WorkerInfo
 from reading_services.workers.failures import Failure
 from reading_services.workers.process.main import DispatcherJob, WorkerJob, dispatch, work
+from reading_services.workers.process.signals import hold_back_ends
 from reading_services.workers.transport import arena
 from reading_services.workers.transport.meeting import (
     BEATS,
@@ -107,6 +108,7 @@ def digest_of(module: str) -> str:
 
 def main() -> None:
     """The main function of the process: who it is comes by its standard input, and its task over the connection."""
+    hold_back_ends()  # up to where ``work`` or ``dispatch`` has opened the graph
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     told = json.load(sys.stdin)
     if os.getppid() != told["agent"]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from datapipes.position.trail import Looking
-from loader2.testing import LAWS, Specimen
+from loader2.testing import LAWS, PLACED, Specimen
 from tests.laws.table import broken
 from tests.specimens.catalogue import SPECIMENS, operators, specimens_of
+from tests.specimens.services import SERVICES
 
 
 def tried_together() -> dict[str, list[Specimen]]:
@@ -26,6 +27,13 @@ def tried_together() -> dict[str, list[Specimen]]:
 @pytest.mark.parametrize("specimens", tried_together().values(), ids=tried_together())
 def test_law(specimens: list[Specimen], law: str) -> None:
     if wrong := broken(specimens, law):
+        pytest.fail("\n".join(wrong), pytrace=False)
+
+
+@pytest.mark.parametrize("law", [law for law in PLACED if law not in LAWS])
+@pytest.mark.parametrize("specimen", SERVICES, ids=map(str, SERVICES))
+def test_law_of_services(specimen: Specimen, law: str) -> None:
+    if wrong := broken([specimen], law):
         pytest.fail("\n".join(wrong), pytrace=False)
 
 

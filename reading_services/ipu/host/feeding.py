@@ -8,7 +8,7 @@ does; where PopTorch would broadcast an element of another shape unseen, the err
 
 Where the process inherits nothing, its dataset comes in a parcel: the memory of its arrays is copied once, into a file
 without a name that both processes map. It leaves at once and quietly on Ctrl-C, which reaches all processes at a
-terminal, and on SIGTERM, and takes along the workers that a loader has started here.
+terminal, and on SIGTERM and SIGHUP, and takes along the workers that a loader has started here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import tempfile
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -37,6 +36,7 @@ from reading_services.ipu.names.messages import logger
 from reading_services.workers.failures import Failure
 from reading_services.workers.generators import seed_all
 from reading_services.workers.process.main import packed, settle
+from reading_services.workers.process.signals import hear_ends, held_back
 from reading_services.workers.transport.arena import aligned
 from reading_services.workers.transport.packing import pickled, unpickled
 from reading_services.workers.transport.process import ProducerEnd, SharedFd
@@ -211,8 +211,7 @@ class FeedJob:
 
 def feed(job: FeedJob) -> None:
     """The main function of the process."""
-    settle(job.parent, job.stacks, _leave)
-    signal.signal(signal.SIGTERM, _leave)
+    settle(job.parent, job.stacks, _leave, _leave)
     multiprocessing.set_start_method(job.start_method, force=True)
     logger.debug("AsynchronousDataAccessor worker process: %d", os.getpid())
     where = f"the accessor's process {os.getpid()}"
@@ -220,22 +219,13 @@ def feed(job: FeedJob) -> None:
         source, parsers = job.source.open() if isinstance(job.source, Parcel) else job.source
         for kind, parser in parsers.items():
             registerCustomArgParser(kind, parser)
+        hear_ends(_leave)
     except Exception as error:
         traceback.print_exception(error)
         job.link.send(Failed(START, Failure.of(error, f"{where}, while it was starting")))
         return
     batches_from(job.link.allocate)
     Feeder(job.link, source, job.window, job.load_indefinitely, job.seed, where).run()
-
-
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Start processes that Ctrl-C does not reach: one that is still importing would say so with a traceback."""
-    heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
 
 
 def _leave(number: int, frame: Any) -> None:
@@ -291,7 +281,7 @@ class Feeder:
         try:
             if self._elements is None:
                 seed_all(derive("accessor", self._seed, self._epoch))
-                with _deaf_to_interrupts():  # workers that it starts stay so, and go when this process does
+                with held_back(signal.SIGINT):  # workers that it starts stay so, and go when this process does
                     self._elements = self._source.epoch(self._epoch)
             else:
                 self._make()

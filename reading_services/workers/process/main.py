@@ -2,6 +2,7 @@
 
 A worker leaves when it is told to, when its link breaks, and when the process that started it is gone, which a thread
 waits for. Ctrl-C at a terminal reaches all processes; what it means is decided in the parent, and workers ignore it.
+SIGTERM and SIGHUP end a worker, and the program's handlers of them do not run in it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from reading_services.workers.dispatcher import Dispatcher
 from reading_services.workers.failures import Failure
 from reading_services.workers.generators import Generators
 from reading_services.workers.process.members import COULD_NOT_START, leave_inherited_server
+from reading_services.workers.process.signals import hear_ends, replace_handlers
 from reading_services.workers.transport.packing import Packed, pickled
 from reading_services.workers.transport.process import (
     Awaited,
@@ -75,6 +77,7 @@ def work(job: WorkerJob) -> None:
     where = f"worker {job.info.worker_id} (process {os.getpid()}{job.place})"
     try:
         graph, init_fn, reset_fn = _opened(job.graph)
+        hear_ends()
         graph = part_of(graph, job.info, init_fn)
         asking = asking_of(graph)
         asking.link = None if job.dispatch is None else Awaited(job.dispatch)
@@ -117,6 +120,7 @@ def dispatch(job: DispatcherJob) -> None:
     where = f"the dispatcher (process {os.getpid()}{job.place})"
     try:
         graph, reset_fn = _opened(job.graph)
+        hear_ends()
     except BaseException as error:
         failed = Failed(START, Failure.of(error, f"{where}, while it was starting"))
         for number in range(len(job.links)):
@@ -152,12 +156,11 @@ def _unpickled(job: Any) -> Any:
         job.close()
 
 
-def settle(parent: int, stacks: SharedFd, on_interrupt: Any = signal.SIG_IGN) -> None:
-    """Set up a process of a service, before anything else."""
+def settle(parent: int, stacks: SharedFd, on_interrupt: Any = signal.SIG_IGN, on_end: Any = signal.SIG_DFL) -> None:
+    """Set up a process of a service, before anything else; it is deaf to SIGTERM and SIGHUP up to ``hear_ends``."""
+    replace_handlers(on_interrupt, on_end)
     keep_freed_memory()
     gc.freeze()  # a full collection would write to all that is inherited, and so copy each page of it
-    signal.signal(signal.SIGINT, on_interrupt)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     faulthandler.register(signal.SIGUSR1, file=stacks.fd, all_threads=True)
     faulthandler.enable(stacks.fd)
     leave_with(parent)

@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 from datapipes.errors import WorkerDied
 from reading_services.workers.at_work import Record
 from reading_services.workers.process.memory import ended_by_the_kernel, why_killed
+from reading_services.workers.process.signals import ENDING, held_back
 from reading_services.workers.transport import process
 
 _ASKED, _TERMINATED, _KILLED = 1.0, 1.0, 2.0  # seconds that a process has to leave, after each step
@@ -69,8 +70,9 @@ def begin(context: Any, main: Any, job: Any, name: str, daemon: bool = True) -> 
     One that is started by spawn or forkserver imports the program's file. If that starts workers again, outside of
     ``if __name__ == "__main__"``, it leaves at once and without a word, and the loader at home says why.
 
-    One that is still importing would die of Ctrl-C with a traceback of its own; it starts deaf to it. The tracker,
-    which spawn and forkserver need, is started first, because its start lets Ctrl-C in again.
+    One that is still importing would die of Ctrl-C with a traceback of its own, and would run the program's handlers of
+    SIGTERM and SIGHUP; it starts deaf to them. The tracker, which spawn and forkserver need, is started first, because
+    its start lets Ctrl-C in again.
     """
     if getattr(current_process(), "_inheriting", False):  # multiprocessing sets it while such a process imports
         if current_process().name.startswith(_NAMED) or parent_process() is None:  # the server that forks them
@@ -79,18 +81,18 @@ def begin(context: Any, main: Any, job: Any, name: str, daemon: bool = True) -> 
     if context.get_start_method() != "fork":
         leave_inherited_server()
         resource_tracker.ensure_running()
-    heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
+    with held_back(signal.SIGINT):
+        if context.get_start_method() == "forkserver":
+            forkserver.ensure_running()
         begun = context.Process(target=main, args=(job,), name=f"{_NAMED} {name}", daemon=daemon)
         ended_before = ended_by_the_kernel()
-        with _one_at_a_time[0]:
-            begun.start()
-    except (ConnectionError, EOFError):
-        if _server_starts_workers():
-            raise WorkerDied(UNGUARDED) from None
-        raise
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+        try:
+            with _one_at_a_time[0], held_back(*ENDING):
+                begun.start()
+        except (ConnectionError, EOFError):
+            if _server_starts_workers():
+                raise WorkerDied(UNGUARDED) from None
+            raise
     _begun[begun] = ended_before
     return begun
 

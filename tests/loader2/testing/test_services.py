@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -171,6 +173,28 @@ class LeavesAThread(LeavesAProcess):
         return datapipe
 
 
+def _says_that_it_runs(runs: int) -> None:
+    os.write(runs, b".")
+    threading.Event().wait(60)  # up to a signal
+
+
+class LeavesHandlers(LeavesAProcess):
+    """It starts a process that handles signals as the program does."""
+
+    def initialize(self, datapipe: Pipe) -> Pipe:
+        waits, runs = os.pipe()
+        self.process = multiprocessing.get_context("fork").Process(target=_says_that_it_runs, args=(runs,))
+        self.process.start()
+        assert os.read(waits, 1)
+        os.close(waits)
+        os.close(runs)
+        return datapipe
+
+    def finalize(self) -> None:
+        self.process.kill()
+        self.process.join()
+
+
 class HandsOnTheOld(ReadingServiceInterface):
     """What it has made for an epoch that was left comes in the next one."""
 
@@ -214,6 +238,7 @@ class InPairs(ReadingServiceInterface):
         ("quiet close", LeavesAProcess, "processes that go on"),
         ("quiet close", LeavesAThread, "threads that go on: left alone"),
         ("quiet close", HandsOnTheOld, "the epoch behind one that was left"),
+        ("signals", LeavesHandlers, "the program's handler of SIGTERM ran"),
         ("resume", Doubles, "epoch 0, after 1 elements: epoch 0 after loading"),
         ("errors", LosesAtErrors, "raises on 0: the elements delivered"),
         ("errors", Hides, "raises on 0: no exception"),

@@ -32,6 +32,7 @@ from reading_services.cluster import door
 from reading_services.cluster.datasets import from_ray_dataset, to_ray_dataset
 from reading_services.workers.service import OnWorkers
 from tests.reading_services.cluster.nodes import Nodes, end, members, nodes
+from tests.reading_services.workers.signal_handlers import Dispositions
 
 Case = Callable[[Nodes], None]
 ALL: dict[str, Case] = {}
@@ -338,6 +339,16 @@ def deaths_without_restart(cluster: Nodes) -> None:
         warnings.filterwarnings("ignore", ".*(it is replaced|goes on after)")
         assert sorted(dl) == [x for x in range(20) if x != 7]
         assert sum(dl.errors.values()) == 1
+
+
+@case
+def signals_of_members(cluster: Nodes) -> None:
+    """SIGTERM and SIGHUP end a worker and the dispatcher, whatever the modules handle that these import."""
+    tells = Dispositions()
+    graph = IterableWrapper(range(4)).map(tells).sharding_round_robin_dispatch().map(lambda seen: (seen, tells(seen)))
+    with DataLoader2(graph, reading_service=on_ray(cluster)) as dl:
+        for seen in dl:
+            assert [each[:2] for each in seen] == [("SIG_DFL", "SIG_DFL")] * 2, seen
 
 
 def stuck(x: int) -> int:

@@ -111,6 +111,29 @@ def test_an_error_in_mid_epoch_is_all_that_is_said(tmp_path: Path) -> None:
         assert gone(pid)
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_signal_ends_the_accessor_and_not_by_the_programs_handler(
+    tmp_path: Path, workers: str, number: signal.Signals
+) -> None:
+    handles = SCRIPT.replace("import torch\n", HANDLES, 1)
+    with program(tmp_path, "Fork", workers, "wait", script=handles) as (begun, pid):
+        below = children_of(pid)
+        assert len(below) == int(workers)
+        os.kill(pid, number)
+        assert all(map(gone, [pid, *below]))
+        begun.kill()
+        out, _ = begun.communicate(timeout=PATIENCE)
+        assert out == ""
+
+
+HANDLES = """
+import signal
+for number in (signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, lambda *_: print("the program's handler", flush=True))
+"""
+
+
 @pytest.mark.parametrize(("strategy", "workers"), [("Fork", "2"), ("ForkServer", "0")])
 def test_who_is_killed_takes_the_accessor_along(tmp_path: Path, strategy: str, workers: str) -> None:
     with program(tmp_path, strategy, workers, "wait") as (begun, pid):
