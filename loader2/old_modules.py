@@ -219,7 +219,15 @@ INSTEAD: Mapping[str, str] = {
     "serialize_datapipe": "a state holds no graph; cloudpickle.dumps writes one to bytes",
     "validate_input_col": "operators check their functions themselves: leave it out",
 }
-"""What to use in place of a name that has no counterpart."""
+"""What to use in place of a name of torchdata's or torch's that has no counterpart."""
+
+
+def instead_of(dotted: str) -> str | None:
+    """Return what to use in place of an old dotted name; None if no table says it."""
+    table = INSTEAD
+    if dotted.startswith("poptorch."):
+        table = import_module("reading_services.ipu.names.absent").INSTEAD
+    return next((table[part] for part in reversed(dotted.split(".")) if part in table), None)
 
 
 def names_in(homes: Homes) -> dict[str, tuple[str, str]]:

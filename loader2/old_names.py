@@ -30,7 +30,18 @@ from types import ModuleType
 from typing import Any
 
 from datapipes.errors import BadArgument
-from loader2.old_modules import INSTEAD, JANITOR, LENT, POPTORCH, TABLES, TORCHDATA, Homes, imported, names_in
+from loader2.old_modules import (
+    INSTEAD,
+    JANITOR,
+    LENT,
+    POPTORCH,
+    TABLES,
+    TORCHDATA,
+    Homes,
+    imported,
+    instead_of,
+    names_in,
+)
 
 _REPLACED_WHOLE = ("torchdata.datapipes.", "torchdata.dataloader2.", "poptorch.", "popdist.")
 """Packages that are replaced as a whole: an installed one may have modules that no table has."""
@@ -104,6 +115,10 @@ def _install_for_all(undo: ExitStack) -> None:
 
 def _install(table: Mapping[str, Homes], undo: ExitStack) -> None:
     """Put the modules of a table in their places; ``undo`` puts back what was there."""
+    if table is POPTORCH:
+        switch = import_module("reading_services.ipu.names.old_names").switch
+        switch(True)
+        undo.callback(switch, False)
     real = {name: import_module(name) for name in table if name.startswith("torch.")}
     if "torchdata" in table and find_spec("torchdata") is not None:
         real["torchdata"] = import_module("torchdata")
@@ -181,8 +196,9 @@ def _asked_by_an_owner() -> bool:
 
 def _advice(module: str, name: str, homes: Homes) -> str:
     there = f"what there is of {module} is in {', '.join(homes)}" if homes else "there is nothing of its kind"
-    instead = INSTEAD.get(name) or INSTEAD.get(module.rpartition(".")[2], there)
-    return f"{module}.{name} is not in loader2: {instead} (docs/coming-from-torchdata.md says what is different)"
+    page = "coming-from-torchdata.md" if module in TORCHDATA else "coming-from.md"
+    instead = instead_of(f"{module}.{name}") or there
+    return f"{module}.{name} is not in loader2: {instead} (docs/{page} says what is different)"
 
 
 class _Advice(MetaPathFinder):

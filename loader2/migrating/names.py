@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import Final
 
-from loader2.old_modules import INSTEAD, JANITOR, LENT, POPTORCH, TORCHDATA, imported, names_in
+from loader2.old_modules import INSTEAD, JANITOR, LENT, POPTORCH, TORCHDATA, imported, instead_of, names_in
 
 _MODULES: Final = {**TORCHDATA, **POPTORCH}
 _OURS: Final = ("datapipes", "loader2", "reading_services")
@@ -51,7 +51,7 @@ class Gone:
     def advice(self) -> str:
         """What is wrong with the name and what to do, in a sentence."""
         parts = self.name.split(".")
-        remedy = next((INSTEAD[part] for part in parts if part in INSTEAD), "")
+        remedy = instead_of(self.name)
         if any(part.startswith("_") for part in parts):
             remedy = remedy or "it is a private name: write without it"
         return f"{self.name} has no counterpart here and is left: {remedy or 'write without it'}"

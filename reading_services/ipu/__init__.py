@@ -14,6 +14,8 @@
 - ``profiling``: ``poptorch.profiling``
 """
 
+from typing import TYPE_CHECKING, Any
+
 from reading_services.ipu import enums, optim, options, profiling
 from reading_services.ipu.enums import (
     CommGroupType,
@@ -29,6 +31,16 @@ from reading_services.ipu.enums import (
 from reading_services.ipu.host.accessor import AsynchronousDataAccessor
 from reading_services.ipu.host.loader import DataLoader
 from reading_services.ipu.host.service import IPUReadingService
+from reading_services.ipu.names.absent import INSTEAD
+from reading_services.ipu.names.annotations import (
+    CPU,
+    Attribute,
+    NameScope,
+    ipu_print_tensor,
+    nop,
+    printIpuTensor,
+    set_available_memory,
+)
 from reading_services.ipu.names.custom_types import ICustomArgParser, registerCustomArgParser
 from reading_services.ipu.names.errors import ConfigFileError, Error, RecoverableError, UnrecoverableError
 from reading_services.ipu.names.messages import setLogLevel
@@ -54,7 +66,9 @@ from reading_services.ipu.simulator.verdict.bottleneck import Verdict
 from reading_services.ipu.simulator.verdict.judging import verdict
 
 __all__ = [
+    "CPU",
     "AsynchronousDataAccessor",
+    "Attribute",
     "AutoStage",
     "BeginBlock",
     "Block",
@@ -69,6 +83,7 @@ __all__ = [
     "ICustomArgParser",
     "IPUReadingService",
     "MeanReductionStrategy",
+    "NameScope",
     "Options",
     "OutputMode",
     "PipelinedExecution",
@@ -90,15 +105,25 @@ __all__ = [
     "inferenceModel",
     "ipuHardwareIsAvailable",
     "ipuHardwareVersion",
+    "ipu_print_tensor",
     "isRunningOnIpu",
+    "nop",
     "optim",
     "options",
+    "printIpuTensor",
     "profiling",
     "registerCustomArgParser",
     "registerPostCompileHook",
     "registerPreCompileHook",
     "removeBlocks",
     "setLogLevel",
+    "set_available_memory",
     "trainingModel",
     "verdict",
 ]
+
+if not TYPE_CHECKING:  # what a type checker does not know is a slip
+
+    def __getattr__(name: str) -> Any:
+        instead = f": {INSTEAD[name]} (docs/coming-from.md has all such names)" if name in INSTEAD else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{instead}", name=name)

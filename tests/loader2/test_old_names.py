@@ -435,6 +435,77 @@ if __name__ == "__main__":
     print("done")
 """
 
+# Cells of a notebook, in one namespace: a loader is measured, then a device with synthetic data, then both.
+MEASURING_PROGRAM = '''
+CELLS = """
+import poptorch
+import torch
+from torch import nn
+
+iterations, size = 5, 4
+
+class Classifier(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.outer = nn.Linear(6, 8), nn.Linear(8, 3)
+        self.loss = nn.CrossEntropyLoss()
+
+    def forward(self, x, labels=None):
+        x = self.outer(torch.relu(self.inner(x)))
+        return (x, self.loss(x, labels)) if self.training else x
+
+samples = torch.utils.data.TensorDataset(torch.randn(160, 6), torch.arange(160) % 3)
+options = poptorch.Options()
+options.deviceIterations(iterations)
+model = Classifier()
+training = poptorch.trainingModel(model, options, torch.optim.SGD(model.parameters(), lr=0.1))
+# ---
+def loader_of(options, **ahead):
+    return poptorch.DataLoader(options, dataset=samples, batch_size=size, shuffle=True, num_workers=1,
+                               mode=poptorch.DataLoaderMode.Async, async_options=ahead)
+
+loader = loader_of(options)
+assert sum(len(labels) for x, labels in loader) == 160
+# ---
+if TRAINS_FIRST:
+    for x, labels in loader:
+        training(x, labels)
+    assert options.device_iterations == training.options.device_iterations
+# ---
+options.enableSyntheticData(True)
+training = poptorch.trainingModel(model, options, poptorch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
+loader = loader_of(options, early_preload=True)
+training.compile(*next(iter(loader)))
+for x, labels in loader:
+    training(x, labels)
+# ---
+def measured(replicas, synthetic):
+    options = poptorch.Options()
+    options.deviceIterations(iterations)
+    options.replicationFactor(replicas)
+    if synthetic:
+        options.enableSyntheticData(True)
+    loader = loader_of(options, early_preload=True, miss_sleep_time_in_ms=0)
+    steps = 0
+    for x, labels in loader:
+        assert len(training(x, labels)[0]) == size * replicas
+        steps += 1
+    loader.terminate()
+    return steps
+
+assert [measured(1, True), measured(1, False), measured(2, True), measured(2, False)] == [8, 8, 4, 4]
+"""
+
+if __name__ == "__main__":
+    import sys
+
+    names = {"__name__": "__main__", "TRAINS_FIRST": sys.argv[1] == "trained"}
+    for cell in CELLS.split("# ---"):
+        exec(cell, names)
+    names["loader"].terminate()
+    print("done")
+'''
+
 
 def run(preloaded: Preloaded, room: Path, text: str, *command: str) -> Ended:
     """Run a program by a command of ``python -m``; ``program.py`` is its file."""
@@ -466,6 +537,16 @@ def test_a_program_on_graphs(text: str, tmp_path: Path, preloaded: Preloaded) ->
 def test_a_program_for_poptorch(tmp_path: Path, preloaded: Preloaded) -> None:
     ended = run(preloaded, tmp_path, POPTORCH_PROGRAM, *WITH_OLD_NAMES, "--poptorch", "program.py")
     assert (ended.code, ended.out) == (0, "done\n"), ended.err
+
+
+@pytest.mark.parametrize("first", ["trained", "untouched"])
+def test_a_notebook_that_measures(first: str, tmp_path: Path, preloaded: Preloaded) -> None:
+    ended = run(preloaded, tmp_path, MEASURING_PROGRAM, *WITH_OLD_NAMES, "--poptorch", "program.py", first)
+    assert (ended.code, ended.out) == (0, "done\n"), ended.err
+    passed = [line for line in ended.err.splitlines() if "[warning]" in line]
+    assert len(passed) == 3
+    for line, text in zip(passed, ("Frozen options", "second training model", "2 times as many rows"), strict=True):
+        assert text in line
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from typing import Any, Self
 import torch
 
 from datapipes.errors import BadArgument
+from reading_services.ipu.names import old_names
 from reading_services.ipu.names.enums import ConnectionType, MeanReductionStrategy, ReductionType, SyncPattern
 from reading_services.ipu.options.values import OptionValues, Value, kept, settled
 
@@ -100,8 +101,14 @@ class StoredOptions(OptionValues):
     def connectionType(self, connection_type: ConnectionType) -> Self: ...
     @kept("Which IPUs wait for each other.", kind=SyncPattern, make=attrgetter("value"))
     def syncPattern(self, sync_pattern: SyncPattern) -> Self: ...
-    @kept("Let the device make its own inputs.", "_Popart.syntheticDataMode", make=lambda on: 2 if on else 0)
-    def enableSyntheticData(self, enabled: bool) -> Self: ...
+
+    def enableSyntheticData(self, enabled: bool) -> Self:
+        """Let the device make its own inputs."""
+        if not (self._frozen and old_names.let_pass("Frozen options are changed, for models that are made later")):
+            self.checkIsFrozen()
+        self._popart.options["syntheticDataMode"] = 2 if enabled else 0
+        return self
+
     @kept("Whether replicas share a model's buffers; else each keeps its own.")
     def broadcastBuffers(self, broadcast_buffers: bool = True) -> Self: ...
     @kept("Whether a number of IPUs that cannot be had is rounded up to one that can.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor
@@ -147,6 +147,24 @@ class Arguments:
             raise differs("Number of positional arguments mismatch", len(self.args), len(whole.args))
         found = [tensor for each in zip(self.args, whole.args, self.names, strict=True) for tensor in matched(*each)]
         return found + [t for name, each in self.kwargs.items() for t in matched(each, whole.kwargs[name], name)]
+
+    def growth(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+        """Return how many times as many rows all tensors of a later call have; 1 if it differs in anything else."""
+        whole = bound(self.signature, args, kwargs)
+        compiled, given = ([*tensors_of(each)] for each in ((self.args, self.kwargs), (whole.args, whole.kwargs)))
+        if len(compiled) != len(given) or not all(each.dim() for each in (*compiled, *given)):
+            return 1
+        factors = {divmod(more.shape[0], fewer.shape[0]) for fewer, more in zip(compiled, given, strict=True)}
+        if len(factors) != 1 or (factor := factors.pop())[1]:
+            return 1
+        times = int(factor[0])
+        grown = [each.new_empty((each.shape[0] * times, *each.shape[1:])) for each in compiled]
+        wanted_args, wanted_kwargs = rebuilt((self.args, self.kwargs), grown)
+        try:
+            replace(self, args=wanted_args, kwargs=wanted_kwargs).tensors(args, kwargs)
+        except Error:
+            return 1
+        return times
 
     def named(self) -> list[tuple[str, Tensor]]:
         """The tensors, without their data, by their names."""

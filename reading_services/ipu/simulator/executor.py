@@ -24,6 +24,7 @@ from torch.optim import Optimizer
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from datapipes.errors import BadArgument
+from reading_services.ipu.names import old_names
 from reading_services.ipu.names.enums import ConnectionType, MeanReductionStrategy, OutputMode, ReductionType
 from reading_services.ipu.names.errors import Error
 from reading_services.ipu.names.messages import logger
@@ -123,7 +124,7 @@ class PoplarExecutor:
     Names that it does not have itself are those of the user's model.
     """
 
-    def __init__(self, model: nn.Module, options: Options, optimizer: Snapshot | None) -> None:
+    def __init__(self, model: nn.Module, options: Options, optimizer: Snapshot | None, given: Options) -> None:
         self.model = model
         """The user's own model."""
         self.options = options
@@ -134,6 +135,7 @@ class PoplarExecutor:
         """Whether steps are computed; one that is not takes its modelled time, trains nothing and gives zeros."""
         self._module = _shallow_copy(model)  # its training flag and other attributes are those of now
         self._optimizer = optimizer
+        self._given = given
         self._compiled: Compiled | None = None
         self._weights: _Weights | None = None
         self._held: Lock | None = None
@@ -153,7 +155,7 @@ class PoplarExecutor:
             if self._compiled is None:
                 tensors = self._compile(args, kwargs)
             else:
-                tensors = self._compiled.arguments.tensors(args, kwargs)
+                tensors = self._matched(self._compiled, args, kwargs)
             self._warn_of(args, kwargs, tensors)
             if self._held is None:
                 self.attachToDevice()
@@ -201,6 +203,24 @@ class PoplarExecutor:
         except BaseException:
             self._compiled = self._weights = None
             raise
+        return tensors
+
+    def _matched(self, compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
+        """The tensors of a later call, for which the model is compiled again if that passes and nothing else does."""
+        try:
+            return compiled.arguments.tensors(args, kwargs)
+        except Error:
+            times = compiled.arguments.growth(args, kwargs)
+            if times == 1 or not old_names.let_pass(
+                f"The inputs have {times} times as many rows as those that the model was compiled with: it is compiled "
+                "again, and its weights and the state of its optimizer stay as they are"
+            ):
+                raise
+        trains = self._optimizer is not None
+        self._compiled, tensors = compile_model(
+            self._module, self.options, self._randomness, args, kwargs, trains, compiled.program.device
+        )
+        self._compiled.program.continue_from(compiled.program)
         return tensors
 
     def _set_training(self) -> None:
@@ -269,9 +289,7 @@ class PoplarExecutor:
         self._let_go()
         self._compiled = self._weights = None
         self._has_run = False
-        if self._optimizer is not None:
-            for name in _LENT:
-                vars(self.model).pop(name, None)
+        self._unwrap()
 
     def copyWeightsToHost(self) -> None:
         """Overwrite the user's parameters and buffers by those of the device."""
@@ -375,6 +393,23 @@ class PoplarExecutor:
         lent = (self, self.destroy, self.copyWeightsToHostIfNeeded, partial(_plain_state, self.model))
         vars(self.model).update(zip(_LENT, lent, strict=True))
 
+    def _unwrap(self) -> None:
+        """Make the user's model a plain one again."""
+        if self._optimizer is not None:
+            for name in _LENT:
+                vars(self.model).pop(name, None)
+
+    def _may_be_replaced(self) -> bool:
+        """Whether another training model of the same model may take the place of this one, if that passes at all.
+
+        It may where this one has not been compiled, or where its options have been changed since: they are for models
+        that are made later (``enableSyntheticData``).
+        """
+        changed = self._given._Popart.options != self.options._Popart.options
+        return (self._compiled is None or changed) and old_names.let_pass(
+            "A second training model of one model takes the place of the first, which is destroyed"
+        )
+
     def _let_go(self) -> None:
         held, self._held = self._held, None
         if held is not None:
@@ -422,11 +457,15 @@ def trainingModel(
     (torch.Size([]), 0.155...)
     """
     user_model, chosen = _model(model), _options(options)
-    _refuse_wrapped(user_model)
     if optimizer is None:
         optimizer = torch.optim.SGD(user_model.parameters(), lr=0.01)
     snapshot = Snapshot.of(optimizer)
-    return PoplarExecutor(user_model, _own(chosen, OutputMode.Final, snapshot.runs_mean), snapshot)
+    before: PoplarExecutor | None = vars(user_model).get("_poptorch_trainer")
+    if before is not None and before._may_be_replaced():
+        before.destroy()
+        before._unwrap()  # destroy() does nothing to a model that was never compiled
+    _refuse_wrapped(user_model)
+    return PoplarExecutor(user_model, _own(chosen, OutputMode.Final, snapshot.runs_mean), snapshot, chosen)
 
 
 def inferenceModel(model: nn.Module | PoplarExecutor, options: Options | None = None) -> PoplarExecutor:
@@ -442,7 +481,7 @@ def inferenceModel(model: nn.Module | PoplarExecutor, options: Options | None = 
         if isinstance(chosen._execution_strategy, PipelinedExecution):
             hint = "; to keep a pipeline full in inference, use poptorch.Options().deviceIterations instead"
         raise Error(f"You must set poptorch.Options().Training.gradientAccumulation to 1 for inference{hint}")
-    return PoplarExecutor(user_model, _own(chosen, OutputMode.All), None)
+    return PoplarExecutor(user_model, _own(chosen, OutputMode.All), None, chosen)
 
 
 def _own(options: Options, mode: OutputMode, runs_mean: bool = False) -> Options:

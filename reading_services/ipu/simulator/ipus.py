@@ -11,6 +11,7 @@ from threading import Lock
 from typing import Any
 
 from reading_services.ipu.host.arithmetic import Batching
+from reading_services.ipu.names import old_names
 from reading_services.ipu.names.errors import Error
 from reading_services.ipu.names.messages import logger
 from reading_services.ipu.names.strategies import AutoStage, Block, ExecutionStrategy, PipelinedExecution
@@ -21,13 +22,16 @@ _CHIPS: defaultdict[int, Lock] = defaultdict(Lock)
 
 
 def ipuHardwareIsAvailable(num_ipus: int = 1) -> bool:
-    """Whether so many IPUs are attached to this machine."""
-    return False
+    """Return whether a program may use so many IPUs: up to 64 under PopTorch's own names, else none.
+
+    A simulated device is no hardware, but a program for PopTorch goes no further without some.
+    """
+    return old_names.are_on() and num_ipus <= MOST
 
 
 def ipuHardwareVersion() -> int:
-    """The generation of the IPUs attached to this machine; 0 is none."""
-    return 0
+    """Return the generation of the IPUs: 2 under PopTorch's own names, else 0, which is none."""
+    return 2 if old_names.are_on() else 0
 
 
 def stages_and_ipus(blocks: list[Block], strategy: ExecutionStrategy) -> tuple[int, int]:

@@ -103,10 +103,10 @@ class Program:
     _loss: LossPlace | None = None
 
     def __init__(
-        self, module: nn.Module, arguments: Arguments, batching: Batching, tensors: list[Tensor], trains: bool
+        self, device: OnDevice, arguments: Arguments, batching: Batching, tensors: list[Tensor], trains: bool
     ) -> None:
-        self.device = OnDevice(module)
-        self.module = self.device.module
+        self.device = device
+        self.module = device.module
         self.arguments = arguments
         self.batching = batching
         self.training: Training | None = None
@@ -116,6 +116,10 @@ class Program:
         ]
         self._replicas: list[list[Tensor]] = []
         self._trace(self._rows(tensors, 0), trains)
+
+    def continue_from(self, before: Program) -> None:
+        """Take the optimiser and the replicas' buffers of a program of the same device for other inputs."""
+        self.training, self._replicas = before.training, before._replicas
 
     def reset_replicas(self) -> None:
         """Reset all replicas to the buffers that the module has."""
