@@ -198,6 +198,9 @@ POPTORCH: Mapping[str, Homes] = {
 
 TABLES: Mapping[str, Mapping[str, Homes]] = {"torchdata": TORCHDATA, "poptorch": POPTORCH}
 
+VERSIONS: Mapping[str, str] = {"torchdata": "0.9.0", "poptorch": "3.4.0"}
+"""What ``__version__`` says where the package is not installed: the version whose names a table has."""
+
 INSTEAD: Mapping[str, str] = {
     "DFIterDataPipe": "derive from datapipes.iter.IterDataPipe and give pandas frames",
     "Expected": "PrefetchTimeoutError of reading_services tells which rank was waited for",

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
 from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from multiprocessing import spawn
 from types import ModuleType
@@ -37,6 +38,7 @@ from loader2.old_modules import (
     POPTORCH,
     TABLES,
     TORCHDATA,
+    VERSIONS,
     Homes,
     imported,
     instead_of,
@@ -150,6 +152,9 @@ def _stand_in(name: str, homes: Homes, real: ModuleType | None) -> ModuleType:
     """A module with the names of a table; what is not among them is that of torch's module, if it is one of torch's."""
     module = ModuleType(name, f"{name}, whose names mean loader2's.")
     module.__path__ = list(getattr(real, "__path__", ()))  # also if it was no package: then ``_Advice`` is asked
+    module.__spec__ = getattr(real, "__spec__", None) or ModuleSpec(name, None, is_package=True)
+    if name in VERSIONS:
+        vars(module)["__version__"] = VERSIONS[name]
     names = cache(partial(names_in, homes))
 
     def __getattr__(asked: str) -> Any:

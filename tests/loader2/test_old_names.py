@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from multiprocessing import spawn
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ import loader2.random
 import reading_services
 from datapipes.errors import BadArgument, BadArgumentType
 from datapipes.iter import IterableWrapper
-from loader2.old_modules import INSTEAD, POPTORCH, TABLES, TORCHDATA
+from loader2.old_modules import INSTEAD, POPTORCH, TABLES, TORCHDATA, VERSIONS
 from loader2.old_names import old_names
 from tests.preloaded import Ended, Preloaded
 
@@ -235,9 +236,23 @@ def test_torchdata_need_not_be_installed(monkeypatch: pytest.MonkeyPatch) -> Non
     for name in [name for name in sys.modules if name.partition(".")[0] == "torchdata"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torchdata", None)
+    assert find_spec("torchdata") is None
     with old_names():
         assert import_module("torchdata").datapipes.iter.Mapper is datapipes.iter.Mapper
+        assert pytest.importorskip("torchdata", minversion="0.4").__version__ == VERSIONS["torchdata"]
     assert sys.modules["torchdata"] is None
+    with pytest.raises(pytest.skip.Exception):
+        pytest.importorskip("torchdata")
+
+
+def test_all_modules_can_be_found() -> None:
+    with old_names(*TABLES):
+        for name in (*TORCHDATA, *POPTORCH):
+            spec = find_spec(name)
+            assert spec is not None
+            assert spec.name == name
+        assert import_module("poptorch").__version__ == VERSIONS["poptorch"]
+        assert find_spec("torchdata.nodes") is not None
 
 
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # torchdata calls it

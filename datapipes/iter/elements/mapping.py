@@ -54,7 +54,12 @@ class Mapper(Tolerant, IterDataPipe[R_co]):
         super().__post_init__()
 
     def _step(self) -> Step:
-        return Step("map", on_columns(self.fn, self.input_col, self.output_col))
+        is_own = type(self)._apply_fn is not Mapper._apply_fn
+        return Step("map", self._apply_fn if is_own else on_columns(self.fn, self.input_col, self.output_col))
+
+    def _apply_fn(self, data: Any) -> Any:
+        """Return what becomes of an element. Classes that derive from torch's Mapper call it, or have their own."""
+        return on_columns(self.fn, self.input_col, self.output_col)(data)
 
     __len__ = same_length
 
@@ -108,7 +113,8 @@ class Collator(Mapper[R_co]):
         return new
 
     def _step(self) -> Step:
-        return Step("map", batches.collated) if self.fn is default_collate else super()._step()
+        is_plain = self.fn is default_collate and type(self)._apply_fn is Mapper._apply_fn
+        return Step("map", batches.collated) if is_plain else super()._step()
 
 
 @operator
@@ -139,4 +145,9 @@ class Filter(Tolerant, IterDataPipe[T_co]):
         super().__post_init__()
 
     def _step(self) -> Step:
-        return Step("filter", on_input(self.filter_fn, self.input_col))
+        is_own = type(self)._apply_filter_fn is not Filter._apply_filter_fn
+        return Step("filter", self._apply_filter_fn if is_own else on_input(self.filter_fn, self.input_col))
+
+    def _apply_filter_fn(self, data: Any) -> Any:
+        """Return what the function says of an element. Classes that derive from torch's Filter call it."""
+        return on_input(self.filter_fn, self.input_col)(data)

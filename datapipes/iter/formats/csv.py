@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, compress, islice, repeat, zip_longest
 from typing import Any, ClassVar, Literal
@@ -121,8 +120,8 @@ class CSVParser(Flattening[Any]):
 class CSVDictParser(CSVParser):
     """The rows of each CSV file, ``(path, stream)``, as dicts by column; the first line names the columns.
 
-    Blank lines are passed over. NUL bytes and a quote that is never closed are errors. So is a header that names a
-    column twice, of which only the last would be left, unless rows of another length than the header's are kept.
+    Blank lines are passed over. NUL bytes and a quote that is never closed are errors. If the header names a column
+    twice, the last one counts, as in ``csv.DictReader``.
 
     Args:
         skip_lines: How many lines are passed over at the beginning of each file, before the header.
@@ -186,8 +185,6 @@ class CSVDictParser(CSVParser):
             return iter(())  # a file without any rows
         if self.ragged == "keep" or not self.fmtparams.keys().isdisjoint(("restkey", "restval")):
             return map(_filled(names, self.fmtparams.get("restkey"), self.fmtparams.get("restval")), rows)
-        if twice := [name for name, times in Counter(names).items() if times > 1]:
-            raise csv.Error(f"the header names {twice[0]!r:.60} twice")
         return map(_named(names, may_go_on=given is not None and self.ragged is None), rows)
 
 

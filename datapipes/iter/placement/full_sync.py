@@ -10,6 +10,7 @@ from datapipes.description.pipe import IterDataPipe, MadeElsewhere, operator
 from datapipes.errors import GraphError
 from datapipes.graph.settings import apply_sharding
 from datapipes.iter.elements.numbering import LengthSetter
+from datapipes.iter.placement.pausing import Pausable
 from datapipes.iter.sources.wrapper import IterableWrapper
 from datapipes.operators.checks import needs, no_length, same_length
 from datapipes.parts.group import here
@@ -28,7 +29,7 @@ _HONEST = (range, list, tuple, dict, set, frozenset, str, bytes)
 
 
 @operator
-class FullSync(IterDataPipe[T_co]):
+class FullSync(Pausable, IterDataPipe[T_co]):
     """The same elements, as many as on every other rank; by default as many as the rank with the fewest has.
 
     A rank that dies, fails or leaves is an error on all others. It belongs into the process that trains, so it is not

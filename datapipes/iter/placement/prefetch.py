@@ -12,6 +12,7 @@ from datapipes.description.indexed import Indexed, indexed
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.errors import GraphError
+from datapipes.iter.placement.pausing import Pausable
 from datapipes.memory import pinning
 from datapipes.operators.ahead import Ahead
 from datapipes.operators.checks import needs_count, same_length
@@ -21,7 +22,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 @operator
-class Prefetcher(IterDataPipe[T_co]):
+class Prefetcher(Pausable, IterDataPipe[T_co]):
     """The same elements, made beforehand by a thread.
 
     Args:

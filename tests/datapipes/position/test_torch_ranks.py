@@ -7,7 +7,7 @@ import select
 import signal
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from hashlib import blake2b
 from itertools import chain
@@ -26,6 +26,7 @@ from datapipes.graph import apply_sharding
 from datapipes.iter import IterableWrapper, IterDataPipe
 from datapipes.parts.group import Ranks, ranks
 from datapipes.parts.sharding import SHARDING_PRIORITIES
+from loader2 import DataLoader2
 from tests.datapipes.position.written_for_torchdata import Generator, OfTorch, TakesAPart
 from tests.many_ranks import on_ranks
 
@@ -249,3 +250,20 @@ def test_a_worker_that_waits_for_rank_0_is_told_when_that_has_died_with_the_stor
 
     (said,) = on_ranks(WORLD, part, dying=frozenset({0}))
     assert "rank 1 cannot reach the store of its process group" in said
+
+
+class AsksForItsRank(IterDataPipe[int]):
+    """Takes its part of the elements by its rank, as many users' classes do."""
+
+    def __iter__(self) -> Iterator[int]:
+        yield from range(dist.get_rank(), 6, 2)
+
+
+@pytest.mark.parametrize("load", [list, lambda pipe: list(DataLoader2(pipe))])
+def test_a_group_that_is_not_there_is_not_met(load: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests of users say that there is a process group, where there is none."""
+    monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
+    monkeypatch.setattr("torch.distributed.get_rank", lambda group=None: 1)
+    assert ranks() == Ranks()
+    assert load(AsksForItsRank()) == [1, 3, 5]
+    assert load(AsksForItsRank().map(str)) == ["1", "3", "5"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -83,3 +84,16 @@ def test_the_stream_of_a_refused_element_is_closed() -> None:
     assert [file.closed for file in files] == [True, False, False]
     assert next(it, None) is None
     assert [file.closed for file in files] == [True, False, True]
+
+
+def test_a_class_of_users_filters_by_apply_filter_fn() -> None:
+    class Counting(Filter[Any]):
+        def __iter__(self) -> Iterator[Any]:
+            return (element for element in self.datapipe if self._apply_filter_fn(element))
+
+    class Negated(Filter[Any]):
+        def _apply_filter_fn(self, data: Any) -> Any:
+            return not super()._apply_filter_fn(data)
+
+    assert list(Counting(numbers(5), is_even)) == [0, 2, 4]
+    assert list(Negated(IterableWrapper([(1, 2), (2, 3)]), is_even, input_col=1)) == [(2, 3)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -145,3 +146,31 @@ def test_a_batch_that_cannot_be_collated_is_lost_alone() -> None:
     assert torch.equal(first, torch.tensor([1, 2]))
     assert "each element in list of batch should be of equal size" in second
     assert torch.equal(third, torch.tensor([3]))
+
+
+COLUMNS: list[tuple[Any, Any, Any]] = [(str, None, None), (add, [0, 1], None), (str, 1, -1), (str, "x", "y")]
+
+
+@pytest.mark.parametrize(("fn", "input_col", "output_col"), COLUMNS)
+def test_a_class_of_users_maps_by_apply_fn(fn: Any, input_col: Any, output_col: Any) -> None:
+    class Passing(Mapper[Any]):
+        def __iter__(self) -> Iterator[Any]:
+            for element in self.datapipe:
+                yield self._apply_fn(element)
+
+    source = IterableWrapper([{"x": 1}, {"x": 2}] if input_col == "x" else [(1, 2), (3, 4)])
+    assert list(Passing(source, fn, input_col, output_col)) == list(source.map(fn, input_col, output_col))
+
+
+def test_an_apply_fn_of_users_counts() -> None:
+    class Twice(Mapper[Any]):
+        def _apply_fn(self, data: Any) -> Any:
+            return super()._apply_fn(super()._apply_fn(data))
+
+    class TwiceCollated(Collator[Any]):
+        def _apply_fn(self, data: Any) -> Any:
+            return [super()._apply_fn(data)]
+
+    assert list(Twice(numbers(3), lambda x: x + 1)) == [2, 3, 4]
+    ((batch,),) = TwiceCollated(numbers(2).batch(2))
+    assert batch.tolist() == [0, 1]

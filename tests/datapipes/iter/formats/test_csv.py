@@ -224,11 +224,12 @@ def test_as_dicts_ragged_rows_are_refused_unless_they_are_to_be_filled() -> None
     assert filled == list(csv.DictReader(io.StringIO(content)))
 
 
-def test_as_dicts_a_header_that_names_a_column_twice_is_an_error() -> None:
-    content = "x,x\n1,2\n"
-    with pytest.raises(csv.Error, match=r"a.csv, line 1: the header names 'x' twice"):
-        list(parsed(content, "parse_csv_as_dict"))
-    assert list(parsed(content, "parse_csv_as_dict", ragged="keep")) == [{"x": "2"}]
+@pytest.mark.parametrize("options", [{}, {"ragged": "keep"}, {"fieldnames": ["x", "y", "x"]}])
+def test_as_dicts_the_last_of_two_columns_of_one_name_counts(options: dict[str, Any]) -> None:
+    content = "x,y,x\n1,2,3\n4,5,6\n"
+    rows = list(csv.DictReader(io.StringIO(content), fieldnames=options.get("fieldnames")))
+    assert rows[-1] == {"x": "6", "y": "5"}
+    assert list(parsed(content, "parse_csv_as_dict", **options)) == rows
 
 
 def test_as_dicts_a_header_that_cannot_be_read_costs_the_file() -> None:

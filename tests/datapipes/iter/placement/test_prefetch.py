@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from queue import SimpleQueue
+from typing import Any
 
 import pytest
 
@@ -146,3 +147,13 @@ def test_a_thread_that_is_stuck_does_not_keep_others_from_closing() -> None:
     for thread in threading.enumerate():
         if thread.name == "reader":
             thread.join(300)
+
+
+@pytest.mark.parametrize("pipe", [numbers(9).prefetch(), numbers(9).fullsync()])
+def test_what_torchdatas_services_called_does_nothing(pipe: Any) -> None:
+    iterator = iter(pipe)
+    assert next(iterator) == 0
+    for name in ("pause", "resume", "reset", "shutdown"):
+        getattr(pipe, name)()
+    assert [*iterator] == [*range(1, 9)]
+    assert [*pipe] == [*range(9)]
