@@ -41,7 +41,9 @@ from datapipes.position.on_error import Tolerant
 class RowGroupLister(Tolerant, Flattening[tuple[str, int]]):
     """``(path, number)`` for each row group of each Parquet file; of a file only the footer is read.
 
-    ``read_parquet`` and ``load_parquet_as_df`` read such pairs, so row groups can be shuffled and shared before.
+    ``read_parquet`` and ``load_parquet_as_df`` read such pairs, so row groups can be shuffled and shared before. The
+    source gives paths, URLs, or ``(path, stream)``, whose stream gives the footer and is closed: the path has to be one
+    that these operators can open.
 
     >>> import tempfile
     >>> from datapipes.iter import IterableWrapper
@@ -64,7 +66,12 @@ class RowGroupLister(Tolerant, Flattening[tuple[str, int]]):
         needed("pyarrow.parquet", "parquet", "list_row_groups")
 
     def _inner(self, path: Any) -> Iterable[tuple[str, int]]:
-        return [(os.fspath(path), number) for number in range(_File(path, "list_row_groups").groups)]
+        file = _File(path, "list_row_groups")
+        name = path[0] if isinstance(path, tuple) else path
+        try:
+            return [(os.fspath(name), number) for number in range(file.groups)]
+        finally:
+            file.close()
 
 
 @operator
@@ -177,6 +184,10 @@ class _File:
             self.rows: list[int] = [footer.row_group(i).num_rows for i in range(self.groups)]
             if min(self.rows, default=0) < 0 or sum(self.rows) != footer.num_rows:
                 raise CorruptData(f"{self.name}: its row groups do not have the rows that its footer says")
+
+    def close(self) -> None:
+        """Close the file before its last reference is gone: the stream may be the caller's."""
+        self._stream.close()
 
     def having(self, columns: Sequence[str]) -> list[str]:
         """Check that these columns are there: pyarrow passes over those that are not."""

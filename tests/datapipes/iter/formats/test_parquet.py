@@ -112,6 +112,17 @@ def test_row_groups_can_be_shared_before_they_are_read(path: str) -> None:
         list(of((path, 3)).read_parquet())
 
 
+def test_row_groups_of_streams_are_listed_by_path(path: str) -> None:
+    streams = of(path, path).open_files(mode="rb")
+    groups = list(streams.list_row_groups())
+    assert groups == [(path, number) for number in (0, 1, 2)] * 2
+    file = open(path, "rb")
+    assert list(of((path, file)).list_row_groups()) == groups[:3]
+    assert file.closed
+    rows = streams.list_row_groups().shuffle().sharding_filter().read_parquet(["x"], as_="dict")
+    assert sorted(x for batch in rows for x in batch["x"]) == sorted([*range(10), *range(10)])
+
+
 @pytest.mark.parametrize(
     ("batch_size", "taken", "groups"), [(None, 1, [1, 2]), (3, 3, [1, 2]), (3, 4, [2]), (3, 2, [1, 2])]
 )
