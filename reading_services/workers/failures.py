@@ -25,6 +25,7 @@ class Failure:
 
     pickled: bytes | None
     text: str
+    notes: tuple[str, ...]
     trace: str
 
     @classmethod
@@ -32,22 +33,31 @@ class Failure:
         """Take an exception apart; ``where`` says in which process it was raised."""
         error.add_note(f"  in {where}")
         trace = trace_of(error)
-        text = "".join(traceback.format_exception_only(error)).strip()
+        without_notes = traceback.TracebackException(type(error), error, None)
+        without_notes.__notes__ = None
+        text = "".join(without_notes.format_exception_only()).strip()
         try:
             pickled = _pickled(error)
         except Exception as problem:
             pickled = None
             text += f"\n(it could not be sent as it was: {problem!r:.200})"
-        return cls(pickled, text, trace)
+        return cls(pickled, text, tuple(error.__notes__), trace)
 
     def error(self) -> BaseException:
         """The exception, to be raised here."""
         error: BaseException
         try:
-            error = WorkerError(self.text) if self.pickled is None else pickle.loads(self.pickled)
+            error = self._shown(self.text) if self.pickled is None else pickle.loads(self.pickled)
         except Exception as unloadable:
-            error = WorkerError(f"{self.text}\n(it could not be made again here: {unloadable!r})")
+            error = self._shown(f"{self.text}\n(it could not be made again here: {unloadable!r})")
         error.__cause__ = RemoteTraceback(self.trace)
+        return error
+
+    def _shown(self, text: str) -> WorkerError:
+        """Return an error that shows this one. Notes stay notes: the session looks for that of a stage among them."""
+        error = WorkerError(text)
+        for note in self.notes:
+            error.add_note(note)
         return error
 
 

@@ -172,6 +172,8 @@ def raises() -> None:
             assert given == ([FIRST + 2 * turn - 1] if turn else list(range(FIRST))), f"{kind}: {given[-3:]}"
             text = "".join(getattr(error, "__notes__", ())) + str(error)
             assert "worker 1 (process" in text, f"{kind}: {text}"
+            assert text.count("raised in stage") == isinstance(error, Exception), f"{kind}: {text}"
+            assert "Gathered" not in text, f"{kind}: {text}"
             assert "faults/cases.py" in str(error.__cause__), f"{kind}: no traceback from over there"
             if kind == "two arguments":
                 assert isinstance(error, TwoArguments)
