@@ -385,6 +385,17 @@ class FetchFailed(Loader2Error, AssertionError):
     """
 
 
+def consumes_element(error: BaseException) -> bool:
+    """Return whether an error stands in place of an element, which does not come again.
+
+    After an interruption (KeyboardInterrupt and its kin), a PullTimeout or the end of a worker the same element is the
+    next one.
+    """
+    return isinstance(error, Exception) and not isinstance(
+        error, PullTimeout | WorkerDied | WorkerTimeout | WorkersLeft
+    )
+
+
 def without_frames(error: E) -> E:
     """The same error to be kept and raised later: it holds none of the frames, and open files, that it came through."""
     return copy(error)

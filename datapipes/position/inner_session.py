@@ -1,9 +1,9 @@
 """InnerSession: what is above a stage, in a session of the stage's own, which can be given up and begun again there.
 
-The position of that session is looked at as long as that is cheap beside making elements. Where nobody may ask it, and
-where it is begun again, its position is the last one that was looked at, and how many elements came since, which are
-passed over. Each session is over a copy of the graph, with what users' classes have kept in the epochs before: what
-they do in one that is given up is seen by none that comes after.
+The position of that session is looked at as long as that is cheap beside making elements. While the session is ahead of
+what was handed on, and where it is begun again, its position is the last one that was looked at, and how many elements
+were handed on since, which are passed over. Each session is over a copy of the graph, with what users' classes have
+kept in the epochs before: what they do in one that is given up is seen by none that comes after.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from datapipes.description import structure
 from datapipes.description.structure import Pipe
+from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import StateError, UnsavableElement
 from datapipes.position import kept
 from datapipes.position.cells import Cell, Counted, Table, count, fields, table
@@ -35,6 +36,7 @@ class InnerSession(Cell):
         self._refusal = ""  # what the last look met in place of a position
         self._since = 0
         self._behind = 0  # how many are to be passed over in a session that was begun again
+        self._hand: list[Any] = []  # the element that was taken and not yet handed on
         self._looking = Looking()
 
     def begin(self, at: Opening, source: Pipe) -> Session:
@@ -64,24 +66,32 @@ class InnerSession(Cell):
             if self._behind:
                 raise StateError(f"{self.label}: {self._since} elements were given, and there are fewer now")
         while True:
-            started = perf_counter()
-            for element in elements:
-                self._since += 1
-                self._looking.making += perf_counter() - started
-                if self._looking.is_cheap():
+            if not self._hand:
+                if not self.is_ahead() and self._looking.is_cheap():
                     self._look(session)
-                yield element
-                break
-            else:
-                return
+                started = perf_counter()
+                for element in elements:
+                    self._hand = [element]  # until it is handed on, which an interruption may put off
+                    break
+                else:
+                    return
+                self._looking.making += perf_counter() - started
+            (element,) = self._hand
+            self._hand = []
+            self._since += 1
+            yield element
 
     def _pulled(self, session: Session) -> Iterator[Any]:
         """The elements of the session, up to the end or to an exception."""
         return segment(session)
 
     def is_at_work(self) -> bool:
-        """Whether the session is moving, so that nobody may ask where it is."""
+        """Return whether the session is moving, so that its position cannot be read."""
         return False
+
+    def is_ahead(self) -> bool:
+        """Return whether the session is at work on an element, or has given one, that was not handed on."""
+        return bool(self._hand)
 
     def _look(self, session: Session) -> None:
         started = perf_counter()
@@ -95,6 +105,7 @@ class InnerSession(Cell):
         """Give up the session that failed; False if it is not known where it was."""
         if self._is_known and self._session is not None:
             session, self._session = self._session, None
+            self._hand = []
             self._end(session)
         return self._is_known
 
@@ -103,6 +114,8 @@ class InnerSession(Cell):
 
         Unless it failed at an element that was handed on, which was to be passed over: then it is to be tried anew.
         """
+        if self.is_ahead():
+            return
         if self._behind:
             self.leave()
         elif self._session is not None:
@@ -115,12 +128,12 @@ class InnerSession(Cell):
         return True
 
     def save(self) -> dict[str, Any]:
-        if self._session is not None and not self._behind and not self.is_at_work():
+        if self._session is not None and not self._behind and not self.is_ahead():
             return {"inside": self._session.table(), "since": 0}
         if not self._is_known:
             raise UnsavableElement(
-                f"{self.label}: what is above is at work, and where it was before is not known ({self._refusal}); save "
-                "after the next element"
+                f"{self.label}: what is above is one element ahead, and where it was before is not known "
+                f"({self._refusal}); save after the next element"
             )
         return {"inside": self._known, "since": self._since}
 
@@ -136,5 +149,6 @@ class InnerSession(Cell):
 
     def close(self) -> None:
         session, self._session = self._session, None
+        StreamWrapper.close_streams(self._hand)
         if session is not None and self._end(session):
             kept.hand_over(session.description, self._source)

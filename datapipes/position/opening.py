@@ -90,6 +90,10 @@ class Opening:
         """Whether the stage starts again after an exception somewhere in its session."""
         return self._session.restarts > 0
 
+    def may_be_late(self) -> bool:
+        """Return whether a stage above raises in place of an element that it gives when it is asked again."""
+        return any(getattr(type(stage), "_may_be_late", False) for stage in structure.walk(self.pipe))
+
     def closed(self) -> bool:
         """Whether the session was closed, so that nobody waits for what a thread is still at work on."""
         return self._session.ended

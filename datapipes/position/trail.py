@@ -21,7 +21,7 @@ from operator import itemgetter
 from time import perf_counter
 from typing import Any, Final, Generic, TypeVar
 
-from datapipes.errors import GraphError, StateError
+from datapipes.errors import GraphError, StateError, consumes_element
 from datapipes.position.cells import Cell
 
 T = TypeVar("T")
@@ -115,8 +115,12 @@ class Trail(Generic[T]):
 
 
 def saved_waiting(cell: Cell, waiting: Iterable[Any]) -> bytes | None:
-    """What waits to be handed on, as data: pairs of a kind and an element; and exceptions, of which the texts are."""
-    saved = [["lost", told(each)] if isinstance(each, BaseException) else each for each in waiting]
+    """What waits to be handed on, as data: pairs of a kind and an element; and exceptions, of which the texts are.
+
+    An exception that has cost no element is left out.
+    """
+    kept = (each for each in waiting if not isinstance(each, BaseException) or consumes_element(each))
+    saved = [["lost", told(each)] if isinstance(each, BaseException) else each for each in kept]
     return cell.encode(saved) if saved else None
 
 

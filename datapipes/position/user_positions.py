@@ -15,7 +15,7 @@ from typing import Any
 from datapipes.description import structure
 from datapipes.description.user_iter import KEPT
 from datapipes.elements import decode, encode
-from datapipes.errors import StateError
+from datapipes.errors import StateError, consumes_element
 from datapipes.position.cells import Cell, Counted, count, fields, skip, table
 from datapipes.position.kept import Kept, KeptValues, at_opening, changes, kept_by, packed, unpacked
 
@@ -104,8 +104,9 @@ class Replayed(Cell):
                 element = step()
             except StopIteration:
                 return
-            except Exception:
-                self._faults.append(self.done())
+            except Exception as error:
+                if consumes_element(error):
+                    self._faults.append(self.done())
                 self._raised = True
                 raise
             yield element

@@ -22,7 +22,7 @@ from datapipes.description import structure
 from datapipes.description.pipe import IterDataPipe, MadeElsewhere, operator
 from datapipes.description.structure import Pipe
 from datapipes.description.user_iter import KEPT
-from datapipes.errors import StateError, WorkerDied
+from datapipes.errors import StateError, WorkerDied, consumes_element
 from datapipes.messages.warnings import warn
 from datapipes.parts.group import ranks
 from datapipes.position import kept
@@ -90,7 +90,7 @@ class Gathered(MadeElsewhere[T_co]):
                         del error, frame
                         self._begin(turns, run, turns.survive(makers.dispatcher_died()))
                         continue
-                    turns.failed(number, frame)
+                    turns.failed(number, frame, consumes_element(error))
                     try:
                         raise error
                     finally:
@@ -255,13 +255,13 @@ class Turns(Cell):
         """Mark a worker as having no more elements."""
         self.waiting.remove(number)
 
-    def failed(self, number: int, frame: Failed) -> None:
-        """Take a worker's failure to make the element whose turn it is."""
+    def failed(self, number: int, frame: Failed, consumed: bool) -> None:
+        """Take a worker's failure to make the element whose turn it is; unless that is consumed, it still is."""
         share = self._shares[number]
-        share.pass_on(1, None if type(frame.above) is str else frame.above)
+        share.pass_on(int(consumed), None if type(frame.above) is str else frame.above)
         while self.waiting[0] != number:
             self.waiting.rotate(-1)
-        self.waiting.rotate(-1)
+        self.waiting.rotate(-int(consumed))
 
     def block(self, in_order: bool) -> Iterator[Any]:
         """As many elements as are there, in order."""

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from datapipes.description import structure
 from datapipes.description.structure import Pipe
-from datapipes.errors import ProtocolError, UnsavableElement
+from datapipes.errors import ProtocolError, UnsavableElement, consumes_element
 from datapipes.messages.long_work import current_switches
 from datapipes.parts.sharding import SHARDING_PRIORITIES
 from datapipes.position import kept
@@ -336,6 +336,8 @@ class Server(Loop):
             try:
                 next(session.iterator(), None)
             except Exception as error:
+                if not consumes_element(error):
+                    raise
                 session.fail(error)
                 error.__traceback__ = None  # it was told when it was met
                 if isinstance(error, LeftOut):

@@ -27,7 +27,7 @@ from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.elements.sizes import size_of
 from datapipes.elements.streams import holds_stream
-from datapipes.errors import StateError
+from datapipes.errors import StateError, consumes_element
 from datapipes.operators.checks import length_of, needs, needs_count
 from datapipes.position.cells import Cell, Counted, Given, Table, count, fields, table
 from datapipes.position.opening import Opening
@@ -133,8 +133,9 @@ class InMemoryCacheHolder(IterDataPipe[T_co]):
             except StopIteration:
                 reading.end()
                 break
-            except Exception:
-                reading.lose()
+            except Exception as error:
+                if consumes_element(error):
+                    reading.lose()
                 raise
             if not reading.was_given():
                 yield element

@@ -121,11 +121,11 @@ class _ForkChild(Child[T_co]):
                 try:
                     element = next(source, SPENT)
                     if element is SPENT:
-                        return
+                        break
                     if copied is not None:
                         element, *copies = [copied(element) for _ in range(1 + len(others))]
                 except BaseException:
-                    queues.lose(others)
+                    queues.fail(others)
                     raise
                 if copied is None:
                     for queue in others:
@@ -134,6 +134,7 @@ class _ForkChild(Child[T_co]):
                     for queue, own in zip(others, copies, strict=True):
                         queue.append(own)
             yield element
+        queues.must_have_ended()
 
     def __len__(self) -> int:
         return source_length(self, self.main_datapipe.datapipe)
@@ -267,10 +268,14 @@ class _Dealt(Child[T_co]):
                     continue  # a sibling in another thread was quicker
                 if len(marks) > limit:
                     queues.need_room(mine)
-                element = next(source, SPENT)
-                if element is SPENT:
-                    return
-                child = child_of(element)
+                try:
+                    element = next(source, SPENT)
+                    if element is SPENT:
+                        break
+                    child = child_of(element)
+                except BaseException:
+                    queues.fail()
+                    raise
                 if child is None:
                     continue
                 for queue in readers[child]:
@@ -280,6 +285,7 @@ class _Dealt(Child[T_co]):
                 if child != me:
                     continue
             yield element
+        queues.must_have_ended()
 
 
 @operator

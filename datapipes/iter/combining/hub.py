@@ -16,7 +16,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY
 from operator import ge, gt
 from typing import Any, ClassVar, TypeAlias, TypeVar
@@ -24,7 +24,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.elements.sizes import size_of
-from datapipes.errors import GraphError, StateError
+from datapipes.errors import GraphError, StateError, consumes_element
 from datapipes.iter.combining.hub_apart import Apart, Reading
 from datapipes.iter.combining.spill import Room, SpillQueue
 from datapipes.messages.warnings import warn
@@ -140,14 +140,16 @@ class Queues(Cell):
         self.marks: deque[None] = deque()  # one for each element that is dealt to a reader and waits: they count it
         self.source: Iterator[Any] = iter(())
         self.lock = threading.Lock()
+        self._goes_on = False
+        self._failure: Exception | None = None  # the error that has ended the source, since it was opened
         tell_of_forks(self)
 
     def forked(self) -> None:
         give_back(self.lock)
 
-    def reading(self, source: Iterator[Any]) -> Queues:
-        """Take elements from this iterator."""
-        self.source = source
+    def reading(self, source: Iterator[Any], goes_on: bool = False) -> Queues:
+        """Take elements from this iterator; ``goes_on``: an exception does not end it."""
+        self.source, self._goes_on, self._failure = source, goes_on, None
         return self
 
     def of_reader(self, place: int, child: int) -> Queue:
@@ -196,15 +198,23 @@ class Queues(Cell):
             f"insufficient: read the children in step, raise {raised}, or give spill_dir= to keep the rest on disk"
         )
 
-    def lose(self, others: list[Queue]) -> None:
-        """Leave the error that is being handled, of an element that could not be made, for the other children.
+    def fail(self, others: Sequence[Queue] = ()) -> None:
+        """Note the error that is being handled, which has ended the source until that is opened again.
 
-        Who calls has no name for it: a frame that names its own error would keep the iterator alive.
+        If an element could not be made that ``others`` were to have as well, the error waits there in its place. The
+        caller has no name for the error: a frame that names its own error would keep the iterator alive.
         """
         error = sys.exception()
         assert error is not None
-        for queue in others:
+        if not self._goes_on:
+            self._failure = _again(error)
+        for queue in others if consumes_element(error) else ():
             _put(queue, Lost(_again(error)))
+
+    def must_have_ended(self) -> None:
+        """Raise if the source has no more elements because of an error, which a child in another thread has met."""
+        if self._failure is not None:
+            raise _again(self._failure)
 
     def in_step(self) -> bool:
         return not any(self.waiting.values())
@@ -260,5 +270,5 @@ def _entry(entry: object, *kinds: type) -> Any:
 def _again(error: BaseException) -> Exception:
     """The same error for another child, who may meet it long after."""
     if not isinstance(error, Exception):
-        return GraphError(f"{type(error).__name__} interrupted the making of this element for another child")
+        return GraphError(f"{type(error).__name__} interrupted another child, which was making this element")
     return told_of(error)

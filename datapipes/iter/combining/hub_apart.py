@@ -18,7 +18,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from datapipes.description import structure
-from datapipes.errors import GraphError, StateError
+from datapipes.errors import GraphError, StateError, consumes_element
 from datapipes.position.cells import Cell, Table, count, fields, table
 from datapipes.position.session import Session, segments
 from datapipes.position.user_classes import must_start_anew
@@ -46,7 +46,7 @@ class Apart(Cell):
             if self._loaded is not None:
                 self._session.iterator()  # what does not fit is said when the state is loaded
             self.queues.stage = hub
-            self.queues.reading(_elements(self._session))
+            self.queues.reading(_elements(self._session), goes_on=True)
         for child in at.readers():
             self.queues.of_reader(structure.place_of(child), child.instance_id)
         at.run.hubs[at.place] = self
@@ -104,9 +104,10 @@ class Told:
         """The next element, or ``_END``."""
         try:
             element = next(self.elements, _END)
-        except Exception:
-            self.errors.append(self.given)
-            self.raised += 1
+        except Exception as error:
+            if consumes_element(error):
+                self.errors.append(self.given)
+                self.raised += 1
             raise
         self.given += element is not _END
         return element
@@ -140,8 +141,8 @@ class Reading(Cell):
                 self._let_go()
                 try:
                     element = told.next()
-                except Exception:
-                    self._errors += 1
+                except Exception as error:
+                    self._errors += consumes_element(error)
                     raise
                 if element is _END:
                     return
@@ -153,9 +154,9 @@ class Reading(Cell):
         while True:
             try:
                 element = next(self._elements, _END)
-            except Exception:
-                self._raised += 1
-                if self._raised > told.raised:
+            except Exception as error:
+                self._raised += consumes_element(error)
+                if self._raised > told.raised or not consumes_element(error):
                     raise
                 continue
             if element is _END:

@@ -2,23 +2,25 @@
 
 The inputs of a zip stay in step whatever happens: if one raises, the row under way is given up as a whole, so that no
 element meets the partner of another. The inputs that the row had not reached yet give their elements of it before the
-next row.
+next row. Where an element may be late (``timeout``), the elements of the row under way are kept until it comes.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import accumulate, chain, zip_longest
+from itertools import accumulate, chain, filterfalse, zip_longest
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from datapipes.description import structure
 from datapipes.description.indexed import Indexed, all_indexed
 from datapipes.description.pipe import IterDataPipe, operator
-from datapipes.errors import StateError
+from datapipes.elements.streams import StreamWrapper
+from datapipes.errors import StateError, consumes_element
 from datapipes.iter.combining.inputs import lengths, needs_streams
-from datapipes.position.cells import Cell, Counted, count
+from datapipes.position.cells import Cell, Counted, count, fields
 from datapipes.position.opening import Opening
 from datapipes.rewriting.pushdown import Part
 
@@ -98,40 +100,89 @@ class ZipperLongest(IterDataPipe[Row]):
 
 def _rows(inputs: tuple[IterDataPipe[Any], ...], at: Opening, zipped: Callable[..., Iterator[Row]]) -> Iterator[Row]:
     sources = [at.source(pipe) for pipe in inputs]
-    return at.cell(lambda: _Step(len(sources))).rows(sources, zipped)
+    return at.cell(lambda: _Step(len(sources))).rows(sources, zipped, holds=at.may_be_late())
 
 
 class _Step(Cell):
-    """The inputs that still owe their element of a row that was given up; none, as long as nothing raises."""
+    """The inputs that still owe their element of a row that was given up, and what is there of a row that was not.
+
+    Both are empty as long as nothing raises.
+    """
 
     def __init__(self, number_of_inputs: int) -> None:
         self._number_of_inputs = number_of_inputs
         self._owing: list[int] = []
+        self._held: dict[int, Any] = {}  # by input
 
-    def rows(self, sources: list[Iterator[Any]], zipped: Callable[..., Iterator[Row]]) -> Iterator[Row]:
-        """The rows of ``sources``, from the first one that is whole."""
+    def rows(
+        self, sources: list[Iterator[Any]], zipped: Callable[..., Iterator[Row]], holds: bool = False
+    ) -> Iterator[Row]:
+        """The rows of ``sources``, from the first one that is whole.
+
+        ``holds``: keep the elements of a row that is not whole because one of them is late.
+        """
         while self._owing:
-            # Struck off first: an input that raises here has given its element all the same.
-            next(sources[self._owing.pop(0)], None)
+            try:
+                next(sources[self._owing[0]], None)
+            except BaseException as error:
+                if consumes_element(error):
+                    del self._owing[0]
+                raise
+            del self._owing[0]
         ended: set[int] = set()
-        columns = [Counted(chain(source, _noting(i, ended))) for i, source in enumerate(sources)]
+        columns = [
+            Counted(chain([self._held[i]] if i in self._held else (), source, _noting(i, ended)))
+            for i, source in enumerate(sources)
+        ]
+        row: deque[Any] = deque(maxlen=len(sources))  # the elements that were taken last
+        elements = [column.elements for column in columns]
+        if holds:
+            elements = [filterfalse(row.append, each) for each in elements]  # it passes all, and calls no Python
+        rows = zipped(*elements)
         try:
+            for made in rows:
+                self._held = {}
+                yield made
+                break
             # `yield from` would take an exception of the consumer's for one of an input.
-            for row in zipped(*[column.elements for column in columns]):  # noqa: UP028
-                yield row
+            for made in rows:
+                yield made
         except GeneratorExit:
             raise
-        except BaseException:
-            self._owing = _not_reached([column.taken for column in columns], ended)
+        except BaseException as error:
+            live = [i for i in range(len(columns)) if i not in ended]
+            owing = _not_reached([columns[i].taken for i in live], live)
+            reached = len(live) - len(owing)
+            if consumes_element(error):
+                self._owing, self._held = owing[1:], {}  # the one that raised has given its element all the same
+            elif holds:
+                self._held = dict(zip(live, list(row)[len(row) - reached :], strict=False))
+            else:
+                self._owing = owing if reached else []
             raise
 
-    def save(self) -> list[int] | None:
+    def save(self) -> list[int] | dict[str, bytes] | None:
+        if self._held:
+            return {"held": self.encode([[i, element] for i, element in self._held.items()])}
         return list(self._owing) or None
 
     def load(self, saved: Any) -> None:
-        if saved is not None and type(saved) is not list:
+        if isinstance(saved, dict):
+            for entry in self.decode_list(*fields(saved, "held")):
+                if type(entry) is not list or len(entry) != 2:
+                    raise StateError(f"held: expected [input, element], found {entry!r:.80}")
+                self._held[self._input(entry[0])] = entry[1]
+        elif saved is not None and type(saved) is not list:
             raise StateError(f"expected a list of inputs, found {type(saved).__name__}")
-        self._owing = [count(i, "input", most=self._number_of_inputs - 1) for i in saved or ()]
+        else:
+            self._owing = [self._input(i) for i in saved or ()]
+
+    def _input(self, saved: object) -> int:
+        return count(saved, "input", most=self._number_of_inputs - 1)
+
+    def close(self) -> None:
+        StreamWrapper.close_streams(list(self._held.values()))
+        self._held = {}
 
 
 def _noting(i: int, ended: set[int]) -> Iterator[Any]:
@@ -140,11 +191,10 @@ def _noting(i: int, ended: set[int]) -> Iterator[Any]:
     yield from ()
 
 
-def _not_reached(taken: list[int], ended: set[int]) -> list[int]:
-    """The inputs behind the one that raised; ``taken`` is how many rows each has given its element to."""
-    live = [i for i in range(len(taken)) if i not in ended]
-    raised = next((i for i in live if taken[i] < taken[live[0]]), live[0])
-    return [i for i in live if i > raised]
+def _not_reached(taken: list[int], live: list[int]) -> list[int]:
+    """Return the inputs from the one that raised on; ``taken`` is how many rows each has given its element to."""
+    reached = sum(number > taken[-1] for number in taken) if len(set(taken)) > 1 else 0
+    return live[reached:]
 
 
 @operator

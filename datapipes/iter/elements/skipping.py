@@ -16,6 +16,7 @@ from typing import Any, ClassVar, TypeVar
 from datapipes.description import structure
 from datapipes.description.indexed import Indexed, indexed
 from datapipes.description.pipe import IterDataPipe, composed, operator
+from datapipes.errors import consumes_element
 from datapipes.iter.elements.numbering import Header
 from datapipes.operators.checks import needs_count, source_length
 from datapipes.position.cells import Given
@@ -106,8 +107,8 @@ class _Passed(Given):
             for _ in self.counting(islice(source, n - self.save())):
                 pass
             yield from ()
-        except Exception:
-            self._behind, self._counted = self.save() + 1, None
+        except Exception as error:
+            self._behind, self._counted = self.save() + consumes_element(error), None
             raise
 
     def done(self) -> None:

@@ -22,7 +22,7 @@ from datapipes.description import structure
 from datapipes.description.indexed import Indexed, indexed
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
-from datapipes.errors import StateError
+from datapipes.errors import StateError, consumes_element
 from datapipes.operators.checks import same_length, source_length
 from datapipes.parts.sharding import SHARDING_PRIORITIES, ShardGroups, combined, shard_length, with_group
 from datapipes.position.cells import Cell, Given, count
@@ -136,8 +136,8 @@ class _Taken(Given):
                 yield element
         except GeneratorExit:
             raise
-        except BaseException:
-            self._behind, self._counted = self.save() + 1, None
+        except BaseException as error:
+            self._behind, self._counted = self.save() + consumes_element(error), None
             raise
 
 

@@ -1,9 +1,9 @@
 """timeout: an element that takes too long is an error, and stays the next one.
 
 The source is opened in a session of this stage's own, which a thread pulls from: one element each time that it is
-asked to, and never ahead. Whoever waits for it gives up after a while, and the thread does not: what it brings is there
-for who asks again. While it is at work nobody may look at the position of the source; the one that was looked at last,
-and how many elements came since, take its place.
+asked to, and never ahead. The stage gives up waiting after a while, and the thread does not: the element that it brings
+late is the next one. From when an element is asked for until it is handed on, the source's own position is that of
+another element; the position that was looked at last, and how many elements were handed on since, take its place.
 
 When the stage is closed its thread ends, and closes the session on its way. A thread cannot be killed: one that is
 stuck in what is above is left behind, as a daemon, told to do the same when it comes back. In a fork of the process
@@ -43,7 +43,8 @@ class TimeLimiter(IterDataPipe[T_co]):
 
     No element is lost: the next ``next()`` waits as long for the same one, which the thread that makes it brings when
     it has it. Where that may be never, ``.timeout(5).retry(3)`` gives it up, and opens what is above again at this
-    place: a function that was called may then still be at work in the thread that is left, while it is called anew.
+    place: a function that was called may then still be at work in the thread that is left, while it is called anew. So
+    it is in a worker, and below a user's generator.
 
     All that is above runs in a thread, at most one element at a time. Handing over one takes some 20 microseconds:
     behind ``batch`` it costs least. Put it below a ``sharding_filter``: above one, each shard makes all elements.
@@ -67,6 +68,7 @@ class TimeLimiter(IterDataPipe[T_co]):
 
     _fluent: ClassVar[str | None] = "timeout"
     _hands_on: ClassVar[bool] = True
+    _may_be_late: ClassVar[bool] = True
     _alone = (
         "has a thread for one child of a fork, demux or unzip while another part of the graph reads its sibling: put "
         "timeout() above the fork"
@@ -94,8 +96,7 @@ class TimeLimiter(IterDataPipe[T_co]):
         except GeneratorExit:
             raise
         except BaseException:
-            if not cell.is_at_work():
-                cell.go_on_behind()
+            cell.go_on_behind()
             raise
 
     __len__ = same_length
@@ -113,11 +114,26 @@ class _Pulls(InnerSession):
     def is_at_work(self) -> bool:
         return self._puller is not None and self._puller.is_at_work()
 
+    def is_ahead(self) -> bool:
+        return super().is_ahead() or (self._puller is not None and self._puller.asked > self._puller.taken)
+
     def _pulled(self, session: Session) -> Iterator[Any]:
         self._origin.must_be_here("the pulls")
         if self._puller is None:
             self._puller = _Puller(session)
-        while (element := self._puller.pull(self._seconds, self.label)) is not _END:
+        puller = self._puller
+        while True:
+            element, error = puller.wait(self._seconds, self.label)
+            # It counts as taken in the step that hands it on: nothing is called in between, so no signal comes there.
+            puller.brought = None
+            puller.taken += 1
+            if error is not None:
+                try:
+                    raise error
+                finally:
+                    del error  # its traceback holds this frame
+            if element is _END:
+                return
             yield element
             self._origin.must_be_here("the pulls")
 
@@ -143,54 +159,53 @@ class _Puller:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._asked: SimpleQueue[bool] = SimpleQueue()
+        self._requests: SimpleQueue[int] = SimpleQueue()  # numbers of elements, from 1; 0: leave
         self._arrived: SimpleQueue[None] = SimpleQueue()
-        self._is_asked = False  # whether it has been asked for what was not taken from it yet
+        self.asked = 0  # number of the element that was asked for last,
+        self.brought: _Brought | None = None  # that element, from when it has come until it is taken,
+        self.taken = 0  # and number of the last one that was taken
         self._is_late = False
-        self._brought: _Brought | None = None
         self._error: BaseException | None = None  # met in closing the session
         self._thread = threading.Thread(target=self._run, name="timeout", daemon=True)
         self._thread.start()
 
     def is_at_work(self) -> bool:
-        """Whether it is pulling, so that the session moves."""
-        return self._is_asked and self._brought is None
+        """Return whether it is pulling, so that the session moves."""
+        return self.asked > self.taken and self.brought is None
 
-    def pull(self, seconds: float, label: str) -> Any:
-        """The next element, or ``_END``; or raise what was met in its place, or PullTimeout."""
-        if not self._is_asked:
-            self._is_asked, self._is_late = True, False
-            self._asked.put(True)
+    def wait(self, seconds: float, label: str) -> _Brought:
+        """Return the next element, ``_END``, or what was raised in its place. Raise PullTimeout if it is not there."""
+        if self.asked == self.taken:
+            self._is_late = False
+        self.asked = self.taken + 1
+        self._requests.put(self.asked)  # once more, if it was asked for before: the thread passes over that
         until = monotonic() + seconds
-        while (brought := self._brought) is None:
+        while self.brought is None:
             try:
                 self._arrived.get(timeout=max(until - monotonic(), 0))
             except Empty:
-                if self._brought is None:
+                if self.brought is None:
                     self._is_late = True
                     raise PullTimeout(
                         f"{label}: no element after {seconds:g} seconds; what is above stands here:\n"
                         f"{stack_of(self._thread)}"
                     ) from None
-        self._is_asked = False
-        self._brought = None
-        if brought.error is None:
-            return brought.element
-        try:
-            raise brought.error
-        finally:
-            del brought  # the error's traceback holds this frame
+        return self.brought
 
     def _run(self) -> None:
         elements = chain.from_iterable(segments(self._session))
-        while self._asked.get():
+        done = 0
+        while number := self._requests.get():
+            if number == done:
+                continue
+            done = number
             try:
-                self._brought = _Brought(next(elements, _END))
-            except BaseException as error:  # handed to whoever has asked, who raises it
-                self._brought = _Brought(None, error)
+                self.brought = _Brought(next(elements, _END))
+            except BaseException as error:  # handed to the stage, which raises it
+                self.brought = _Brought(None, error)
             self._arrived.put(None)
-        if self._brought is not None:
-            StreamWrapper.close_streams(self._brought.element)
+        if self.brought is not None:
+            StreamWrapper.close_streams(self.brought.element)
         del elements  # a generator in it is closed
         try:
             self._session.close()
@@ -199,7 +214,7 @@ class _Puller:
 
     def leave(self, label: str) -> bool:
         """Have it leave; False if it is stuck, and is left behind."""
-        self._asked.put(False)
+        self._requests.put(0)
         if self._thread is threading.current_thread():  # in which the collector may find an abandoned iterator
             return False
         self._thread.join(0 if self._is_late and self.is_at_work() else _PATIENCE)

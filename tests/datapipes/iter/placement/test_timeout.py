@@ -19,7 +19,7 @@ from datapipes.iter import IterableWrapper, IterDataPipe
 from datapipes.iter.placement import timeout as placement
 from datapipes.position.trail import Looking
 from loader2 import DataLoader2
-from reading_services import MultiProcessingReadingService
+from reading_services import MultiProcessingReadingService, ReadingServiceInterface, ThreadingReadingService
 from tests.datapipes.iter.mishaps import failing_at, outcomes
 from tests.datapipes.iter.placement.test_retry import Epochs
 from tests.specimens.specimen import numbers, unseekable
@@ -219,6 +219,88 @@ def test_ctrl_c_costs_nothing_while_it_waits(monkeypatch: pytest.MonkeyPatch) ->
     assert gate.calls == [0, 1, 2]
 
 
+class Arrivals(SimpleQueue[Any]):
+    """The queues of a stage, in place of its own: an element that has come late, while nothing asks, sets an event."""
+
+    came = threading.Event()
+
+    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+        super().put(item)
+        if item is None:
+            self.came.set()
+
+
+def forked(source: Pipe) -> Pipe:
+    a, b = source.fork(2)
+    return a.zip(b).map(max)
+
+
+def zipped(source: Pipe) -> Pipe:
+    return numbers(8).zip(source).map(max)
+
+
+@pytest.mark.parametrize("below", [iter, forked, zipped, lambda source: source.batch(2).unbatch()])
+@pytest.mark.parametrize("interrupted", [False, True])
+@pytest.mark.parametrize("looks", [False, True])
+def test_what_has_come_late_is_in_a_state(
+    below: Callable[[Pipe], Pipe], interrupted: bool, looks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placement, "SimpleQueue", Arrivals)
+    monkeypatch.setattr(Looking, "is_cheap", lambda self: looks)
+    gate = Gate(2, 5)
+
+    def graph() -> Pipe:
+        pipe = unseekable(8).map(gate).timeout(SOON)
+        return pipe if below is iter else below(pipe)
+
+    iterator = iterate(graph())
+    found = patiently(iterator, 2)
+    with pytest.raises(PullTimeout):
+        next(iterator)
+    if interrupted:
+        monkeypatch.setattr(Arrivals, "get", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            next(iterator)
+        monkeypatch.undo()
+    Arrivals.came.clear()
+    gate.is_open.set()
+    assert Arrivals.came.wait(LONG)
+    again = iterate(graph())
+    again.load_state_dict(pickle.loads(pickle.dumps(iterator.state_dict())))
+    assert found + patiently(again) == found + patiently(iterator) == list(range(8))
+
+
+def interrupt(self: object, block: bool = True, timeout: float | None = None) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.filterwarnings("ignore:.*is stuck in what is above")
+@pytest.mark.parametrize("service", [MultiProcessingReadingService, ThreadingReadingService])
+@pytest.mark.parametrize("placed", ["shard", "fork"])
+def test_the_order_of_workers_stays(service: Callable[[int], ReadingServiceInterface], placed: str) -> None:
+    gate = Gate(3, 8, 9)
+    pipe = unseekable(16) if placed == "dispatch" else unseekable(16).sharding_filter()
+    pipe = pipe.map(gate).timeout(0.5)
+    pipe = pipe.sharding_round_robin_dispatch() if placed == "dispatch" else pipe
+    pipe = forked(pipe) if placed == "fork" else pipe
+    states: list[tuple[int, dict[str, Any]]] = []
+    found: list[int] = []
+    with DataLoader2(pipe, reading_service=service(2)) as loader:
+        iterator = iter(loader)
+        while len(found) < 16:
+            try:
+                found.append(next(iterator))
+            except PullTimeout:
+                states.append((len(found), loader.state_dict()))
+    assert states
+    gate.open()
+    assert found == list(range(16))
+    for number, state in states:
+        with DataLoader2(pipe, reading_service=service(2)) as loader:
+            loader.load_state_dict(state)
+            assert patiently(iter(loader)) == list(range(number, 16))
+
+
 class Opaque:
     """An element that no state can hold."""
 
@@ -236,7 +318,7 @@ def test_where_it_is_while_nobody_knows() -> None:
         patiently(iterator, 1)
     with pytest.raises(PullTimeout):
         next(iterator)
-    with pytest.raises(UnsavableElement, match=r"is at work, and where it was before is not known \(UnsavableElement"):
+    with pytest.raises(UnsavableElement, match=r"one element ahead, and where it was before is not known \(Unsavable"):
         iterator.state_dict()
     gate.is_open.set()
     assert patiently(iterator) == [late, *others]
