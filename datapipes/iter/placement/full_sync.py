@@ -9,8 +9,9 @@ from datapipes.description import structure
 from datapipes.description.pipe import IterDataPipe, MadeElsewhere, operator
 from datapipes.errors import GraphError
 from datapipes.graph.settings import apply_sharding
-from datapipes.iter.elements.numbering import LengthSetter
+from datapipes.iter.elements.numbering import Header, LengthSetter
 from datapipes.iter.placement.pausing import Pausable
+from datapipes.iter.placement.shard import as_opened
 from datapipes.iter.sources.wrapper import IterableWrapper
 from datapipes.operators.checks import needs, no_length, same_length
 from datapipes.parts.group import here
@@ -72,7 +73,7 @@ class FullSync(Pausable, IterDataPipe[T_co]):
         if world == 1:
             return at.source(self.datapipe)
         mark = at.mark()
-        length = exact_length(self.datapipe)
+        length = exact_length(as_opened(self.datapipe, at.run))
         step = at.cell(lambda: InStep(self.uneven, self._timeout, self.exchange, length, rank))
         laps = self._laps(at) if self.uneven == "repeat" else None
         return step.elements(at.source(self.datapipe), mark, laps, at.is_last())
@@ -125,6 +126,8 @@ def exact_length(graph: structure.Pipe) -> int | None:
             return None
         if isinstance(stage, IterableWrapper) and type(stage.iterable) not in _HONEST:
             return None
+        if isinstance(stage, Header) and exact_length(stage.source_datapipe) is None:
+            return None  # its ``len`` is the limit, and there may be fewer elements
     try:
         return len(graph)
     except TypeError:

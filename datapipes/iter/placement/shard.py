@@ -86,6 +86,10 @@ class ShardingFilter(IterDataPipe[T_co]):
             groups = with_group(groups, *run.worker, SHARDING_PRIORITIES.MULTIPROCESSING)
         return combined(groups, self.sharding_group_filter)
 
+    def _numbers_of_shard(self) -> tuple[int, int]:
+        """Return the shard that this copy is opened as, or the one that ``apply_sharding`` has set."""
+        return self._opened_as or (self.num_of_instances, self.instance_id)
+
     def _in_run(self, run: Run) -> IterDataPipe[Any]:
         self._opened_as = self._shard(run)  # one that is read by position will never be opened
         return self if self._opened_as[0] == 1 else pushdown.pushed(self)
@@ -114,15 +118,27 @@ class ShardingFilter(IterDataPipe[T_co]):
         return source if of == 1 else at.cell(_Taken).every(of, index, source)
 
     def _indexed(self) -> Indexed | None:
-        of, index = self._opened_as or (self.num_of_instances, self.instance_id)
         source = indexed(self.source_datapipe)
         if source is None:
             return None
+        of, index = self._numbers_of_shard()
         at = source.at
         return Indexed(shard_length(source.length, of, index), lambda i: at(i * of + index))
 
     def __len__(self) -> int:
-        return shard_length(source_length(self, self.source_datapipe), self.num_of_instances, self.instance_id)
+        return shard_length(source_length(self, self.source_datapipe), *self._numbers_of_shard())
+
+
+def as_opened(graph: structure.Pipe, run: Run) -> structure.Pipe:
+    """Return a copy of a graph in which sharding filters have the lengths of a run's shard, wherever they are opened.
+
+    Stages above a ``cycle``, for example, are opened in a session of their own.
+    """
+    graph = structure.unfold(graph)
+    for pipe in structure.walk(graph):
+        if isinstance(pipe, ShardingFilter):
+            pipe._opened_as = pipe._shard(run)
+    return graph
 
 
 class _Taken(Given):

@@ -13,6 +13,7 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -97,6 +98,37 @@ def test_a_loader_switches_shuffles_on_and_off_on_all_ranks(loader: Callable[...
         assert [number for number, _ in order] == list(range(LENGTH))
         assert sorted(element for _, element in order) == list(range(LENGTH))
         assert order != off
+
+
+IN_STEP: dict[str, Callable[[], Any]] = {
+    "a known length": lambda: IterableWrapper(range(LENGTH)).shuffle().sharding_filter().fullsync(60),
+    "an unknown length": lambda: IterableWrapper(range(LENGTH)).sharding_filter().filter(is_number).fullsync(60),
+    "batches": lambda: IterableWrapper(range(LENGTH)).sharding_filter().batch(3).fullsync(60),
+    "at most so many": lambda: IterableWrapper(range(LENGTH)).sharding_filter().filter(is_number).take(50).fullsync(60),
+    "laps": lambda: IterableWrapper(range(LENGTH)).sharding_filter().cycle(2).fullsync(60),
+    "repeated": lambda: IterableWrapper(range(LENGTH)).sharding_filter().fullsync(60, uneven="repeat"),
+}
+
+UNEVEN = {"a known length", "an unknown length", "at most so many"}
+"""The graphs of these in which the first rank has one element more than the other, and drops it."""
+
+
+def is_number(element: object) -> bool:
+    return isinstance(element, int)
+
+
+@pytest.mark.parametrize("loader", [DataLoader, StatefulDataLoader])
+def test_ranks_are_kept_in_step_by_a_stage(loader: Callable[..., Any]) -> None:
+    def epochs(rank: int) -> list[list[list[Any]]]:
+        torch.manual_seed(rank)
+        return [[list(loader(build(), batch_size=None)) for _ in range(2)] for build in IN_STEP.values()]
+
+    for name, ours, others in zip(IN_STEP, *on_ranks(WORLD, epochs), strict=True):
+        for mine, other in zip(ours, others, strict=True):
+            assert len(mine) == len(other), name
+            there = [set(np.hstack(part)) for part in (mine, other)]
+            assert not there[0] & there[1], name
+            assert len(there[0] | there[1]) == LENGTH - (name in UNEVEN), name
 
 
 def test_workers_that_are_spawned_are_told_their_rank() -> None:
