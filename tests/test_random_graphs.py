@@ -74,6 +74,8 @@ def graphs(unary: list[str], joins: list[str]) -> st.SearchStrategy[Graph]:
 GRAPH = graphs(list(UNARY), list(JOINS))
 IN_ORDER = graphs([name for name in UNARY if name not in ALWAYS_DRAWN], [x for x in JOINS if x not in ALWAYS_DRAWN])
 RAISING_GRAPH = graphs(list(STAGES), list(JOINS))
+TOLERATING = ["tolerant", "tolerant twins", "tolerant batches", "cycle", "no end", "plain", "plain and more", "retry"]
+TOLERATING_GRAPH = graphs([*TOLERATING, "timeout", "cache", "shuffle"], [*JOINS])
 ELEMENTWISE_GRAPH = graphs(ELEMENTWISE, ["concat", "drawn"])
 SEEDS = st.integers(0, 2**64 - 1)
 EXAMPLES = settings(max_examples=GRAPHS, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
@@ -150,6 +152,23 @@ def test_a_graph_is_resumed_exactly_wherever_it_was_saved(graph: Graph, seed: in
         loader, done = loaded(graph.build()), k
         loader.load_state_dict(pickle.loads(state))
     assert taken(iter(loader)) == whole[done:]
+
+
+@EXAMPLES
+@given(TOLERATING_GRAPH, SEEDS, st.data())
+def test_tolerated_errors_are_counted_once_wherever_a_graph_was_saved(
+    graph: Graph, seed: int, data: st.DataObject
+) -> None:
+    uninterrupted, loader = loaded(graph.build(), seed), loaded(graph.build(), seed)
+    whole, done = taken(iter(uninterrupted)), 0
+    for _ in range(2):
+        k = data.draw(st.integers(done, len(whole)), label="saved after")
+        assert taken(iter(loader), k - done) == whole[done:k]
+        state = pickle.dumps(loader.state_dict())
+        loader, done = loaded(graph.build()), k
+        loader.load_state_dict(pickle.loads(state))
+    assert taken(iter(loader)) == whole[done:]
+    assert loader.errors == uninterrupted.errors
 
 
 @EXAMPLES

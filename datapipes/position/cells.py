@@ -17,6 +17,7 @@ on, so an exception in the source counts nothing.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -240,6 +241,15 @@ def fields(saved: object, *names: str) -> list[Any]:
         found = sorted(map(str, saved))[:8] if isinstance(saved, dict) else type(saved).__name__
         raise StateError(f"expected the fields {sorted(names)}, found {found}")
     return [saved[name] for name in names]
+
+
+def without_errors(saved: Any) -> tuple[Any, Counter[str]]:
+    """Split the counts of tolerated errors off a saved dict, checked. States lack them where there were none."""
+    errors = saved.get("errors", {}) if isinstance(saved, dict) else {}
+    if type(errors) is not dict or not all(type(stage) is str for stage in errors):
+        raise StateError(f"errors: expected counts by stage, found {errors!r:.80}")
+    rest = {name: saved[name] for name in saved if name != "errors"} if isinstance(saved, dict) else saved
+    return rest, Counter({stage: count(number, "errors") for stage, number in errors.items()})
 
 
 def table(saved: object) -> Table | None:

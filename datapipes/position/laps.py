@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator
 from typing import Any
 
 from datapipes.description.structure import Pipe
 from datapipes.errors import StateError
-from datapipes.position.cells import Cell, Table, count, fields, table
+from datapipes.position.cells import Cell, Table, count, fields, table, without_errors
 from datapipes.position.opening import Opening
 from datapipes.position.session import Session, segment
 
@@ -19,16 +20,21 @@ ALONE = (
 
 
 class Lap(Cell):
-    """Number of the lap, and the position in it."""
+    """Number of the lap, the position in it, and the errors that were tolerated in the laps before."""
 
     def __init__(self) -> None:
         self.number = 0
+        self.errors: Counter[str] = Counter()
+        self._are_reported = True
         self.empty = True
         self.session: Session | None = None
         self.loaded: Table | None = None
 
     def begin(self, at: Opening, pipe: Pipe) -> None:
         """Make the session of the lap, which saves what users' classes have kept, before anything is taken."""
+        if not self._are_reported:
+            self._are_reported = True
+            at.run.errors.add(self.errors)
         is_loaded = self.loaded is not None
         session = self._session_of(at, pipe)
         if is_loaded:
@@ -48,6 +54,7 @@ class Lap(Cell):
         if self.empty:
             return False  # its session stays open: ``save`` asks it
         session.close()
+        self.errors.update(session.errors())
         self.number, self.session, self.empty = self.number + 1, None, True
         return True
 
@@ -59,9 +66,12 @@ class Lap(Cell):
 
     def save(self) -> dict[str, Any]:
         inside = self.loaded if self.session is None else self.session.table()
-        return {"lap": self.number, "empty": self.empty, "inside": inside}
+        saved: dict[str, Any] = {"lap": self.number, "empty": self.empty, "inside": inside}
+        return {**saved, "errors": dict(self.errors)} if self.errors else saved
 
     def load(self, saved: Any) -> None:
+        saved, self.errors = without_errors(saved)
+        self._are_reported = False
         number, empty, inside = fields(saved, "lap", "empty", "inside")
         if type(empty) is not bool:
             raise StateError(f"empty: expected True or False, found {type(empty).__name__}")

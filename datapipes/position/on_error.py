@@ -10,7 +10,6 @@ pass through it untouched.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import KW_ONLY, replace
 from enum import Enum
@@ -23,6 +22,7 @@ from datapipes.errors import BadArgument, TooManyErrors
 from datapipes.messages.short import element_shown
 from datapipes.messages.warnings import users_line, warn
 from datapipes.position.cells import Cell, count
+from datapipes.position.seeds import ErrorCounts
 
 if TYPE_CHECKING:
     from datapipes.position.steps import Step
@@ -98,13 +98,13 @@ class Faults:
         self.tolerated = 0
         self.seen = 0
         self._warned = False
-        self._reported: Counter[str] = Counter()
+        self._reported = ErrorCounts()
 
-    def report_to(self, errors: Counter[str]) -> None:
-        """Add present and future counts to the errors of the run."""
+    def report_to(self, errors: ErrorCounts) -> None:
+        """Add present and future counts to the errors of the session."""
         self._reported = errors
         if self.tolerated:
-            errors[self._stage] += self.tolerated
+            errors.add({self._stage: self.tolerated})
 
     @property
     def counts_elements(self) -> bool:
@@ -148,7 +148,7 @@ class Faults:
             element: The element that it hit, if that is known.
         """
         self.tolerated += 1
-        self._reported[self._stage] += 1
+        self._reported.add({self._stage: 1})
         self._judge(error, at_end=False)
         if not self._warned:
             self._warned = True

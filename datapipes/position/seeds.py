@@ -36,6 +36,36 @@ def draw_default_seed() -> int:
     return int(torch.empty((), dtype=torch.int64, device="cpu").random_().item())
 
 
+class ErrorCounts:
+    """Counts of tolerated errors, by stage, of one session. The session that encloses it counts them as well.
+
+    >>> whole = ErrorCounts()
+    >>> part = ErrorCounts(whole)
+    >>> part.add({"map": 2})
+    >>> part.reset()
+    >>> part.add({"map": 1})
+    >>> whole.counts
+    Counter({'map': 1})
+    """
+
+    def __init__(self, whole: ErrorCounts | None = None) -> None:
+        self.counts: Counter[str] = Counter()
+        self._whole = whole
+
+    def add(self, counts: Mapping[str, int]) -> None:
+        """Count errors; numbers below zero take back what was counted too much."""
+        for stage, number in counts.items():
+            self.counts[stage] += number
+            if not self.counts[stage]:
+                del self.counts[stage]
+        if self._whole is not None:
+            self._whole.add(counts)
+
+    def reset(self) -> None:
+        """Take back all that this session has counted: it starts again, and meets these errors once more."""
+        self.add({stage: -number for stage, number in self.counts.items()})
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """Seed, epoch and shard of one pass over a graph: all that it depends on beside the graph."""
@@ -54,8 +84,8 @@ class Run:
     """Number of the epoch since the loader was made, which a new seed does not reset. -1: the same as ``epoch``."""
     shown: bool = field(default=False, compare=False, repr=False)
     """Whether somebody watches, so that workers tell how much of their source was read (``position.share``)."""
-    errors: Counter[str] = field(default_factory=Counter, compare=False, repr=False)
-    """Counts of tolerated errors, by stage: one count for all sessions of the run (``position.on_error``)."""
+    errors: ErrorCounts = field(default_factory=ErrorCounts, compare=False, repr=False)
+    """Counts of tolerated errors (``position.on_error``)."""
     hubs: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
     """The hubs that more than one session of the run reads, by place (``datapipes.iter.combining.hub_apart``)."""
     held: Mapping[int, bool] = field(default_factory=dict, compare=False, repr=False)
@@ -85,11 +115,11 @@ class Run:
 
     def alone(self) -> Run:
         """The same run, for sessions that have nothing to do with those that are open."""
-        return replace(self, errors=Counter(), hubs={}, held={}, iterators=None)
+        return replace(self, errors=ErrorCounts(), hubs={}, held={}, iterators=None)
 
     def next_lap(self, lap: int) -> Run:
-        """The same run, in the given repetition of a cycle."""
-        return replace(self, lap=(*self.lap, lap), hubs={})
+        """Return this run in the given repetition of a cycle, with error counts of its own."""
+        return replace(self, lap=(*self.lap, lap), hubs={}, errors=ErrorCounts(self.errors))
 
     @property
     def worker(self) -> tuple[int, int] | None:

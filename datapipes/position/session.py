@@ -334,7 +334,7 @@ class Session:
 
     def errors(self) -> dict[str, int]:
         """Counts of tolerated errors, by the stage as it prints; stages without any are left out."""
-        return dict(self.run.errors)
+        return dict(self.run.errors.counts)
 
     def close(self) -> None:
         """End everything that this session runs: the last stage first, then threads and files."""

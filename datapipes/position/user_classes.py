@@ -86,8 +86,9 @@ def start(pipe: structure.Pipe, at: Opening) -> Iterator[Any]:
         stages = structure.walk(pipe)
         shards = shards_above(stages, at.run)
         cell.begin(stages)
+        run = cell.counting_errors(at.run)
         for stage in stages:
-            before = _bind(stage, at.run, at.run.stage_seed(structure.place_of(stage), shards[id(stage)]))
+            before = _bind(stage, run, run.stage_seed(structure.place_of(stage), shards[id(stage)]))
             cell.found(stage, before)
         if cell.failed:
             must_start_anew(pipe)
@@ -128,7 +129,8 @@ def _bind(stage: structure.Pipe, run: Run, seed: int) -> dict[str, Any]:
 
     What it holds then is returned, as it is before the class does anything by itself.
     """
-    is_bound = vars(stage).get(RUN) is run  # another stage that reads the same hub was started first
+    bound: Run | None = vars(stage).get(RUN)
+    is_bound = bound is not None and bound.iterators is run.iterators  # by another reader of the same hub
     stage.__dict__[RUN] = run
     if structure.is_native(stage) or not structure.is_stream(stage):
         return {}

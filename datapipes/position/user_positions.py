@@ -7,7 +7,9 @@ its exceptions, when it raised them, so that an element which failed is passed o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import chain, pairwise, repeat, starmap
 from types import GeneratorType
 from typing import Any
@@ -16,8 +18,9 @@ from datapipes.description import structure
 from datapipes.description.user_iter import KEPT
 from datapipes.elements import decode, encode
 from datapipes.errors import StateError, consumes_element
-from datapipes.position.cells import Cell, Counted, count, fields, skip, table
+from datapipes.position.cells import Cell, Counted, count, fields, skip, table, without_errors
 from datapipes.position.kept import Kept, KeptValues, at_opening, changes, kept_by, packed, unpacked
+from datapipes.position.seeds import ErrorCounts, Run
 
 
 class Replayed(Cell):
@@ -29,6 +32,9 @@ class Replayed(Cell):
         self._counted: Counted[Any] | None = None
         self._inner: Iterator[Any] = iter(())
         self._is_behind = False  # whether the iterator is new, and has still to give what was given before
+        self._is_new = False
+        self._errors: ErrorCounts | None = None  # tolerated above the class
+        self._loaded_errors: Counter[str] = Counter()
         self._is_over = False  # whether it has given all
         self._raised = False  # whether it has raised, and outlived that
         self._began: dict[int, KeptValues] | None = None  # what the class, and those above it, had when the epoch began
@@ -71,6 +77,13 @@ class Replayed(Cell):
         generator = _generator_of(self._inner)
         return generator is not None and generator.gi_frame is None and not self._is_over
 
+    def counting_errors(self, run: Run) -> Run:
+        """Return the run for the stages above the class, whose errors a replay meets, and counts, again."""
+        if self._errors is None:
+            self._errors = ErrorCounts(run.errors)
+            self._errors.add(self._loaded_errors)
+        return replace(run, errors=self._errors)
+
     def start(self, pipe: structure.Pipe) -> Iterator[Any]:
         """The elements of a pipe from this position on."""
         self._behind = self.done()
@@ -78,12 +91,16 @@ class Replayed(Cell):
         if self._counted is None or self.failed:
             self._inner, self._stages = iter(pipe), self._found
             self._is_behind = self._behind > 0 or bool(self._faults)
+            self._is_new = True
         # Otherwise an exception, below this stage or its own, was outlived by its iterator, which goes on.
         elements = chain.from_iterable(self._to_the_end())
         self._counted = Counted(elements, start=self._behind)
         return self._counted.elements
 
     def _to_the_end(self) -> Iterator[Iterator[Any]]:
+        if self._is_new and self._errors is not None:
+            self._errors.reset()
+            self._is_new = False
         # The iterator is yielded: `yield from` would close it when an exception below has this generator dropped.
         if _generator_of(self._inner) is not None:
             if self._is_behind:
@@ -128,12 +145,15 @@ class Replayed(Cell):
             stages = {structure.place_of(stage): stage for stage, _ in self._stages}
             began = {place: values for place, values in (self._began or {}).items() if place in stages}
             self._packed = {place: packed(stages[place], values) for place, values in began.items()}
-        if not self._packed and not self._faults:
+        errors = dict(self._loaded_errors if self._errors is None else self._errors.counts)
+        if not self._packed and not self._faults and not errors:
             return self.done()
         saved: dict[str, Any] = {"given": self.done(), "faults": list(self._faults)}
+        saved |= {"errors": errors} if errors else {}
         return {**saved, "began": dict(self._packed)} if self._packed else saved
 
     def load(self, saved: Any) -> None:
+        saved, self._loaded_errors = without_errors(saved)
         if isinstance(saved, dict):
             began = table(saved.get("began", {})) or {}
             self._began = {place: unpacked(values, self.label) for place, values in began.items()}

@@ -6,7 +6,6 @@ elements it has taken, and the position of the dispatcher as it was told last.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from datapipes.operators.checks import length_of, no_length
 from datapipes.parts.sharding import shard_length
 from datapipes.position.cells import Cell, count, fields, table
 from datapipes.position.opening import Opening
-from datapipes.position.seeds import Run
+from datapipes.position.seeds import ErrorCounts, Run
 from reading_services.interface.service import WorkerInfo
 from reading_services.workers.cut import dispatched_end, with_end_replaced
 from reading_services.workers.kept_by_workers import Keeping
@@ -102,7 +101,7 @@ class Dispatched(IterDataPipe[T_co]):
             asking.ask(asking.share(at.run, dealt))
         return self._elements(dealt, at.run.errors)
 
-    def _elements(self, dealt: Dealt, errors: Counter[str]) -> Iterator[T_co]:
+    def _elements(self, dealt: Dealt, errors: ErrorCounts) -> Iterator[T_co]:
         while True:
             yield from dealt.left
             if (used_up := dealt.used_up()) is not None:
@@ -111,7 +110,7 @@ class Dispatched(IterDataPipe[T_co]):
             if frame is not None:
                 self.asking.keeping.add(frame.kept, at_end=isinstance(frame, End))
             if frame is not None and frame.errors:
-                errors.update({DEALT + stage: n - errors[DEALT + stage] for stage, n in frame.errors.items()})
+                errors.add({DEALT + stage: n - errors.counts[DEALT + stage] for stage, n in frame.errors.items()})
             if isinstance(frame, Items):
                 error = dealt.take(frame)
             elif isinstance(frame, Failed):

@@ -29,7 +29,7 @@ from datapipes.position import kept
 from datapipes.position.cells import Cell, Part, Table, count, fields, table, together
 from datapipes.position.kept import VALUE, Kept
 from datapipes.position.opening import Opening
-from datapipes.position.seeds import Run, derive
+from datapipes.position.seeds import ErrorCounts, Run, derive
 from reading_services.workers.dispatched import DEALT, DispatcherGone
 from reading_services.workers.pool import Pool
 from reading_services.workers.restarts import Allowed, Deaths
@@ -181,7 +181,7 @@ class _Share:
 class Turns(Cell):
     """The fixed order of the workers' elements: whose turn it is, and the position of each worker."""
 
-    def __init__(self, makers: Pool, errors: Counter[str], kept: KeptByWorkers, deaths: Deaths) -> None:
+    def __init__(self, makers: Pool, errors: ErrorCounts, kept: KeptByWorkers, deaths: Deaths) -> None:
         self._makers = makers
         self._errors = errors
         self.kept = kept
@@ -236,8 +236,8 @@ class Turns(Cell):
         if errors is not None and errors != self._shares[number].errors:
             before = self._tolerated()
             self._shares[number].errors = errors
-            self._errors.update(self._tolerated())
-            self._errors.subtract(before)
+            now = self._tolerated()
+            self._errors.add({stage: now[stage] - before[stage] for stage in now | before})
 
     def _tolerated(self) -> Counter[str]:
         """Tolerated errors of all workers; some know earlier than others what the dispatcher has tolerated."""
@@ -326,7 +326,7 @@ class Turns(Cell):
                 raise StateError(f"workers: expected [position, count, errors, what is kept], found {entry!r:.80}")
             share.above, share.since, share.errors = table(entry[0]), count(entry[1], "workers"), _errors(entry[2])
         self.kept.fill({i: table(entry[3]) or {} for i, entry in enumerate(workers) if len(entry) == 4})
-        self._errors.update(self._tolerated())
+        self._errors.add(self._tolerated())
 
     def close(self) -> None:
         for share in self._shares:

@@ -8,13 +8,13 @@ allowed, however often the worker has died of it.
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
 from datapipes.errors import WorkerDied
 from datapipes.messages.warnings import warn
+from datapipes.position.seeds import ErrorCounts
 from reading_services.workers.at_work import AtWork, Key, Watch
 
 OnDeath = Literal["raise", "skip"]
@@ -69,7 +69,7 @@ class Deaths:
     """The deaths of one epoch."""
 
     allowed: Allowed
-    errors: Counter[str]
+    errors: ErrorCounts
     """The counts of tolerated errors, by stage: an element that is left out is one."""
     _survived: int = 0
     _suspicions: dict[int, _Suspicion] = field(default_factory=dict)
@@ -131,7 +131,7 @@ class Deaths:
         key = next(iter(both)) if len(both) == 1 else None
         if key is not None:
             self._left_out.setdefault(worker, {})[key] = until
-            self.errors[calls[key].stage] += calls[key].is_counted
+            self.errors.add({calls[key].stage: int(calls[key].is_counted)})
         if key is None or self.allowed.on_death == "raise":
             what = f": {calls[key].stage} of {calls[key].text}" if key is not None else ""
             after = "next() goes on without it" if key is not None else "it died outside of any function of a stage"

@@ -265,7 +265,7 @@ class Loop:
             return f"a position could not be saved: {error!r}"
 
     def _errors(self) -> dict[str, int] | None:
-        return None if self._session is None else dict(self._session.run.errors) or None
+        return None if self._session is None else self._session.errors() or None
 
     def _leave_session(self) -> None:
         session, self._session = self._session, None

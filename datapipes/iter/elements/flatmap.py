@@ -9,7 +9,6 @@ resuming takes it once more from there, in a session of its own.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -25,7 +24,7 @@ from datapipes.operators.random_order import Shuffling, shares
 from datapipes.position.cells import Cell, Table, count, fields, table
 from datapipes.position.on_error import Faults, Tolerant
 from datapipes.position.opening import Opening
-from datapipes.position.seeds import Run
+from datapipes.position.seeds import ErrorCounts, Run
 from datapipes.position.session import Session, segment
 
 T_co = TypeVar("T_co", covariant=True)
@@ -150,7 +149,7 @@ class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
 
     def _taken_again(self, at: Opening, live: _Live) -> Iterator[T_co]:
         positions, live.above = live.above, None
-        session = at.session(at.untouched().datapipe, replace(at.run, errors=Counter()), positions)
+        session = at.session(at.untouched().datapipe, replace(at.run, errors=ErrorCounts()), positions)
         try:
             for element in segment(session):
                 live.held.hold(element, positions or {})

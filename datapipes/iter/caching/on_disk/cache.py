@@ -16,7 +16,6 @@ counts are kept here, by the stages' places, and handed from one element to the 
 from __future__ import annotations
 
 import inspect
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY
 from functools import partial
@@ -36,6 +35,7 @@ from datapipes.position import user_classes
 from datapipes.position.cells import count, fields, table
 from datapipes.position.on_error import OnError, Tolerant
 from datapipes.position.opening import Opening
+from datapipes.position.seeds import ErrorCounts
 
 _MODES = ("wb", "w", "wt", "b", "t")
 _NUMBERING = {"add_index", "enumerate", "header"}
@@ -135,7 +135,7 @@ class CachePosition(Inner):
         self._is_news = False  # whether these were loaded, and the run does not know of them
         self._production: Production | None = None
 
-    def by(self, production: Production, between: list[Pipe], errors: Counter[str]) -> None:
+    def by(self, production: Production, between: list[Pipe], errors: ErrorCounts) -> None:
         """Find or make files so; the stages in between are given for their errors, which the run counts."""
         self.let_go()
         self._production = production
@@ -144,7 +144,7 @@ class CachePosition(Inner):
             raise StateError(f"between: there are counts of errors for {sorted(extra)}, which are no stages in between")
         if self._is_news:
             self._is_news = False
-            errors.update({printed(stages[place]): errors for place, (errors, _) in self._counts.items() if errors})
+            errors.add({printed(stages[place]): errors for place, (errors, _) in self._counts.items() if errors})
 
     def paths(self, element: Any) -> list[str]:
         """The files of the next element."""
