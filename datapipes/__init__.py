@@ -55,6 +55,7 @@ else:
 torch_interop.lend_methods()
 torch_interop.lend_traversal()
 torch_loader.lend_shuffling_and_lengths()
+torch_loader.lend_epochs()
 
 __all__ = [
     "SKIP",

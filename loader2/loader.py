@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never, Self, TypeVar
 
 from torch.utils.data import Dataset, IterableDataset
 
-from datapipes.description import structure
+from datapipes.description import passes, structure
 from datapipes.description.pipe import IterDataPipe, MapDataPipe
 from datapipes.description.printing import chain as printed
 from datapipes.errors import BadArgument, BadArgumentType, LengthUnknown
@@ -214,7 +214,8 @@ class DataLoader2(Generic[T_co]):
             self._foreign = iter(pipe)
             pipe = IterableWrapper(self._foreign, deepcopy=False)
         self._sources.begin()
-        run = replace(run, shown=True) if self.progress else run
+        passes.settle(pipe, run.number)
+        run = replace(run, shown=self.progress, passes=passes.numbers(pipe))
         session = Session(pipe, run) if cells is None else _restored(pipe, run, cells)
         session.tells, self._told = not self._told, True
         return session
@@ -229,6 +230,8 @@ class DataLoader2(Generic[T_co]):
             self.datapipe = service.restore(self.datapipe, saved)
         elif service is not None:
             self.datapipe = service.initialize(self.datapipe)
+        if structure.is_pipe(self.datapipe):
+            passes.settle(self.datapipe, 0)
         self._initialized = True
 
     def _begin_service_again(self, saved: bytes) -> None:

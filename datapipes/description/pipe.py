@@ -218,11 +218,12 @@ class Named:
                 return hook(self)
             except NotImplementedError:  # the hook's way to say: pickle this one as usual
                 pass
+        from datapipes.description import passes
         from datapipes.description.structure import sources_first
         from datapipes.parts.group import telling
 
         reduced = cast("tuple[Any, ...]", super().__reduce_ex__(protocol))
-        return telling(sources_first(self, reduced, _is_pickled_as_usual))
+        return passes.telling(self, telling(sources_first(self, reduced, _is_pickled_as_usual)))
 
     @classmethod
     def register_function(cls, function_name: str, function: Factory) -> None:

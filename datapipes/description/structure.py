@@ -331,6 +331,11 @@ def unfold(pipe: Pipe) -> Pipe:
     position. A child that is read twice is two positions as well, and its second reader gets a hub of its own. A stage
     that has a place keeps it; the others are numbered on, sources first.
     """
+    return unfolded(pipe)[-1][1]
+
+
+def unfolded(pipe: Pipe) -> list[tuple[Pipe, Pipe]]:
+    """Return the stages of a graph, each with a copy that ``unfold`` makes of it; the end of the graph comes last."""
     reads: dict[int, list[Pipe]] = {}
 
     def read(stage: Pipe) -> list[Pipe]:
@@ -343,7 +348,7 @@ def unfold(pipe: Pipe) -> Pipe:
     _needs_finite(stages, reads)
     shared: dict[int, list[tuple[Pipe, set[object]]]] = {}  # the copies of what is shared, each with its readers
     taken: set[int] = set()
-    made_in_order: list[Pipe] = []
+    made_in_order: list[tuple[Pipe, Pipe]] = []
     stack: list[tuple[Pipe, object, Iterator[Pipe], list[Pipe]]] = [(pipe, None, iter(reads[id(pipe)]), [])]
     while True:
         current, read_as, todo, made = stack[-1]
@@ -362,7 +367,7 @@ def unfold(pipe: Pipe) -> Pipe:
         else:
             stack.pop()
             new = _copy(current, reads[id(current)], made)
-            made_in_order.append(new)
+            made_in_order.append((current, new))
             place = new.__dict__.get("_place")
             if place is None or place in taken:
                 new.__dict__.pop("_place", None)
@@ -374,11 +379,11 @@ def unfold(pipe: Pipe) -> Pipe:
                 shared.setdefault(id(current), []).append((new, {read_as}))
             stack[-1][3].append(new)
     number = max(taken, default=-1) + 1
-    for stage in made_in_order:
+    for _, stage in made_in_order:
         if "_place" not in stage.__dict__:
             stage.__dict__["_place"] = number
             number += 1
-    return new
+    return made_in_order
 
 
 def _owned_hubs(stages: list[Pipe]) -> dict[int, list[Pipe]]:

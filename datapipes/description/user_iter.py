@@ -65,6 +65,10 @@ def _noting_seed(user_set_seed: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(user_set_seed)
     def set_seed(self: Any, *args: Any, **kwargs: Any) -> Any:
         vars(self)[PINNED] = next(iter((*args, *kwargs.values())), None)
+        if RUN not in vars(self):
+            from datapipes.description import passes
+
+            passes.start_over(self)
         before = dict(vars(self))
         returned = user_set_seed(self, *args, **kwargs)
         if KEPT in before and RUN not in before:

@@ -3,7 +3,7 @@
 Other people's classes derive from ``torch.utils.data.IterDataPipe`` and call ``torch.utils.data.graph``. torchdata's
 pipes were of torch's classes, and so such code worked with them. Ours are not, and are no virtual subclasses either: to
 torch's DataLoader that would mean to wrap a graph in a pipe of its own, which cannot say where it is, and to shard,
-shuffle and seed the user's own pipes for good. So torch is told of two things here, and its loaders of two more in
+shuffle and seed the user's own pipes for good. So torch is told of two things here, and its loaders of three more in
 ``datapipes.graph.torch_loader``.
 """
 

@@ -1,8 +1,9 @@
-"""torch's DataLoader, and torchdata's StatefulDataLoader, over a graph: their ``shuffle=`` and their ``len``.
+"""torch's DataLoader, and torchdata's StatefulDataLoader, over a graph: their ``shuffle=``, ``len`` and epochs.
 
 Both loaders know torch's own pipes by their class, and treat a graph of this library as any other iterable dataset.
-They refuse ``shuffle=True``, ignore ``shuffle=False``, and take ``len(dataset)`` for their own length. Two of their
-methods are therefore wrapped. A dataset without a pipe of this library goes to torch's own method as it is.
+They refuse ``shuffle=True``, ignore ``shuffle=False``, take ``len(dataset)`` for their own length, and tell their
+dataset of no epoch. Two of their methods and the constructor of their iterators are therefore wrapped. A dataset
+without a pipe of this library goes to torch's own method as it is.
 
 How their workers share a graph stands in ``datapipes.position.torch_worker``.
 """
@@ -14,7 +15,7 @@ from functools import wraps
 from itertools import chain
 from typing import Any
 
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, dataloader
 
 from datapipes.description import structure
 from datapipes.description.pipe import IterDataPipe, MapDataPipe
@@ -23,6 +24,7 @@ from datapipes.graph.settings import apply_sharding, apply_shuffle_settings, is_
 from datapipes.parts.group import ranks
 from datapipes.parts.sharding import SHARDING_PRIORITIES
 from datapipes.position import kept
+from datapipes.position.torch_worker import begin_epoch
 from datapipes.position.user_classes import is_sharding
 
 
@@ -38,6 +40,26 @@ def lend_shuffling_and_lengths() -> None:
 def _made(loader: Any, /, **given: Any) -> None:
     super(DataLoader, loader).__init_subclass__(**given)
     _lend_shuffling(loader)
+
+
+# -- epochs ------------------------------------------------------------------------------------------------------------
+
+
+def lend_epochs() -> None:
+    """Wrap the constructor of the iterators of both loaders, which runs before they start their workers."""
+    # The name is private: without it, workers that are started for each epoch know no number of it.
+    iterator: Any = vars(dataloader).get("_BaseDataLoaderIter")
+    if iterator is not None:
+        iterator.__init__ = _beginning(iterator.__init__)
+
+
+def _beginning(by_torch: Callable[..., None]) -> Callable[..., None]:
+    @wraps(by_torch)
+    def __init__(self: Any, loader: Any, *args: Any, **given: Any) -> None:
+        by_torch(self, loader, *args, **given)
+        begin_epoch(loader, vars(self).get("_base_seed"))
+
+    return __init__
 
 
 # -- shuffle= ----------------------------------------------------------------------------------------------------------

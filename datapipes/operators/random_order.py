@@ -20,6 +20,7 @@ from typing import Any, Final, Generic, Self, TypeAlias, TypeVar, overload
 
 import torch
 
+from datapipes.description import passes
 from datapipes.position.seeds import derive
 
 T = TypeVar("T")
@@ -41,8 +42,9 @@ class Seeded:
     _seed: int | None = None
 
     def set_seed(self, seed: int) -> Self:
-        """Pin this stage's seed: it is used instead of the loader's; epochs of a loader still differ."""
+        """Pin this stage's seed: it is used instead of the loader's. Epochs still differ, and repeat with the seed."""
         self._seed = seed
+        passes.start_over(self)
         return self
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeVar, cast
 
+from datapipes.description import passes
 from datapipes.description.pipe import IterDataPipe
 from datapipes.errors import StateError
 from datapipes.position.cells import fields, table
@@ -24,6 +25,7 @@ T = TypeVar("T")
 
 STATE_VERSION = 1
 _FIELDS = ("version", "seed", "epoch", "stages", "cells")
+_NEWER = ("sources", "passes")  # which states of before may lack
 
 
 class PipeIterator(chain[T]):
@@ -52,12 +54,14 @@ class PipeIterator(chain[T]):
     def state_dict(self) -> dict[str, Any]:
         """The position of this iterator, as plain data."""
         session = self.session
+        _count(session)
         cells = None if session.ended else session.table()
         return {
             "version": STATE_VERSION,
             "seed": session.run.seed,
             "epoch": session.run.epoch,
             "stages": session.stages,
+            "passes": dict(session.run.passes or {}),
             "sources": {} if cells is None else session.sources.now(),
             "cells": cells,
         }
@@ -69,19 +73,25 @@ class PipeIterator(chain[T]):
         """
         if self.session.started:
             raise StateError("a position can only be loaded before the first element is taken; make a new iterator")
-        of_sources = ["sources"] if isinstance(state_dict, dict) and "sources" in state_dict else []  # the newer ones
-        version, seed, epoch, stages, cells, *sources = fields(state_dict, *_FIELDS, *of_sources)
+        newer = [name for name in _NEWER if isinstance(state_dict, dict) and name in state_dict]
+        version, seed, epoch, stages, cells, *rest = fields(state_dict, *_FIELDS, *newer)
+        of_newer: dict[str, Any] = dict(zip(newer, rest, strict=True))
         check(type(version) is int and version == STATE_VERSION, "version", str(STATE_VERSION), version)
         for name, number in (("seed", seed), ("epoch", epoch)):
             check(is_uint64(number), name, "an unsigned 64-bit number", number)
+        counted = of_newer.get("passes", {})
+        of_places = type(counted) is dict and all(type(place) is int for place in counted)
+        check(of_places and all(map(is_uint64, counted.values())), "passes", "numbers of passes by place", counted)
         check_plain(stages, "stages")
         check_plain(cells, "cells")
         here = self.session.stages
         if here != tuple(names(stages)):
             raise StateError(difference(here, names(stages)))
-        if strict and sources:
-            self.session.sources.must_be(sources[0])
-        self.session.go_to(replace(self.session.run, seed=seed, epoch=epoch, number=epoch), table(cells))
+        if strict and "sources" in of_newer:
+            self.session.sources.must_be(of_newer["sources"])
+        run = replace(self.session.run, seed=seed, epoch=epoch, number=epoch, passes=counted)
+        self.session.go_to(run, table(cells))
+        passes.go_on(self.session.description, counted)
 
     @property
     def errors(self) -> dict[str, int]:
@@ -113,9 +123,17 @@ class _ClosedIterator(PipeIterator[T]):
 
 def _segments(session: Session) -> Iterator[Iterator[Any]]:
     try:
+        _count(session)
         yield from segments(session)
     finally:
         session.close()
+
+
+def _count(session: Session) -> None:
+    """Count a plain iteration, when its first element or its position is asked for."""
+    if session.run.passes is None and not session.ended:
+        passes.count(session.description)
+        session.run = replace(session.run, passes=passes.numbers(session.description))
 
 
 def names(stages: Any) -> list[str]:
@@ -144,7 +162,7 @@ def iterate(pipe: IterDataPipe[T]) -> PipeIterator[T]:
     >>> from datapipes.iter import IterableWrapper
     >>> elements = iterate(IterableWrapper(range(5)).batch(2))
     >>> next(elements), sorted(elements.state_dict())
-    ([0, 1], ['cells', 'epoch', 'seed', 'sources', 'stages', 'version'])
+    ([0, 1], ['cells', 'epoch', 'passes', 'seed', 'sources', 'stages', 'version'])
     """
     # With the run that the graph is bound to, or the one that this process suggests.
     bound: Run | None = pipe.__dict__.get("_run")

@@ -101,7 +101,7 @@ class Opening:
     def seed(self, pinned: int | None = None) -> int:
         """This stage's seed; the one that its user pinned, if any, else that of the run."""
         if pinned is not None:
-            return self.run.pinned_seed(pinned)
+            return self.run.pinned_seed(pinned, self.place)
         return self.run.stage_seed(self.place, self._session.shard_above(self.pipe))
 
     def is_private(self) -> bool:

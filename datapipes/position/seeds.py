@@ -82,6 +82,9 @@ class Run:
     """Whether the seed was drawn for this epoch alone, and nobody has given one for this epoch and those after it."""
     number: int = -1
     """Number of the epoch since the loader was made, which a new seed does not reset. -1: the same as ``epoch``."""
+    passes: Mapping[int, int] | None = field(default_factory=dict, compare=False, repr=False)
+    """What the numbers of pinned stages are above ``number``, by place. None: a plain iteration that is not counted yet
+    (``datapipes.description.passes``)."""
     shown: bool = field(default=False, compare=False, repr=False)
     """Whether somebody watches, so that workers tell how much of their source was read (``position.share``)."""
     errors: ErrorCounts = field(default_factory=ErrorCounts, compare=False, repr=False)
@@ -106,6 +109,7 @@ class Run:
             self.world,
             self.drawn,
             self.number,
+            self.passes,
             self.shown,
         )  # the sessions of another process are its own
 
@@ -147,10 +151,14 @@ class Run:
         """
         return self.seed, 0 if self.drawn else self.epoch
 
-    def pinned_seed(self, seed: int) -> int:
+    def pinned_number(self, place: int | None = None) -> int:
+        """Return the number of the epoch, or of the plain iteration, for the pinned stage at a place."""
+        return self.number if self.passes is None or place is None else self.number + self.passes.get(place, 0)
+
+    def pinned_seed(self, seed: int, place: int | None = None) -> int:
         """The seed of a stage whose user has pinned it with ``set_seed``: epochs still differ.
 
         >>> Run(3, epoch=2).pinned_seed(7) == Run(4, number=2).pinned_seed(7)
         True
         """
-        return derive("pinned", seed, self.number, self.lap)
+        return derive("pinned", seed, self.pinned_number(place), self.lap)

@@ -26,7 +26,7 @@ from weakref import finalize
 from torch.utils.data import ChainDataset, get_worker_info
 from torch.utils.data._utils.fetch import _IterableDatasetFetcher
 
-from datapipes.description import structure
+from datapipes.description import passes, structure
 from datapipes.description.pipe import IterDataPipe
 from datapipes.description.printing import on_any_machine
 from datapipes.messages.warnings import warn
@@ -42,6 +42,9 @@ _FETCHING = {_IterableDatasetFetcher.__init__.__code__, _IterableDatasetFetcher.
 _begun: dict[int, tuple[int, int]] = {}
 """The seed of each pipe that was iterated in this worker, and its latest epoch."""
 
+_given: dict[int, int] = {}
+"""The seed that a loader without workers has drawn from its ``generator``, by the id of its dataset."""
+
 _sessions: dict[int, Session] = {}
 """The latest session of the pipes that torch reads; they are few, and live as long as the worker."""
 
@@ -49,25 +52,48 @@ _sessions: dict[int, Session] = {}
 def session_here(pipe: IterDataPipe[Any]) -> Session:
     """A session on a pipe that is iterated directly."""
     info, here = get_worker_info(), ranks()
-    dataset = info.dataset if info is not None else _dataset_of_a_caller() if here.world > 1 else None
+    dataset = info.dataset if info is not None else _dataset_of_a_caller() if here.world > 1 or _given else None
     whole = _graph_in(dataset, pipe)
-    if info is None and whole is None:
-        return Session(pipe, Run(draw_default_seed()))
+    if info is None and (whole is None or here.world == 1):
+        return Session(pipe, Run(_seed_for(None if whole is None else dataset), passes=None))
     if whole is None:
         here = Ranks()  # what a function reads besides is nothing that all ranks do alike
     workers, worker = (1, 0) if info is None else (info.num_workers, info.id)
     shards, shard = workers * here.world, worker * here.world + here.rank
     if info is None:
-        seed, epoch = here.shared(on_any_machine(whole), "no worker", draw_default_seed()), 0
+        seed, epoch = here.shared(on_any_machine(whole), "no worker", _seed_for(dataset)), 0
     else:
         seed, epoch = _next_epoch(pipe, info, here)
     by_key = structure.is_pipe(dataset) and not structure.is_stream(dataset)
-    session = Session(pipe, Run(seed, epoch, None if by_key else (shards, shard), world=here.world))
+    counted = None if info is None or whole is None else passes.numbers(pipe)
+    run = Run(seed, epoch, None if by_key else (shards, shard), world=here.world, passes=counted)
+    session = Session(pipe, run)
     if whole is not None and info is not None:
         _sessions[id(pipe)] = session
     if whole is not None and shard == 0:
         warn_of_copies(pipe, whole, workers, here.world)
     return session
+
+
+def begin_epoch(loader: Any, seed: int | None) -> None:
+    """Prepare an epoch of a loader of torch's, before it starts its workers: it has drawn this seed for them.
+
+    Workers that are started for each epoch know the number of the epoch from the passes that are counted here.
+    """
+    dataset, by_generator = loader.dataset, loader.num_workers == 0 and loader.generator is not None
+    if loader.num_workers:
+        for graph in _graphs_in(dataset):
+            passes.count(graph)
+    _given.pop(id(dataset), None)
+    if by_generator and seed is not None and any(True for _ in _graphs_in(dataset)):
+        _given[id(dataset)] = seed
+        finalize(dataset, _given.pop, id(dataset), None).atexit = False
+
+
+def _seed_for(dataset: Any) -> int:
+    """The seed of what is iterated here: by the generator of the loader that reads it, if it has one."""
+    given = _given.get(id(dataset))
+    return draw_default_seed() if given is None else given
 
 
 def warn_of_copies(pipe: structure.Pipe, whole: structure.Pipe, workers: int, world: int = 1) -> None:
@@ -111,13 +137,23 @@ def _dataset_of_a_caller() -> Any:
 
 def _graph_in(dataset: Any, pipe: structure.Pipe) -> structure.Pipe | None:
     """The graph in a dataset that a pipe is the end of, as far as it is ours; None if it is of none."""
-    parts = [dataset]
-    for part in parts:
-        if isinstance(part, ChainDataset):
-            parts += part.datasets
-        elif structure.is_pipe(part) and any(stage is pipe for stage in structure.walk(part, inputs=_in_torch)):
-            return part
-    return None
+    return next(
+        (
+            graph
+            for graph in _graphs_in(dataset)
+            if any(stage is pipe for stage in structure.walk(graph, inputs=_in_torch))
+        ),
+        None,
+    )
+
+
+def _graphs_in(dataset: Any) -> Iterator[structure.Pipe]:
+    """The graphs that a dataset consists of."""
+    if isinstance(dataset, ChainDataset):
+        for part in dataset.datasets:
+            yield from _graphs_in(part)
+    elif structure.is_pipe(dataset):
+        yield dataset
 
 
 def _in_torch(stage: structure.Pipe) -> list[structure.Pipe]:

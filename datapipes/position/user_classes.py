@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from datapipes.description import structure
+from datapipes.description import passes, structure
 from datapipes.description.pipe import IterDataPipe
 from datapipes.description.printing import stage as printed
 from datapipes.description.user_iter import FRESH, PINNED, RUN
@@ -71,6 +71,7 @@ def pin_seed(pipe: structure.Pipe, seed: int) -> None:
     pipe.set_seed(seed)
     if not structure.is_native(pipe):
         pipe.__dict__[PINNED] = seed
+        passes.start_over(pipe)
 
 
 def start(pipe: structure.Pipe, at: Opening) -> Iterator[Any]:
@@ -157,12 +158,12 @@ def _begin_torchs_hub(stage: structure.Pipe) -> None:
 
 
 def _set_seed(stage: structure.Pipe, run: Run, seed: int) -> None:
-    pinned = vars(stage).get(PINNED)
+    pinned, place = vars(stage).get(PINNED), structure.place_of(stage)
     if pinned is None:
         stage.set_seed(seed)
         stage.__dict__.pop(PINNED, None)
-    elif run.number or any(run.lap):
-        stage.set_seed(run.pinned_seed(pinned))
+    elif run.pinned_number(place) or any(run.lap):
+        stage.set_seed(run.pinned_seed(pinned, place))
         stage.__dict__[PINNED] = pinned
 
 

@@ -44,7 +44,7 @@ class Facts:
     """Whether all ranks are about to do the same, and rank 0's epoch for all of them: seed, number, how it was got."""
 
     @staticmethod
-    def report(rank: int, run: tuple[int, int, bool], facts: dict[str, str]) -> RankReport:
+    def report(rank: int, run: tuple[int, ...], facts: dict[str, str]) -> RankReport:
         """Report of what one rank is about to do."""
         said = {name: {text: [1, [rank]]} for name, text in facts.items()}
         return {"run": list(run) if rank == 0 else None, "facts": said}

@@ -55,7 +55,8 @@ LAWS: dict[str, Law] = {
     ),
     "innocence": Law(
         innocence,
-        "iterating, saving, measuring and printing change no pipe",
+        "iterating, saving, measuring and printing change no pipe; only plain iterations since set_seed() are counted, "
+        "outside of the pipe",
         "do not change in place a list, dict or other object that __init__ was given or has made: make it in __iter__",
     ),
     "pickling": Law(

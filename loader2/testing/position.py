@@ -6,7 +6,6 @@ import copy
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -139,27 +138,40 @@ def _opened(pipe: Any, seed: int) -> Any:
 
 
 def independence(specimen: Specimen) -> None:
-    """Two openings of one graph, read in turn, give what each gives alone; also where one graph has both."""
+    """Two openings of one graph, read in turn, give what each gives alone; also where one graph has both.
+
+    Without a loader the one that is read first is the first pass over the graph, and the other one the second.
+    """
     pipe = specimen.pipe()
-    openings: list[Callable[[int], Iterator[Any]]] = [lambda seed: iter(specimen.loader(pipe, seed))]
+    openings: list[Callable[[Any, int], Iterator[Any]]] = [lambda pipe, seed: iter(specimen.loader(pipe, seed))]
     if structure.is_native(pipe):
-        openings.append(partial(_opened, pipe))
+        openings.append(_opened)
     for opening in openings:
-        alone = {seed: taken(opening(seed)) for seed in (SEED, SEED + 1)}
+        alone = {seed: _one_after_the_other(opening, specimen.pipe(), seed) for seed in (SEED, SEED + 1)}
+        if opening is not _opened:
+            must_equal(
+                [second for _, second in alone.values()], [first for first, _ in alone.values()], "a second loader"
+            )
+        length = max(len(elements) for both in alone.values() for elements in both)
         for first, second in ((SEED, SEED), (SEED, SEED + 1)):
-            leads = [0, 1, len(alone[first]) // 2, len(alone[first])]
+            leads = [0, 1, length // 2, length]
             for ahead in leads if specimen.thorough else drawn(specimen, leads):
-                a, b = opening(first), opening(second)
+                pipe = specimen.pipe()
+                a, b = opening(pipe, first), opening(pipe, second)
                 from_a, from_b = taken(a, ahead), []
-                for _ in range(max(map(len, alone.values()))):
+                for _ in range(length):
                     from_a += taken(a, 1)
                     from_b += taken(b, 1)
-                must_equal(from_a, alone[first], f"the first of two openings, {ahead} elements ahead")
-                must_equal(from_b, alone[second], f"the second of two openings, {ahead} elements behind")
+                must_equal(from_a, alone[first][0], f"the first of two openings, {ahead} elements ahead")
+                must_equal(from_b, alone[second][1], f"the second of two openings, {ahead} elements behind")
     if structure.is_stream(pipe) and not specimen.random:
         loader = DataLoader2(Zipper(pipe, pipe))
-        rows = [f"tuple({one}, {one})" for one in alone[SEED]]
+        rows = [f"tuple({one}, {one})" for one in alone[SEED][0]]
         must_equal(taken(iter(loader)), rows, "two openings in one graph, zip(pipe, pipe)")
+
+
+def _one_after_the_other(opening: Callable[[Any, int], Iterator[Any]], pipe: Any, seed: int) -> list[list[str]]:
+    return [taken(opening(pipe, seed)) for _ in range(2)]
 
 
 def same_seed(specimen: Specimen) -> None:
@@ -174,6 +186,9 @@ def same_seed(specimen: Specimen) -> None:
         must(epochs[0] != epochs[1] != epochs[2] != epochs[0], f"epochs are alike: {epochs!s:.200}")
     if specimen.random == "pinned":
         must_equal(_reseeded(specimen), epochs, "three epochs with another seed before each, resumed in each")
+        pipe = specimen.pipe()
+        if specimen.service is None and structure.is_native(pipe) and any(map(_is_seeded, structure.walk(pipe))):
+            must_equal(_passes(specimen), epochs, "three iterations without a loader, the second one resumed")
     if specimen.random == "by seed":
         must(epochs[0] != others, f"two seeds give one order: {others!s:.200}")
         must(unseeded[0] != unseeded[1], f"two loaders without a seed give one order: {unseeded[0]!s:.200}")
@@ -211,6 +226,19 @@ def _reseeded(specimen: Specimen) -> list[list[str]]:
         epochs.append(begun + taken(iter(loader)))
     loader.shutdown()
     return epochs
+
+
+def _is_seeded(stage: Any) -> bool:
+    return callable(getattr(type(stage), "set_seed", None))
+
+
+def _passes(specimen: Specimen) -> list[list[str]]:
+    """Return three plain iterations, the last ones of a graph that was built anew."""
+    pipe, again = specimen.pipe(), specimen.pipe()
+    first, iterator = taken(iter(pipe)), iter(pipe)
+    begun, resumed = taken(iterator, 1), iter(again)
+    resumed.load_state_dict(pickle.loads(pickle.dumps(iterator.state_dict())))
+    return [first, begun + taken(resumed), taken(iter(again))]
 
 
 def _first_epoch(loader: DataLoader2[Any]) -> list[str]:

@@ -16,10 +16,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
 
+from datapipes.description import passes
 from datapipes.errors import GraphError
 from datapipes.messages.warnings import warn
 from datapipes.position.cells import Table
@@ -152,7 +154,9 @@ class Dispatcher(Loop):
             return
         first = min(shares, key=lambda share: share.dealt)
         try:
-            self._open(self._open_graph(first.order), first.order.run.alone(), unpacked(first.above))
+            graph = self._open_graph(first.order)
+            run = replace(first.order.run.alone(), passes=passes.numbers(graph))
+            self._open(graph, run, unpacked(first.above))
         except BaseException as error:
             for number in self._taking_part():
                 self._refuse(number, error)

@@ -18,7 +18,7 @@ from itertools import islice
 from time import perf_counter
 from typing import Any, Protocol
 
-from datapipes.description import structure
+from datapipes.description import passes, structure
 from datapipes.description.structure import Pipe
 from datapipes.errors import ProtocolError, UnsavableElement, consumes_element
 from datapipes.messages.long_work import current_switches
@@ -108,6 +108,7 @@ class WorkerEpochs:
         self._number = 0
         self.keeping = Keeping()
         kept.prepare(graph, anew=True)
+        passes.settle(graph, 0)
 
     def graph_of(self, order: Order) -> Pipe:
         """The graph for an epoch."""
@@ -120,6 +121,7 @@ class WorkerEpochs:
             if self._reset_fn is not None:
                 seeds = start.seeds.spawn(self._info.worker_id)
                 graph = graph_from(self._reset_fn, self._reset_fn(graph, self._info, seeds))
+            passes.settle(graph, order.run.number)
             self._graph, self._number = graph, start.number
         self.keeping.begin(self._graph, self._number, order.run, order.kept)
         return self._graph
@@ -319,11 +321,12 @@ class Server(Loop):
 
     def _begin(self, order: Order) -> None:
         graph = self._open_graph(order)
+        run = replace(order.run, passes=passes.numbers(graph))
         self._made, self._watched_until, self._saves = 0, 0, order.saves
         if order.watch is not None and self._record is not None:
             self._watched, self._watched_until = Watched(self._record, order.watch), order.watch.elements
             graph = self._watched.over(graph)
-        session = self._open(graph, order.run, unpacked(order.above))
+        session = self._open(graph, run, unpacked(order.above))
         self._share = Share(session) if order.run.shown else None
         self._is_first = True
         self._start = self._position() if order.above is None else None

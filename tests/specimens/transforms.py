@@ -13,6 +13,7 @@ from torch.utils.data import BatchSampler, DistributedSampler, RandomSampler, We
 
 from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, Sampler
+from datapipes.map import SequenceWrapper
 from tests.specimens.elements import add_ten, is_even, twice, up_to
 from tests.specimens.files import lines_of
 from tests.specimens.specimen import Function, Specimen, Tap, numbers, paths, shuffled, unseekable
@@ -288,7 +289,7 @@ TRANSFORMS = [
     Specimen(
         "iter.Sampler",
         "told the epoch",
-        lambda tap: Sampler(numbers(9), DistributedSampler(range(9), 1, 0)),
+        lambda tap: Sampler(numbers(9), DistributedSampler(SequenceWrapper(range(9)), 1, 0)),
         random="pinned",
     ),
     Specimen("iter.pin_memory", "what a function makes", lambda tap: pinned(tap(numbers(5)), tap.function(add_ten))),

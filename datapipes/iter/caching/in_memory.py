@@ -105,7 +105,8 @@ class InMemoryCacheHolder(IterDataPipe[T_co]):
             for above in structure.walk(source):  # counted from here: the same wherever in a graph the cache is
                 place = structure.place_of(above)
                 above.__dict__["_place"] = at.place - place if place < at.place else place
-            reading.session = at.session(source, replace(at.run, seed=0, epoch=0, number=0, lap=()), reading.loaded)
+            run = replace(at.run, seed=0, epoch=0, number=0, passes={}, lap=())
+            reading.session = at.session(source, run, reading.loaded)
             reading.loaded = None
         return reading.session
 

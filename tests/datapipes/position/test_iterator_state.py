@@ -15,7 +15,7 @@ HOSTILE = {"huge": 10**5000, "tensor": torch.ones(3), "object": object(), "neste
 
 
 @pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE.keys())
-@pytest.mark.parametrize("field", ["version", "seed", "epoch", "stages", "cells"])
+@pytest.mark.parametrize("field", ["version", "seed", "epoch", "passes", "stages", "cells"])
 def test_a_hostile_value_is_refused_by_name(field: str, hostile: Any) -> None:
     dp = IterableWrapper(range(9)).shuffle().batch(2)
     state = {**iterate(dp).state_dict(), field: hostile}

@@ -378,6 +378,88 @@ def test_the_stateful_loader_may_be_imported_before_and_after(modules: str) -> N
     assert done.stdout == f"{list(range(9))}\n"
 
 
+# -- seeds of the user's -----------------------------------------------------------------------------------------------
+
+
+def pinned() -> Any:
+    return numbers().shuffle().set_seed(5)
+
+
+PINNED: dict[str, Callable[[Any], Any]] = {
+    "operators": lambda pipe: pipe.sharding_filter().map(abs),
+    "a user's class": lambda pipe: Generator(pipe.sharding_filter()),
+    "a class of torch's kind": lambda pipe: OfTorch(pipe.sharding_filter()),
+    "a chain of data sets": lambda pipe: ChainDataset([pipe.sharding_filter()]),
+}
+IN_WORKERS: dict[str, dict[str, Any]] = {
+    "no workers": {},
+    "workers of one epoch": {"num_workers": 2},
+    "persistent workers": {"num_workers": 2, "persistent_workers": True},
+}
+
+
+@pytest.mark.parametrize("options", IN_WORKERS.values(), ids=IN_WORKERS)
+@pytest.mark.parametrize("above", PINNED.values(), ids=PINNED)
+@pytest.mark.parametrize("loader", [DataLoader, StatefulDataLoader])
+def test_a_pinned_seed_gives_each_epoch_an_order_and_the_same_ones_again(
+    loader: Any, above: Callable[[Any], Any], options: dict[str, Any]
+) -> None:
+    pipe = pinned()
+    passes = [list(pipe) for _ in range(4)]
+    assert passes[0] != passes[1] != passes[2] != passes[0]
+    end = above(pipe)
+    for _ in range(2):
+        pipe.set_seed(5)
+        assert list(pipe) == passes[0]
+        through = loader(end, batch_size=None, **options)
+        assert [flat(through) for _ in range(2)] == passes[1:3]
+        del through  # and its workers
+        assert "persistent_workers" in options or list(pipe) == passes[3]
+
+
+def test_workers_that_are_spawned_are_told_the_number_of_the_epoch() -> None:
+    pipe = pinned()
+    passes = [list(pipe) for _ in range(2)]
+    loader: Any = DataLoader(pipe.set_seed(5), batch_size=None, num_workers=1, multiprocessing_context="spawn")
+    assert [flat(loader) for _ in range(2)] == passes
+
+
+def test_persistent_workers_count_on_from_a_position_with_a_pinned_seed() -> None:
+    passes = [list(pipe) for pipe in [pinned()] for _ in range(3)]
+    pipe = pinned()
+    list(pipe)
+    elements, states = epoch_with_states(StatefulDataLoader(pipe.sharding_filter(), batch_size=None, num_workers=2))
+    assert elements == list(map(str, passes[1]))
+    resumed: Any = StatefulDataLoader(
+        pinned().sharding_filter(), batch_size=None, num_workers=2, persistent_workers=True
+    )
+    resumed.load_state_dict(states[6])
+    assert [list(resumed), list(resumed)] == [passes[1][7:], passes[2]]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("above", PINNED.values(), ids=PINNED)
+def test_the_generator_of_a_loader_decides_the_order(num_workers: int, above: Callable[[Any], Any]) -> None:
+    def epochs(seed: int, end: Any) -> list[list[int]]:
+        generator = torch.Generator().manual_seed(seed)
+        loader: Any = DataLoader(end, batch_size=None, num_workers=num_workers, generator=generator)
+        return [flat(loader), flat(loader)]
+
+    end = above(numbers().shuffle())
+    torch.manual_seed(0)
+    first, second = epochs(1, end)
+    assert first != second
+    torch.manual_seed(2)
+    assert epochs(1, end) == epochs(1, above(numbers().shuffle())) == [first, second]
+    assert epochs(3, end) != [first, second]
+    before = torch.get_rng_state()
+    if num_workers == 0:
+        epochs(1, end)
+        assert torch.equal(before, torch.get_rng_state())
+    without: Any = DataLoader(end, batch_size=None)
+    assert flat(without) not in (first, second)
+
+
 # -- lengths ----------------------------------------------------------------------------------------------------------
 
 

@@ -132,6 +132,18 @@ def test_a_seed_that_the_user_has_set_is_kept() -> None:
     assert pipe.seeds == (5,)
 
 
+def test_a_seed_that_was_set_gives_each_pass_another_one() -> None:
+    pipe = TellsItsSeed(numbers())
+    pipe.set_seed(5)
+    passes = [list(pipe.map(int)) for _ in range(3)]
+    assert passes[0] == [5]
+    assert len({*map(str, passes)}) == 3
+    pipe.set_seed(5)
+    assert [list(pipe) for _ in range(3)] == passes
+    with DataLoader2(pipe) as dl:
+        assert [list(dl) for _ in range(3)] == passes
+
+
 def test_the_seeds_of_a_graph_that_was_seeded_are_kept() -> None:
     shuffled: Any = torch_pipes.Shuffler(torch_pipes.IterableWrapper(range(30)))
     pipe = Noisy(Mapper(shuffled, int))

@@ -9,7 +9,7 @@ import cloudpickle
 import pytest
 
 from datapipes.graph import Pipe, find_dps, traverse_dps
-from datapipes.iter import IterableWrapper, Mapper
+from datapipes.iter import IterableWrapper, IterDataPipe, Mapper, Shuffler
 from loader2 import DataLoader2
 from reading_services import WorkerInfo
 from reading_services.workers.dispatched import without_dispatched
@@ -95,3 +95,34 @@ def test_what_is_dispatched_is_sent_to_the_dispatcher_alone() -> None:
     assert list(dispatched) == [bytes(1 << 20)]
     with DataLoader2(end, reading_service=processes(2)) as loader:
         assert len(loader) == 1
+
+
+def seeded(datapipe: Pipe, info: WorkerInfo, seeds: Any) -> Pipe:
+    for shuffler in find_dps(traverse_dps(datapipe), Shuffler):
+        shuffler.set_seed(7)
+    return datapipe
+
+
+@both
+@pytest.mark.parametrize("above", [IterDataPipe.sharding_filter, IterDataPipe.sharding_round_robin_dispatch])
+def test_a_seed_that_a_reset_function_sets_begins_anew_in_each_epoch(service: Service, above: Any) -> None:
+    def loader(**functions: Any) -> DataLoader2[Any]:
+        return DataLoader2(above(numbers(20).shuffle().set_seed(7)), reading_service=service(2, **functions))
+
+    with loader() as dl:
+        epochs = [list(dl) for _ in range(3)]
+    assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
+    with loader(worker_init_fn=seeded_once) as dl:
+        assert [list(dl) for _ in range(3)] == epochs
+    with loader(worker_reset_fn=seeded) as dl:
+        assert [list(dl), list(dl)] == [epochs[0]] * 2
+        iterator = iter(dl)
+        begun = list(islice(iterator, 5))
+        state = dl.state_dict()
+    with loader(worker_reset_fn=seeded) as dl:
+        dl.load_state_dict(state)
+        assert begun + list(dl) == list(dl) == epochs[0]
+
+
+def seeded_once(datapipe: Pipe, info: WorkerInfo) -> Pipe:
+    return seeded(datapipe, info, None)

@@ -92,9 +92,9 @@ def test_shares_change_with_the_step() -> None:
 
 def test_the_same_weights_draw_as_sample_multiplexer_does() -> None:
     a, b = numbers(50), unseekable(20)
-    mixture = a.mix({a: 3, b: 1}, seed=4)
-    assert list(mixture) == list(SampleMultiplexer({a: 3, b: 1}, seed=4))
-    assert list(mixture) == list(Mixer(a, {b: 1}, weight=3, seed=4)) == list(a.mix({b: 1 / 3}).set_seed(4))
+    mixture = list(a.mix({a: 3, b: 1}, seed=4))
+    assert mixture == list(SampleMultiplexer({a: 3, b: 1}, seed=4))
+    assert mixture == list(Mixer(a, {b: 1}, weight=3, seed=4)) == list(a.mix({b: 1 / 3}).set_seed(4))
 
 
 def test_one_that_begins_again_is_in_another_order() -> None:

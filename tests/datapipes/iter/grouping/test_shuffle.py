@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections import Counter
 from itertools import permutations
 from typing import Any
@@ -13,6 +15,8 @@ from datapipes.errors import BadArgument
 from datapipes.iter import IterableWrapper, Shuffler
 from datapipes.iter.grouping import shuffle
 from datapipes.iter.grouping.shuffle import _Buffer
+from datapipes.position.iterator import iterate
+from loader2 import DataLoader2
 from tests.datapipes.iter.mishaps import failing_at, outcomes
 
 
@@ -133,3 +137,29 @@ def test_going_on_draws_about_the_buffer_anew_and_not_the_past(
     again.load_state_dict(state)
     next(again)
     assert blocks < 3 + 25 * buffer_size / 4096, "on average 10,000 slots take 98,000 draws"
+
+
+def test_passes_of_one_seed_differ_and_are_repeated_by_it() -> None:
+    pipe = numbers(20).shuffle().set_seed(1)
+    passes = [list(pipe), list(pipe.map(int)), list(pipe)]
+    assert passes[0] != passes[1] != passes[2] != passes[0]
+    assert [list(pipe.set_seed(1)), list(pipe)] == passes[:2]
+    twins = copy.copy(pipe), copy.deepcopy(pipe), pickle.loads(pickle.dumps(pipe))
+    assert [list(twin) for twin in twins] == [passes[0]] * 3
+    with DataLoader2(pipe) as dl:
+        assert [list(dl) for _ in range(3)] == passes
+    assert list(pipe) == passes[2]
+
+
+def test_a_pass_is_counted_when_its_first_element_is_asked_for() -> None:
+    pipe = numbers(20).shuffle().set_seed(1)
+    passes = [list(pipe) for _ in range(4)]
+    pipe.set_seed(1)
+    late, left, first = iter(pipe), iter(pipe), iter(pipe)
+    begun = [next(first)]
+    assert [next(left)] == passes[1][:1]
+    assert list(late) == passes[2]
+    assert begun + list(first) == passes[0]
+    again = iterate(numbers(20).shuffle().set_seed(1))
+    again.load_state_dict(iterate(pipe).state_dict())  # which counts as well
+    assert list(again) == passes[3]

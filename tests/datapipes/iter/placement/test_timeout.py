@@ -309,10 +309,10 @@ class Opaque:
 
 
 def test_where_it_is_while_nobody_knows() -> None:
-    source = unseekable(9).map(Opaque).shuffle(buffer_size=3).set_seed(1).map(lambda opaque: opaque.x)
-    first, bad, late, *others = list(source)
+    shuffled = unseekable(9).map(Opaque).shuffle(buffer_size=3)
+    first, bad, late, *others = [opaque.x for opaque in shuffled.set_seed(1)]
     gate = Gate(late)
-    iterator = iterate(source.map(failing_at(bad)).map(gate).timeout(SOON))
+    iterator = iterate(shuffled.set_seed(1).map(lambda opaque: opaque.x).map(failing_at(bad)).map(gate).timeout(SOON))
     assert patiently(iterator, 1) == [first]
     with pytest.raises(ValueError, match="is bad"):
         patiently(iterator, 1)
