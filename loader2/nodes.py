@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from datapipes.messages.extras import needed
 from datapipes.position.cells import fields
+from datapipes.position.plain_data import check
 from loader2.iteration import DataLoader2Iterator
 from loader2.loader import DataLoader2
 from reading_services.interface.service import ReadingServiceInterface
@@ -64,6 +65,8 @@ class PipeNode(BaseNode[T]):  # type: ignore[misc]  # torchdata comes without ty
         is_over = False
         if initial_state is not None:
             state, is_over = fields(initial_state, "loader", "is_over")
+            ended = type(state) is dict and state.get("status") == "finished"
+            check(type(is_over) is bool and is_over == ended, "is_over", f"{ended}, as the loader says", is_over)
             self._loader.shutdown()
             self._loader = DataLoader2(self._datapipe, reading_service=self._service)
             self._loader.load_state_dict(state)

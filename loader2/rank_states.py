@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from datapipes import elements
 from datapipes.errors import Loader2Error, StateError
-from datapipes.position.plain_data import check
+from datapipes.position.plain_data import check, check_plain, check_sealed, sealed
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -153,7 +153,10 @@ def _for_any_number(packed: list[bytes], world: int, begin_epoch_again: bool) ->
             f"ranks has other shards. Start {len(states)} ranks to go on there, save between two epochs, or have this "
             "epoch start over with scatter(..., begin_epoch_again=True)"
         )
-    states = [{**_at_its_start(state), "step": 0} for state in states]  # which differs from rank to rank
+    for rank, state in enumerate(states):
+        check_plain(state, f"states[{rank}]")
+        check_sealed(state)
+    states = [sealed({**_at_its_start(state), "step": 0}) for state in states]  # step differs from rank to rank
     if any(state != states[0] for state in states):
         raise StateError(
             "states: the ranks were not in the same epoch, or had other seeds; start one with dl.seed(...)"

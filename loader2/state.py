@@ -7,7 +7,7 @@ was given.
 ===========  =======================================================================================
 field        meaning
 ===========  =======================================================================================
-version      of this format
+version      of this format; states of version 1, which 0.1.0 saved, have no checksum
 status       "new", "running" or "finished": where the loader was in its epoch
 seed, epoch  of the epoch under way or just finished; no seed before the first
 drawn        whether that seed was drawn for this epoch alone; the epoch counts those since a seed was given
@@ -18,6 +18,7 @@ stages       place and kind of each stage, to tell whether the state belongs to 
 sources      what identifies the elements that the graph was given, by place; none unless the epoch is under way
 cells        the position of each stage that has one, by place; between two epochs, what users' classes keep
 service      what a checkpointable reading service adds, or None
+checksum     of all other fields, so that a state that was edited or damaged is refused
 ===========  =======================================================================================
 """
 
@@ -31,7 +32,17 @@ from datapipes.elements import allow, allowed
 from datapipes.errors import NotCheckpointable, StateError, UnsafeState, UnsavableElement
 from datapipes.position.cells import Table
 from datapipes.position.iterator import difference
-from datapipes.position.plain_data import check, check_plain, is_uint64, shown
+from datapipes.position.plain_data import (
+    CHECKSUM,
+    VERSION,
+    check,
+    check_by_place,
+    check_plain,
+    check_sealed,
+    is_uint64,
+    sealed,
+    shown,
+)
 from loader2.epochs import Epochs
 from loader2.rank_states import gather, scatter
 from reading_services import CheckpointableReadingServiceInterface, ReadingServiceInterface
@@ -48,10 +59,11 @@ __all__ = [
     "scatter",
 ]
 
-VERSION: Final = 1
-_FIELDS: Final = ("version", "status", "seed", "epoch", "pending", "stages", "cells", "service")
-_MAY_LACK: Final[dict[str, Any]] = {"drawn": False, "begun": 0, "step": 0, "sources": {}, "number": None}
-"""Fields that states of before may lack, and what they are then."""
+_FIELDS: Final = (
+    *("version", "status", "seed", "epoch", "drawn", "begun", "step", "pending"),
+    *("stages", "sources", "cells", "service"),
+)
+_FIELDS_OF_2: Final = ("number", CHECKSUM)
 _OF_TORCHDATA: Final = {"serialized_datapipe", "reading_service_state", "randomness_state"}
 
 
@@ -75,27 +87,29 @@ class LoaderState:
         return "running" if self.cells is not None else "new" if self.epochs.seed is None else "finished"
 
     def to_dict(self) -> dict[str, Any]:
-        """The state as plain data."""
-        return {
-            "version": VERSION,
-            "status": self.status,
-            "seed": self.epochs.seed,
-            "epoch": self.epochs.number,
-            "drawn": self.epochs.drawn,
-            "begun": self.epochs.begun,
-            "step": self.step,
-            "number": self.epochs.begun if self.epochs.follows is None else self.epochs.follows,
-            "pending": self.epochs.pending,
-            "stages": self.stages,
-            "sources": self.sources,
-            "cells": self.kept if self.cells is None else self.cells,
-            "service": self.service,
-        }
+        """Return the state as plain data, with its checksum."""
+        return sealed(
+            {
+                "version": VERSION,
+                "status": self.status,
+                "seed": self.epochs.seed,
+                "epoch": self.epochs.number,
+                "drawn": self.epochs.drawn,
+                "begun": self.epochs.begun,
+                "step": self.step,
+                "number": self.epochs.begun if self.epochs.follows is None else self.epochs.follows,
+                "pending": self.epochs.pending,
+                "stages": self.stages,
+                "sources": self.sources,
+                "cells": self.kept if self.cells is None else self.cells,
+                "service": self.service,
+            }
+        )
 
     @classmethod
     def from_dict(cls, state: Any) -> LoaderState:
         """Check what was loaded from somewhere; an error names the field that is wrong."""
-        status, seed, epoch, pending, stages, cells, service, drawn, begun, step, sources, number = _fields(state)
+        status, seed, epoch, drawn, begun, step, pending, stages, sources, cells, service, number = _fields(state)
         check(
             type(status) is str and status in ("new", "running", "finished"),
             "status",
@@ -108,7 +122,6 @@ class LoaderState:
             "an unsigned 64-bit number" if status != "new" else "None, because no epoch has begun",
             seed,
         )
-        number = epoch if number is None else number
         for name, counted in (("epoch", epoch), ("begun", begun), ("step", step), ("number", number)):
             check(is_uint64(counted), name, "an unsigned 64-bit number", counted)
         check(type(drawn) is bool, "drawn", "True or False", drawn)
@@ -119,12 +132,7 @@ class LoaderState:
             "a list of names",
             stages,
         )
-        check(
-            type(cells) is dict and all(type(place) is int for place in cells),
-            "cells",
-            "a dict of positions by place",
-            cells,
-        )
+        check_by_place(cells, "cells")
         of_users = all(type(cell) is dict and set(cell) == {"kept"} for cell in cells.values())
         check(status == "running" or of_users, "cells", f"none in a state that is {status}", cells)
         check(
@@ -135,9 +143,10 @@ class LoaderState:
             cells,
         )
         check_plain(cells, "cells")
-        check(type(sources) is dict, "sources", "a dict by place", sources)
+        check_by_place(sources, "sources")
         check_plain(sources, "sources")
         check(service is None or type(service) is bytes, "service", "bytes or None", service)
+        check_sealed(state)
         epochs = Epochs(seed, epoch, pending, drawn, begun, None if number == begun else number)
         if status == "running":
             return cls(epochs, tuple(stages), cells, service, step, sources)
@@ -155,7 +164,7 @@ class LoaderState:
 
 
 def _fields(state: Any) -> list[Any]:
-    """The fields after the version, in their order."""
+    """Return the fields after the version, in their order, and the number of the epoch."""
     if type(state) is not dict:
         raise StateError(f"a state is a dict, as state_dict() returned it; found {shown(state)}")
     if "version" not in state and not _OF_TORCHDATA.isdisjoint(state):
@@ -164,15 +173,16 @@ def _fields(state: Any) -> list[Any]:
             "start the epoch anew, with dl.seed(epoch)"
         )
     version = state.get("version", VERSION)
-    if type(version) is not int or version != VERSION:
-        raise StateError(f"version: this library reads version {VERSION}, the state has {shown(version)}")
-    wrong = [f"{name} is missing" for name in _FIELDS if name not in state]
-    wrong += [f"{shown(name)} is unknown" for name in state if name not in (*_FIELDS, *_MAY_LACK)]
+    if type(version) is not int or version not in (1, VERSION):
+        raise StateError(f"version: this library reads versions 1 and {VERSION}, the state has {shown(version)}")
+    names = _FIELDS if version == 1 else (*_FIELDS, *_FIELDS_OF_2)
+    wrong = [f"{name} is missing" for name in names if name not in state]
+    wrong += [f"{shown(name)} is unknown" for name in state if name not in names]
     if wrong:
         raise StateError(
             f"the fields of the state: {', '.join(wrong[:12])}; load what state_dict() returned, unchanged"
         )
-    return [*(state[name] for name in _FIELDS[1:]), *({**_MAY_LACK, **state}[name] for name in _MAY_LACK)]
+    return [*(state[name] for name in _FIELDS[1:]), state["epoch" if version == 1 else "number"]]
 
 
 def stages_of(stages: list[structure.Pipe]) -> tuple[str, ...]:

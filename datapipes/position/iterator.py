@@ -15,17 +15,25 @@ from typing import Any, TypeVar, cast
 from datapipes.description import passes
 from datapipes.description.pipe import IterDataPipe
 from datapipes.errors import StateError
-from datapipes.position.cells import fields, table
-from datapipes.position.plain_data import check, check_plain, is_uint64
+from datapipes.position.cells import fields
+from datapipes.position.plain_data import (
+    CHECKSUM,
+    VERSION,
+    check,
+    check_by_place,
+    check_plain,
+    check_sealed,
+    is_uint64,
+    sealed,
+)
 from datapipes.position.seeds import Run
 from datapipes.position.session import Session, segments
 from datapipes.position.torch_worker import session_here
 
 T = TypeVar("T")
 
-STATE_VERSION = 1
-_FIELDS = ("version", "seed", "epoch", "stages", "cells")
-_NEWER = ("sources", "passes")  # which states of before may lack
+_FIELDS = ("version", "seed", "epoch", "stages", "sources", "cells")
+_FIELDS_OF_2 = ("passes", CHECKSUM)
 
 
 class PipeIterator(chain[T]):
@@ -56,15 +64,17 @@ class PipeIterator(chain[T]):
         session = self.session
         _count(session)
         cells = None if session.ended else session.table()
-        return {
-            "version": STATE_VERSION,
-            "seed": session.run.seed,
-            "epoch": session.run.epoch,
-            "stages": session.stages,
-            "passes": dict(session.run.passes or {}),
-            "sources": {} if cells is None else session.sources.now(),
-            "cells": cells,
-        }
+        return sealed(
+            {
+                "version": VERSION,
+                "seed": session.run.seed,
+                "epoch": session.run.epoch,
+                "stages": session.stages,
+                "passes": dict(session.run.passes or {}),
+                "sources": {} if cells is None else session.sources.now(),
+                "cells": cells,
+            }
+        )
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
         """Go where another iterator over the same graph was; only before the first element. Loading runs no code.
@@ -73,24 +83,26 @@ class PipeIterator(chain[T]):
         """
         if self.session.started:
             raise StateError("a position can only be loaded before the first element is taken; make a new iterator")
-        newer = [name for name in _NEWER if isinstance(state_dict, dict) and name in state_dict]
-        version, seed, epoch, stages, cells, *rest = fields(state_dict, *_FIELDS, *newer)
-        of_newer: dict[str, Any] = dict(zip(newer, rest, strict=True))
-        check(type(version) is int and version == STATE_VERSION, "version", str(STATE_VERSION), version)
+        newer = _FIELDS_OF_2 if isinstance(state_dict, dict) and state_dict.get("version") != 1 else ()
+        version, seed, epoch, stages, sources, cells, *rest = fields(state_dict, *_FIELDS, *newer)
+        check(type(version) is int and version in (1, VERSION), "version", f"1 or {VERSION}", version)
         for name, number in (("seed", seed), ("epoch", epoch)):
             check(is_uint64(number), name, "an unsigned 64-bit number", number)
-        counted = of_newer.get("passes", {})
-        of_places = type(counted) is dict and all(type(place) is int for place in counted)
-        check(of_places and all(map(is_uint64, counted.values())), "passes", "numbers of passes by place", counted)
-        check_plain(stages, "stages")
-        check_plain(cells, "cells")
+        counted = rest[0] if rest else {}
+        for name, value in (("stages", stages), ("passes", counted), ("sources", sources), ("cells", cells)):
+            check_plain(value, name)
+        check_by_place(counted, "passes")
+        check(all(map(is_uint64, counted.values())), "passes", "numbers of passes by place", counted)
+        check_by_place(sources, "sources")
+        if cells is not None:
+            check_by_place(cells, "cells")
+        check_sealed(state_dict)
         here = self.session.stages
         if here != tuple(names(stages)):
             raise StateError(difference(here, names(stages)))
-        if strict and "sources" in of_newer:
-            self.session.sources.must_be(of_newer["sources"])
-        run = replace(self.session.run, seed=seed, epoch=epoch, number=epoch, passes=counted)
-        self.session.go_to(run, table(cells))
+        if strict:
+            self.session.sources.must_be(sources)
+        self.session.go_to(replace(self.session.run, seed=seed, epoch=epoch, number=epoch, passes=counted), cells)
         passes.go_on(self.session.description, counted)
 
     @property
@@ -162,7 +174,7 @@ def iterate(pipe: IterDataPipe[T]) -> PipeIterator[T]:
     >>> from datapipes.iter import IterableWrapper
     >>> elements = iterate(IterableWrapper(range(5)).batch(2))
     >>> next(elements), sorted(elements.state_dict())
-    ([0, 1], ['cells', 'epoch', 'passes', 'seed', 'sources', 'stages', 'version'])
+    ([0, 1], ['cells', 'checksum', 'epoch', 'passes', 'seed', 'sources', 'stages', 'version'])
     """
     # With the run that the graph is bound to, or the one that this process suggests.
     bound: Run | None = pipe.__dict__.get("_run")

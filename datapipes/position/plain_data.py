@@ -1,16 +1,23 @@
 """Validation of a saved state as plain data, before any stage looks at it.
 
-A state comes from a file, so it may hold anything: other types, numbers without end, lists that hold themselves.
+A state comes from a file, so it may hold anything: other types, numbers without end, lists that hold themselves. A
+checksum tells whether it is what ``state_dict()`` returned. It finds damage and edits; it is no signature.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
+from zlib import crc32
 
 from datapipes.errors import StateError
 
 _DEEPEST: Final = 100  # levels of lists and dicts in one another
 _MOST_VALUES: Final = 2_000_000  # a position is a few of them, and a graph has at most some hundred thousand
+
+VERSION: Final = 2
+"""Version of the states of loaders and iterators. Those of version 1, which 0.1.0 saved, have no checksum."""
+CHECKSUM: Final = "checksum"
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def check(holds: bool, field: str, expected: str, found: Any) -> None:
@@ -56,3 +63,58 @@ def shown(value: Any) -> str:
     return (
         f"{type(value).__name__} of length {len(value)}" if type(value) in (list, tuple, dict) else type(value).__name__
     )
+
+
+def checksum(value: Any) -> int:
+    """Return the CRC-32 of plain data, as it is written down.
+
+    The order of a dict's keys does not count, and a tuple counts as a list, because some file formats change these.
+    Bytes may be many MiB: they are not copied, and CRC-32 is the fastest digest of the standard library.
+
+    >>> checksum({"a": [1, b"x"], "b": None}) == checksum({"b": None, "a": (1, b"x")})
+    True
+    """
+    return crc32(ascii(_without_bytes(value)).encode())
+
+
+def _without_bytes(value: Any) -> Any:
+    """Return plain data with a tuple, the length and the CRC-32, in place of all bytes; there is no other tuple."""
+    kind = type(value)
+    if kind is bytes:
+        return len(value), crc32(value)
+    if kind is dict:
+        return {key: _without_bytes(value[key]) for key in sorted(value, key=ascii)}
+    if kind is list or kind is tuple:
+        return [item if type(item) in _SCALARS else _without_bytes(item) for item in value]
+    return value
+
+
+def sealed(state: dict[str, Any]) -> dict[str, Any]:
+    """Return a state with the checksum of its fields. A state of version 1 has none."""
+    return {**state, CHECKSUM: _checksum_of(state)} if state.get("version") == VERSION else state
+
+
+def check_sealed(state: dict[str, Any]) -> None:
+    """Refuse a state that has changed since it was sealed; its other fields have to be plain data."""
+    saved, found = state.get(CHECKSUM), _checksum_of(state)
+    if type(saved) is not type(found) or saved != found:
+        raise StateError(
+            f"{CHECKSUM}: the state is not the one that state_dict() returned: it was edited or damaged; load it "
+            "unchanged, or begin the epoch again without it"
+        )
+
+
+def _checksum_of(state: dict[str, Any]) -> int | None:
+    if state.get("version") != VERSION:
+        return None
+    return checksum({name: value for name, value in state.items() if name != CHECKSUM})
+
+
+def check_by_place(value: Any, field: str) -> None:
+    """Refuse what is no dict by place; the error says if the places went through JSON."""
+    if type(value) is dict and any(type(key) is str for key in value):
+        raise StateError(
+            f"{field}: the places are texts and not numbers: the state went through JSON, which turns the keys of a "
+            "dict into texts; save it with torch.save() or pickle"
+        )
+    check(type(value) is dict and all(type(place) is int for place in value), field, "a dict by place", value)

@@ -65,6 +65,11 @@ def loader_of(graph: Graph, state: State | None = None) -> DataLoader2[Any]:
     return loader
 
 
+def as_0_1_0(state: State) -> State:
+    """A state as 0.1.0 saved it: of version 1, without the number of the epoch and a checksum."""
+    return {name: value for name, value in {**state, "version": 1}.items() if name not in ("number", "checksum")}
+
+
 def shown(elements: Iterable[Any]) -> list[str]:
     """Elements as texts, which can be compared whatever they are."""
     return [repr(element) for element in elements]

@@ -9,6 +9,7 @@ import pytest
 
 from datapipes.errors import StateError
 from datapipes.iter import IterableWrapper
+from datapipes.position.plain_data import sealed
 from loader2 import DataLoader2
 from reading_services import InProcessReadingService
 from tests.loader2.graphs import Graph, buffers, every_graph, loader_of, states_of, what_follows
@@ -100,7 +101,7 @@ def test_the_last_of_several_loaded_states_counts(graph: Graph) -> None:
 @every_graph
 def test_a_loader_that_has_refused_a_state_is_as_it_was_and_takes_another(graph: Graph) -> None:
     states = [*states_of(graph)]
-    damaged = {**states[2][0], "cells": dict.fromkeys(states[2][0]["cells"], "damaged")}
+    damaged = sealed({**states[2][0], "cells": dict.fromkeys(states[2][0]["cells"], "damaged")})
     loader = loader_of(graph)
     with pytest.raises(StateError, match=r"does not fit stage \d, "):
         loader.load_state_dict(damaged)

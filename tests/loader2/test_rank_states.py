@@ -208,6 +208,12 @@ def test_an_epoch_that_nobody_gave_a_seed_begins_again_as_it_was() -> None:
         assert (again.epoch, again.step) == (2, 12)
 
 
+def test_an_edited_state_is_not_made_into_one_for_any_number_of_ranks() -> None:
+    gathered = of_ranks([{**begun(rank)[0], "seed": 4} for rank in range(2)])
+    with pytest.raises(StateError, match=r"^checksum: .* edited or damaged"):
+        scatter(gathered, begin_epoch_again=True)
+
+
 def test_between_two_epochs_any_number_of_ranks_goes_on() -> None:
     states, following = [], []
     for rank in range(3):

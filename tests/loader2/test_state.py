@@ -16,6 +16,7 @@ import torch
 from datapipes import allow
 from datapipes.errors import UnsavableElement
 from datapipes.iter import IterableWrapper, IterDataPipe
+from datapipes.position.plain_data import sealed
 from loader2 import DataLoader2
 from tests.loader2.graphs import Graph, buffers, every_graph, loader_of, states_of, what_follows
 from tests.specimens.specimen import Countable
@@ -27,7 +28,8 @@ def test_every_position_by_pickle_and_by_torch_with_weights_only(graph: Graph) -
         file = io.BytesIO()
         torch.save({"model": torch.ones(2), "loader": state}, file)
         file.seek(0)
-        for loaded in (pickle.loads(pickle.dumps(state)), torch.load(file, weights_only=True)["loader"]):
+        pickled = pickle.loads(pickle.dumps(state))
+        for loaded in (pickled, copy.deepcopy(state), torch.load(file, weights_only=True)["loader"]):
             assert loaded == state
             assert what_follows(loader_of(graph, loaded)) == expected
 
@@ -58,7 +60,7 @@ def test_a_state_before_the_first_epoch_holds_the_seed_that_waits() -> None:
     empty = loader.state_dict()
     assert (empty["status"], empty["seed"], empty["epoch"], empty["pending"]) == ("new", None, 0, None)
     loader.seed(3)
-    assert {**loader.state_dict(), "pending": None} == empty
+    assert sealed({**loader.state_dict(), "pending": None}) == empty
     assert loader.state_dict()["pending"] == 3
     assert list(loader_of(buffers, loader.state_dict())) == list(loader)
 
@@ -68,7 +70,7 @@ def test_the_fields_of_a_state() -> None:
     loader.seed(5)
     next(iter(loader))
     assert loader.state_dict() == {
-        "version": 1,
+        "version": 2,
         "status": "running",
         "seed": 5,
         "epoch": 0,
@@ -81,6 +83,7 @@ def test_the_fields_of_a_state() -> None:
         "sources": {0: [9, "38833be702c8bf625888e1cf97b5f095de62cde59175d913e5c88f9056065ce29af3c185"]},
         "cells": {0: 2, 1: None},
         "service": None,
+        "checksum": 2913857094,
     }
 
 

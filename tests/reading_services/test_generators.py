@@ -16,6 +16,7 @@ from datapipes.elements import encode
 from datapipes.errors import StateError
 from datapipes.graph import Pipe
 from datapipes.iter import IterDataPipe
+from datapipes.position.plain_data import sealed
 from datapipes.position.seeds import Run
 from datapipes.position.session import Session
 from loader2 import DataLoader2
@@ -127,7 +128,7 @@ def test_a_state_of_them_that_makes_no_sense_is_refused() -> None:
     for wrong in (1, b"", b"x" * 100, [1, 2, 3], encode([(3, (2**70,) * 625, None), (), b""], what="them")):
         cell["workers"][0][0] = {**cell["workers"][0][0], PLACE: wrong}
         with loader_of("mapped", processes(2)) as again:
-            again.load_state_dict(state)
+            again.load_state_dict(sealed(state))
             with pytest.raises(StateError):
                 list(again)
 

@@ -9,6 +9,7 @@ import pytest
 from datapipes import elements
 from datapipes.errors import BadArgument, BadArgumentType, StateError
 from datapipes.graph import Pipe
+from datapipes.position.plain_data import sealed
 from loader2 import DataLoader2
 from reading_services import (
     CheckpointableReadingServiceInterface,
@@ -249,6 +250,6 @@ def test_states_of_other_services_are_refused(services: Any, said: str) -> None:
     other = loaded(*services)
     with pytest.raises(StateError, match=said):
         other.load_state_dict(state)
-    foreign = {**state, "service": elements.encode([1], what="service")}
+    foreign = sealed({**state, "service": elements.encode([1], what="service")})
     with pytest.raises(StateError, match="not saved by a SequentialReadingService"):
         loaded(*services).load_state_dict(foreign)

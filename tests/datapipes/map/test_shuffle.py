@@ -12,6 +12,7 @@ import torch
 from datapipes.errors import BadArgumentType
 from datapipes.iter import IterDataPipe
 from datapipes.map import MapDataPipe, SequenceWrapper, Shuffler
+from datapipes.position.plain_data import sealed
 from tests.datapipes.iter.mishaps import failing_at, outcomes
 
 
@@ -84,7 +85,7 @@ def test_rows_that_nobody_could_lay_out() -> None:
     state = it.state_dict()
     state["cells"] = {place: cell and cell + 10**11 for place, cell in state["cells"].items()}
     far: Any = iter(dp)
-    far.load_state_dict(state)
+    far.load_state_dict(sealed(state))
     assert not {next(far) for _ in range(20)} & set(first)
     near: Any = iter(dp)
     near.load_state_dict(it.state_dict())

@@ -22,6 +22,7 @@ import torch
 from datapipes.errors import StateError
 from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe
+from datapipes.position.plain_data import sealed
 from loader2 import DataLoader2
 from reading_services import WorkerDied
 from tests.datapipes.position.written_for_torchdata import Generator, OfTorch
@@ -395,12 +396,12 @@ def test_a_state_that_is_none_is_refused(value: Any) -> None:
     within = loader.state_dict()
     (place,) = between["cells"]
     with pytest.raises(StateError):
-        resumed(lambda: Counting(numbers(2)), {**between, "cells": {place: {"kept": value}}})
+        resumed(lambda: Counting(numbers(2)), sealed({**between, "cells": {place: {"kept": value}}}))
     cell = {**within["cells"][place], "began": {place: value}}
     with pytest.raises(StateError):
-        resumed(lambda: Counting(numbers(2)), {**within, "cells": {**within["cells"], place: cell}})
+        resumed(lambda: Counting(numbers(2)), sealed({**within, "cells": {**within["cells"], place: cell}}))
     with pytest.raises(StateError, match="keeps nothing"):
-        resumed(lambda: Counting(numbers(2)), {**between, "cells": {0: between["cells"][place]}})
+        resumed(lambda: Counting(numbers(2)), sealed({**between, "cells": {0: between["cells"][place]}}))
 
 
 @pytest.mark.parametrize("value", HOSTILE, ids=repr)
@@ -420,12 +421,12 @@ def test_a_state_of_workers_that_is_none_is_refused(value: Any) -> None:
     ((place, entry),) = between["cells"].items()
     for by_worker in [value, None], [*entry["kept"], None], value:
         with pytest.raises(StateError):
-            load({**between, "cells": {place: {"kept": by_worker}}})
+            load(sealed({**between, "cells": {place: {"kept": by_worker}}}))
     ((gathered, cell),) = within["cells"].items()
     for kept in {place: value}, value:
         workers = [[*worker[:3], kept] for worker in cell["workers"]]
         with pytest.raises(StateError):
-            load({**within, "cells": {gathered: {**cell, "workers": workers}}})
+            load(sealed({**within, "cells": {gathered: {**cell, "workers": workers}}}))
 
 
 def test_workers_have_nothing_to_tell_of_classes_that_keep_nothing() -> None:

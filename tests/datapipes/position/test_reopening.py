@@ -18,6 +18,7 @@ from datapipes import elements
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import StateError, UnsavableElement
 from datapipes.iter import IterableWrapper, IterDataPipe
+from datapipes.position.plain_data import sealed
 from loader2 import DataLoader2
 from reading_services import MultiProcessingReadingService, ReadingServiceInterface, ThreadingReadingService
 from tests.archive_makers import COMPRESSIONS, SAMPLES, tar
@@ -242,13 +243,13 @@ def test_a_hostile_state_opens_nothing_that_the_graph_does_not(tmp_path: Path) -
         before = set(os.listdir("/proc/self/fd"))
         again: Any = iter(waiting(paths))
         with pytest.raises(StateError, match=message):
-            again.load_state_dict(bad)
+            again.load_state_dict(sealed(bad))
         again.close()
         assert set(os.listdir("/proc/self/fd")) == before
     # A member that is not where the state says is only a piece of the same archive, or an error when it is read.
     bad["cells"][place]["elements"] = forged(("2 TarArchiveLoader", ("m", 10**9, 5), archive))
     again = iter(waiting(paths))
-    again.load_state_dict(bad)
+    again.load_state_dict(sealed(bad))
     (piece,) = [sample[".x"] for sample in again if ".x" in sample]
     with pytest.raises(ValueError, match="cut short"):
         piece.read()

@@ -12,6 +12,7 @@ import pytest
 from datapipes.errors import StateError, UnsafeState
 from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe, Zipper
+from datapipes.position.plain_data import sealed
 from loader2 import DataLoader2
 from tests.datapipes.position.written_for_torchdata import Generator, ItsOwnIterator, OnlyNext, SaysWhereItIs
 
@@ -101,7 +102,7 @@ def test_an_error_that_does_not_come_again_makes_no_difference() -> None:
     again: DataLoader2[Any] = DataLoader2(OnlyNext(numbers()))
     state = loader.state_dict()
     state["stages"] = again.state_dict()["stages"]
-    again.load_state_dict(state)
+    again.load_state_dict(sealed(state))
     assert outcomes(again) == [3, 4, 5]
 
 
@@ -201,7 +202,7 @@ def test_a_state_that_is_no_position_is_refused(cell: Any) -> None:
     state["cells"] = {place: cell}
     again: DataLoader2[Any] = DataLoader2(ItsOwnIterator(numbers()))
     with pytest.raises(StateError, match=r"ItsOwnIterator\(.*(expected|past the end)"):
-        again.load_state_dict(state)
+        again.load_state_dict(sealed(state))
 
 
 def test_what_a_class_remembers_is_loaded_as_plain_data() -> None:
@@ -217,7 +218,7 @@ def test_what_a_class_remembers_is_loaded_as_plain_data() -> None:
     for evil in (pickle.dumps(Evil()), b"no pickle at all", 3):
         again: DataLoader2[Any] = DataLoader2(SaysWhereItIs(numbers()))
         with pytest.raises((StateError, UnsafeState), match="SaysWhereItIs"):
-            again.load_state_dict({**state, "cells": {**state["cells"], place: evil}})
+            again.load_state_dict(sealed({**state, "cells": {**state["cells"], place: evil}}))
     assert calls == []
 
 

@@ -15,6 +15,7 @@ import pytest
 from datapipes.errors import BadArgument, BadArgumentType, StateError
 from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe
+from datapipes.position.plain_data import sealed
 from loader2 import DataLoader2
 from loader2.random import PhiloxEngine, SeedGenerator
 from reading_services import MultiProcessingReadingService, ThreadingReadingService, WorkerInfo
@@ -278,7 +279,7 @@ def test_a_state_that_makes_no_sense_is_refused(cell: Any) -> None:
     (place,) = state["cells"]
     other: DataLoader2[int] = DataLoader2(numbers(9).sharding_filter(), reading_service=threads(2))
     with other, pytest.raises(StateError):
-        resumed(other, {**state, "cells": {place: cell}})
+        resumed(other, sealed({**state, "cells": {place: cell}}))
 
 
 def resumed(loader: DataLoader2[Any], state: Any) -> list[Any]:

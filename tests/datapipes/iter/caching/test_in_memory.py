@@ -15,6 +15,7 @@ from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgument, GraphError, StateError
 from datapipes.graph import apply_sharding, replace_dp, traverse_dps
 from datapipes.iter import IterableWrapper
+from datapipes.position.plain_data import sealed
 from loader2 import DataLoader2
 from tests.datapipes.iter.mishaps import outcomes
 
@@ -200,4 +201,4 @@ def test_an_odd_state_is_refused(wrong: Any) -> None:
     (place,) = state["cells"]
     state["cells"][place] |= wrong
     with pytest.raises(StateError):
-        iter(dp).load_state_dict(state)  # type: ignore[attr-defined]  # our iterator
+        iter(dp).load_state_dict(sealed(state))  # type: ignore[attr-defined]  # our iterator

@@ -15,6 +15,7 @@ import pytest
 
 from datapipes.errors import BadArgument, BadArgumentType, GraphError, HashMismatch, StateError, TooManyErrors
 from datapipes.iter import IterableWrapper, OnDiskCacheHolder
+from datapipes.position.plain_data import sealed
 from tests.datapipes.iter.caching.producers import left_in, place
 
 
@@ -205,7 +206,7 @@ def test_a_state_that_does_not_fit_is_refused(tmp_path: Path, between: Any) -> N
     state["cells"][at]["between"] = between
     it = iter(dp.end_caching(same_filepath_fn=True, skip_read=True))
     with pytest.raises(StateError, match=r"between|position"):
-        it.load_state_dict(state)
+        it.load_state_dict(sealed(state))
 
 
 def test_graphs_that_are_not_complete() -> None:

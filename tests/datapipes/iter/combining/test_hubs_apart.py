@@ -15,6 +15,7 @@ import pytest
 from datapipes.errors import GraphError, StateError
 from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe
+from datapipes.position.plain_data import sealed
 from loader2 import DataLoader2
 from tests.datapipes.position.written_for_torchdata import (
     Generator,
@@ -256,4 +257,4 @@ def test_a_state_that_is_no_position_is_refused(cell: Any) -> None:
     state = loader.state_dict()
     (place,) = (place for place, saved in state["cells"].items() if isinstance(saved, dict))
     with pytest.raises(StateError, match=r"expected|past the end|no positions"):
-        build().load_state_dict({**state, "cells": {**state["cells"], place: cell}})
+        build().load_state_dict(sealed({**state, "cells": {**state["cells"], place: cell}}))

@@ -16,6 +16,7 @@ from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgument, BadArgumentType, StateError
 from datapipes.iter import IterableWrapper
 from datapipes.map import SequenceWrapper
+from datapipes.position.plain_data import sealed
 from tests.datapipes.iter.mishaps import failing_at, outcomes
 
 REFERENCES = IterableWrapper([(x, f"reference {x}") for x in (2, 0, 1, 3)])
@@ -171,7 +172,7 @@ def test_a_position_that_cannot_be_is_refused(saved: Any) -> None:
     place = next(place for place, cell in state["cells"].items() if type(cell) is dict)
     state["cells"][place] = saved
     with pytest.raises(StateError, match="does not fit stage"):
-        iter(dp).load_state_dict(state)  # type: ignore[attr-defined]  # a PipeIterator
+        iter(dp).load_state_dict(sealed(state))  # type: ignore[attr-defined]  # a PipeIterator
 
 
 LOOKED_UP = SequenceWrapper({"a": 1, "b": 2})

@@ -16,6 +16,7 @@ from datapipes.errors import BadArgument, BadArgumentType, GraphError, LengthUnk
 from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, Mixer, SampleMultiplexer
 from datapipes.operators.random_order import shares
+from datapipes.position.plain_data import sealed
 from datapipes.position.seeds import Run
 from loader2 import DataLoader2
 from reading_services import MultiProcessingReadingService
@@ -149,7 +150,7 @@ def test_a_position_that_cannot_be_is_refused(laps: Any) -> None:
     (place,) = (place for place, cell in state["cells"].items() if type(cell) is dict)
     state["cells"][place]["laps"] = laps
     with pytest.raises(StateError, match="does not fit stage"):
-        iterate(pipe).load_state_dict(state)
+        iterate(pipe).load_state_dict(sealed(state))
 
 
 def sharded(of: int) -> Pipe:

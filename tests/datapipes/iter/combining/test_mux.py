@@ -12,6 +12,7 @@ import pytest
 from datapipes.errors import BadArgument, BadArgumentType, StateError
 from datapipes.iter import IterableWrapper, Multiplexer, MultiplexerLongest
 from datapipes.map import SequenceWrapper
+from datapipes.position.plain_data import sealed
 from tests.datapipes.iter.mishaps import failing_at, outcomes
 
 
@@ -111,4 +112,4 @@ def test_turns_that_cannot_be_are_refused(live: Any) -> None:
     assert state["cells"][place] == [1, 2, 0]
     state["cells"][place] = live
     with pytest.raises(StateError, match="does not fit stage"):
-        iter(dp).load_state_dict(state)  # type: ignore[attr-defined]  # a PipeIterator
+        iter(dp).load_state_dict(sealed(state))  # type: ignore[attr-defined]  # a PipeIterator

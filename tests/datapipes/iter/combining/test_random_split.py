@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from datapipes.errors import BadArgument, BadArgumentType, StateError
 from datapipes.iter import IterableWrapper, SplitterIterator
+from datapipes.position.plain_data import sealed
 from datapipes.position.seeds import derive
 from loader2 import DataLoader2
 from tests.datapipes.iter.mishaps import failing_at, outcomes
@@ -203,7 +204,7 @@ def test_a_count_past_the_end_is_refused() -> None:
     state = it.state_dict()
     state["cells"] = {place: 11 if place == max(state["cells"]) else cell for place, cell in state["cells"].items()}
     with pytest.raises(StateError, match="11 is past the end, there are 10"):
-        iter(a).load_state_dict(state)
+        iter(a).load_state_dict(sealed(state))
 
 
 def test_their_repr_makes_them() -> None:

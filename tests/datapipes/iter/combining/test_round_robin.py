@@ -8,6 +8,7 @@ import pytest
 
 from datapipes.errors import BadArgument, StateError
 from datapipes.iter import IterableWrapper
+from datapipes.position.plain_data import sealed
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 3, 7, 9])
@@ -54,4 +55,4 @@ def test_whose_turn_it_is_must_be_a_child() -> None:
     place = next(place for place, cell in state["cells"].items() if type(cell) is dict)
     state["cells"][place] = {"turn": 2, "waiting": None}
     with pytest.raises(StateError, match="turn: 2 is past the end"):
-        iter(a.zip(b)).load_state_dict(state)  # type: ignore[attr-defined]  # a PipeIterator
+        iter(a.zip(b)).load_state_dict(sealed(state))  # type: ignore[attr-defined]  # a PipeIterator

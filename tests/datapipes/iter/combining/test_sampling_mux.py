@@ -10,6 +10,7 @@ import pytest
 from datapipes.errors import BadArgument, BadArgumentType, StateError
 from datapipes.graph import apply_random_seed
 from datapipes.iter import IterableWrapper, SampleMultiplexer
+from datapipes.position.plain_data import sealed
 from loader2 import DataLoader2
 from tests.datapipes.iter.mishaps import failing_at, outcomes
 
@@ -104,4 +105,4 @@ def test_a_position_that_cannot_be_is_refused(saved: Any) -> None:
     place = next(place for place, cell in state["cells"].items() if type(cell) is dict)
     state["cells"][place] = saved
     with pytest.raises(StateError, match="does not fit stage"):
-        iter(SampleMultiplexer({letter("a", 3): 1, letter("b", 3): 1})).load_state_dict(state)  # type: ignore[attr-defined]  # a PipeIterator
+        iter(SampleMultiplexer({letter("a", 3): 1, letter("b", 3): 1})).load_state_dict(sealed(state))  # type: ignore[attr-defined]  # a PipeIterator

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgument, StateError
 from datapipes.iter import IterableWrapper, IterDataPipe, ShuffledFlatMapper
+from datapipes.position.plain_data import sealed
 from tests.datapipes.iter.mishaps import outcomes
 
 
@@ -192,7 +193,7 @@ def test_a_state_that_does_not_fit_is_refused(change: dict[str, Any]) -> None:
     place = next(place for place, cell in state["cells"].items() if isinstance(cell, dict) and "draws" in cell)
     state["cells"][place].update(change)
     with pytest.raises(StateError, match=r"\.shuffled_flatmap"):
-        iter(of(["abc", "de"], size=3)).load_state_dict(state)
+        iter(of(["abc", "de"], size=3)).load_state_dict(sealed(state))
 
 
 def test_across_blocks_of_draws() -> None:

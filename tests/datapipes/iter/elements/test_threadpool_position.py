@@ -13,6 +13,7 @@ from datapipes.errors import StateError, UnsavableElement
 from datapipes.iter import IterableWrapper
 from datapipes.iter.elements import threadpool
 from datapipes.position import trail
+from datapipes.position.plain_data import sealed
 from tests.datapipes.iter.mishaps import failing_at, outcomes
 
 BOUND = 300  # seconds, for what takes none
@@ -125,7 +126,7 @@ def test_a_state_that_does_not_fit_is_refused(change: dict[str, Any]) -> None:
     state["cells"][1].update(change)
     again: Any = iter(dp)
     with pytest.raises(StateError, match=r"\.threadpool_map\(str\)"):
-        again.load_state_dict(state)
+        again.load_state_dict(sealed(state))
 
 
 @pytest.mark.parametrize("runs_ahead", ["threadpool_map", "prefetch"])

@@ -13,6 +13,7 @@ import pytest
 from datapipes import iterate
 from datapipes.errors import BadArgumentType, StateError
 from datapipes.iter import FileLister, FSSpecFileLister, IoPathFileLister, IterableWrapper
+from datapipes.position.plain_data import sealed
 from tests.datapipes.iter.mishaps import outcomes
 
 FILES = ["b.txt", "a.txt", "c.csv", "z/a.txt", "z/y/x.txt", "m/b.csv", "m/a.txt"]
@@ -175,4 +176,4 @@ def test_an_older_state_of_a_lister_has_a_number_only(tmp_path: Path) -> None:
     for cell in state["cells"].values():
         if isinstance(cell, dict):
             assert cell.pop("mark")
-    assert [Path(path).name for path in resumed(state, tmp_path)] == ["b", "c"]
+    assert [Path(path).name for path in resumed(sealed(state), tmp_path)] == ["b", "c"]

@@ -21,6 +21,7 @@ from datapipes.errors import BadArgument, StateError, UnsafeState
 from datapipes.iter import IterableWrapper
 from datapipes.iter.formats.sample_decoders import IMAGE_SPECS
 from datapipes.iter.formats.webdataset import split
+from datapipes.position.plain_data import sealed
 from tests.archive_makers import SAMPLES, header, tar, tar_of
 from tests.datapipes.iter.files.given import OneWay, files
 from tests.specimens.specimen import shown
@@ -201,7 +202,7 @@ def test_a_state_that_is_odd_is_refused(cell: Any) -> None:
     state["cells"][place] = cell
     resumed: Any = iter(IterableWrapper([("1.x", 1), ("2.x", 2)]).webdataset())
     with pytest.raises(StateError):
-        resumed.load_state_dict(state)
+        resumed.load_state_dict(sealed(state))
 
 
 @pytest.mark.filterwarnings("ignore:corrupted")

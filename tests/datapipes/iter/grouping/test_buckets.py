@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from datapipes.errors import BadArgument, StateError
 from datapipes.iter import IterableWrapper
+from datapipes.position.plain_data import sealed
 from tests.datapipes.iter.mishaps import failing_at, outcomes
 
 
@@ -148,4 +149,4 @@ def test_an_odd_state_is_refused(saved: Any) -> None:
     state = it.state_dict()
     state["cells"][1] = saved
     with pytest.raises(StateError, match="max_token_bucketize"):
-        iter(IterableWrapper("abc").max_token_bucketize(2)).load_state_dict(state)  # type: ignore[attr-defined]  # our iterator
+        iter(IterableWrapper("abc").max_token_bucketize(2)).load_state_dict(sealed(state))  # type: ignore[attr-defined]  # our iterator

@@ -13,6 +13,7 @@ from datapipes.elements.chunk import DataChunk
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgument, StateError, UnsavableElement
 from datapipes.iter import Grouper, IterableWrapper
+from datapipes.position.plain_data import sealed
 from tests.datapipes.iter.mishaps import failing_at, outcomes
 
 
@@ -159,4 +160,4 @@ def test_an_odd_state_is_refused(saved: Any) -> None:
     state = it.state_dict()
     state["cells"][1] = saved
     with pytest.raises(StateError, match="groupby"):
-        iter(IterableWrapper(range(5)).groupby(itself)).load_state_dict(state)  # type: ignore[attr-defined]  # our iterator
+        iter(IterableWrapper(range(5)).groupby(itself)).load_state_dict(sealed(state))  # type: ignore[attr-defined]  # our iterator

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from datapipes import iterate
 from datapipes.errors import BadArgument, StateError
 from datapipes.iter import IterableWrapper
+from datapipes.position.plain_data import sealed
 from tests.datapipes.iter.mishaps import outcomes
 
 Fit = Literal["greedy", "best", "cut"]
@@ -130,4 +131,4 @@ def test_a_position_that_cannot_be_is_refused(saved: Any) -> None:
     place = max(state["cells"])
     state["cells"][place] = saved
     with pytest.raises(StateError, match="does not fit stage"):
-        iterate(pipe).load_state_dict(state)
+        iterate(pipe).load_state_dict(sealed(state))

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from datapipes import iterate
 from datapipes.errors import BadArgument, StateError
 from datapipes.iter import IterableWrapper, Rebatcher
+from datapipes.position.plain_data import sealed
 from loader2 import DataLoader2
 from reading_services import MultiProcessingReadingService
 from tests.datapipes.iter.mishaps import outcomes
@@ -129,7 +130,7 @@ def test_what_is_refused() -> None:
     state = iterator.state_dict()
     state["cells"][max(state["cells"])]["shuffled"] = -1
     with pytest.raises(StateError, match="does not fit stage"):
-        iterate(pipe).load_state_dict(state)
+        iterate(pipe).load_state_dict(sealed(state))
 
 
 def test_row_groups_of_parquet(tmp_path: Path) -> None:

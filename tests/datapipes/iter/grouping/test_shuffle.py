@@ -16,6 +16,7 @@ from datapipes.iter import IterableWrapper, Shuffler
 from datapipes.iter.grouping import shuffle
 from datapipes.iter.grouping.shuffle import _Buffer
 from datapipes.position.iterator import iterate
+from datapipes.position.plain_data import sealed
 from loader2 import DataLoader2
 from tests.datapipes.iter.mishaps import failing_at, outcomes
 
@@ -134,7 +135,7 @@ def test_going_on_draws_about_the_buffer_anew_and_not_the_past(
         if isinstance(cell, dict):
             cell["taken"] = 10**9
     again: Any = iter(dp)
-    again.load_state_dict(state)
+    again.load_state_dict(sealed(state))
     next(again)
     assert blocks < 3 + 25 * buffer_size / 4096, "on average 10,000 slots take 98,000 draws"
 

@@ -18,6 +18,7 @@ import pytest
 
 from datapipes.errors import BadArgument, StateError
 from datapipes.iter import HuggingFaceHubReader
+from datapipes.position.plain_data import sealed
 from loader2 import DataLoader2
 from tests.specimens.remote import rows as set_the_environment
 
@@ -86,7 +87,7 @@ def test_a_position_that_does_not_fit(files: Path, own: Any) -> None:
     it: Any = iter(reader(files, streaming=own is not None))
     next(it)
     state = it.state_dict()
-    state["cells"] = {place: {"given": 99, "own": own} for place in state["cells"]}
+    state = sealed({**state, "cells": {place: {"given": 99, "own": own} for place in state["cells"]}})
     fresh: Any = iter(reader(files, streaming=own is not None))
 
     def go_on() -> None:

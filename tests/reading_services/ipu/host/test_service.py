@@ -16,6 +16,7 @@ from datapipes.errors import StateError
 from datapipes.graph import Pipe, walk
 from datapipes.iter import Batcher, IterableWrapper
 from datapipes.map import SequenceWrapper
+from datapipes.position.plain_data import sealed
 from loader2 import DataLoader2
 from reading_services import ReadingServiceInterface, SequentialReadingService, ThreadingReadingService
 from reading_services.ipu import (
@@ -245,4 +246,4 @@ def test_a_damaged_state_is_refused(damage: dict[str, Any]) -> None:
     (cell,) = (each for each in state["cells"].values() if isinstance(each, dict) and "waiting" in each)
     cell.update(damage)
     with loader() as second, pytest.raises(StateError):
-        second.load_state_dict(state)
+        second.load_state_dict(sealed(state))
