@@ -15,6 +15,7 @@ from typing import Any
 from datapipes import elements
 from datapipes.description import structure
 from datapipes.errors import BadArgument, BadArgumentType, StateError
+from datapipes.position.plain_data import check
 from datapipes.position.seeds import Run
 from reading_services.interface.installed import service_named
 from reading_services.interface.service import CheckpointableReadingServiceInterface, ReadingServiceInterface, ResetFn
@@ -129,6 +130,21 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
     def finalize(self) -> None:
         _all_of(service.finalize for service in reversed(self._begun))
 
+    def resize(self, num_workers: int) -> None:
+        """Have another number of workers from the next epoch on, in the service that has workers.
+
+        Args:
+            num_workers: The number of workers, one at least; all ranks have as many.
+        """
+        for service in self.reading_services:
+            if callable(resize := getattr(service, "resize", None)):
+                resize(num_workers)
+                return
+        raise BadArgument(
+            f"resize({num_workers}): {_call(self.reading_services)} has no service whose number of workers can change; "
+            "add one with workers, such as MultiProcessingReadingService"
+        )
+
     # -- saving --------------------------------------------------------------------------------------------------------
 
     def checkpoint(self) -> bytes:
@@ -138,6 +154,7 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
         return elements.encode(saved, what="service") if any(saved) else b""
 
     def _states(self, serialized: bytes) -> list[bytes | None]:
+        check(type(serialized) is bytes, "service", "bytes, as checkpoint() returned them", serialized)
         services = self.reading_services
         states = elements.decode(serialized, what="service") if serialized else [None] * len(services)
         if type(states) is not list or not all(state is None or type(state) is bytes for state in states):

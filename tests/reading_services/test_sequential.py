@@ -223,6 +223,14 @@ def test_each_is_given_what_it_saved(calls: list[str]) -> None:
     assert calls[:3] == ["x restore a", "y initialize", "z restore c"]
 
 
+@pytest.mark.parametrize("state", [None, [], "", bytearray()])
+def test_a_state_that_is_no_bytes_is_refused(state: Any) -> None:
+    service = SequentialReadingService(Saving("a"))
+    with pytest.raises(StateError, match=r"^service: expected bytes, as checkpoint\(\) returned them, found"):
+        service.restore(numbers(1), state)
+    assert SequentialReadingService().restore(graph := numbers(1), b"") is graph
+
+
 def test_services_that_save_nothing_may_come_and_go(calls: list[str]) -> None:
     with loaded(Told("a"), SequentialReadingService(Told("b"))) as loader:
         next(iter(loader))

@@ -34,6 +34,11 @@ def loader(service: Any, dispatched: bool = False) -> DataLoader2[Any]:
     return dl
 
 
+def service_of(dl: DataLoader2[Any]) -> Any:
+    """The service of a loader."""
+    return dl.reading_service
+
+
 def workers_of(dl: DataLoader2[Any]) -> OnWorkers:
     """The service with workers that a loader has, by itself or first in a chain."""
     service: Any = dl.reading_service
@@ -82,10 +87,20 @@ def test_before_the_first_epoch_it_is_as_if_made_so(of: Callable[[int], OnWorker
 
 def test_in_a_chain_of_services() -> None:
     service = SequentialReadingService(Threading(2), InProcessReadingService(prefetch_cnt=2))
-    with loader(service) as dl:
-        list(dl)
-        workers_of(dl).resize(3)
-        assert list(dl) == second_epoch(Threading(3), dispatched=False)
+    for resized in (workers_of, service_of):
+        with loader(service) as dl:
+            list(dl)
+            resized(dl).resize(3)
+            assert list(dl) == second_epoch(Threading(3), dispatched=False)
+
+
+def test_a_chain_without_workers_has_none_to_resize() -> None:
+    with pytest.raises(BadArgument, match=r"^resize\(3\): SequentialReadingService\(InProcess.*add one with workers"):
+        SequentialReadingService(InProcessReadingService()).resize(3)
+    with loader(SequentialReadingService(Threading(2))) as dl:
+        with pytest.raises(BadArgument, match="num_workers=0"):
+            service_of(dl).resize(0)
+        assert list(dl) == list(loader(Threading(2)))
 
 
 class Counts(IterDataPipe[int]):
