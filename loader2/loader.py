@@ -23,7 +23,7 @@ from datapipes.description import passes, structure
 from datapipes.description.pipe import IterDataPipe, MapDataPipe
 from datapipes.description.printing import chain as printed
 from datapipes.errors import BadArgument, BadArgumentType, LengthUnknown
-from datapipes.iter import IterableWrapper
+from datapipes.iter import IterableWrapper, MapToIterConverter
 from datapipes.map import SequenceWrapper
 from datapipes.messages.interrupts import ShortInterrupts
 from datapipes.operators.checks import length_of
@@ -512,7 +512,7 @@ def _numbered(datapipe: Any) -> Any:
             f"DataLoader2 loads an IterDataPipe or a MapDataPipe, got {type(datapipe).__name__}: {datapipe!r:.80}; "
             + ("a state holds no graph, so it is needed here" if datapipe is None else "wrap it in IterableWrapper")
         )
-    stream = datapipe if structure.is_stream(datapipe) else MapDataPipe.to_iter_datapipe(datapipe)
+    stream = datapipe if structure.is_stream(datapipe) else MapToIterConverter(datapipe)
     graph = structure.unfold(stream)
     kept.prepare(graph, anew=True)
     return graph

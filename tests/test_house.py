@@ -18,6 +18,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from datapipes.fluent import IterMethods, MapMethods, operators_of
+
 ROOT = Path(__file__).resolve().parent.parent
 # What a package may import of the house is itself and those before it.
 ORDER = ("datapipes", "reading_services", "loader2", "benchmarks", "tests", "tutorials")
@@ -28,6 +30,13 @@ ANYTHING = {"Exception", "BaseException"}
 IGNORE = re.compile(
     r"#\s*(?:type:\s*ignore(?:\[[^]]*\])?|(?:ruff:\s*)?noqa(?::\s*[A-Z]+\d+(?:[,\s]+[A-Z]+\d+)*)?|mypy:)"
 )
+CHAINED = {name for methods in (IterMethods, MapMethods) for name in vars(methods) if not name.startswith("_")}
+# Chain methods whose names objects of other kinds have, too, and how a pipe is called in our code.
+NAMES_OF_OTHERS = {"decompress", "enumerate", "flatten", "pack", "pin_memory", "skip", "slice", "take", "to_device"}
+NAMES_OF_PIPES = {"child", "datapipe", "dp", "graph", "pipe", "source", "source_datapipe", "source_dp", "stage"} | {
+    operator.__name__ for methods in (IterMethods, MapMethods) for operator in operators_of(methods).values()
+}
+A_PROGRAM = "loader2/demo.py"
 MACHINE_PATH = re.compile(r"(?<![\w.-])/(?:root|work|opt|home/\w+|Users/\w+)/")
 
 
@@ -129,6 +138,28 @@ def no_path_of_one_machine(source: Source) -> Iterator[str]:
     for number, line in enumerate(source.text.splitlines(), 1):
         if found := MACHINE_PATH.search(line):
             yield source.at(number, f"{found[0]!r} is there on one machine only: use a relative path or a tmp_path")
+
+
+def operators_are_made_by_class(source: Source) -> Iterator[str]:
+    if source.path.partition("/")[0] not in PACKAGES or source.path == A_PROGRAM:
+        return
+    for node in ast.walk(source.tree):
+        match node:
+            case ast.Call(func=ast.Attribute(value=value, attr=name)) if name in CHAINED:
+                if name not in NAMES_OF_OTHERS or name_at_the_end(value) in NAMES_OF_PIPES:
+                    yield source.at(
+                        node.lineno, f"a program may have a .{name}() of its own: call the operator's class"
+                    )
+
+
+def name_at_the_end(node: ast.expr) -> str:
+    """The last name of an expression: ``b`` of ``a.b`` and of ``a.b()``."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.Call(func=func):
+            return name_at_the_end(func)
+    return ""
 
 
 def imports_have_no_cycle(sources: Iterable[Source]) -> Iterator[str]:
@@ -240,6 +271,7 @@ def test_every_room_is_looked_at(room: str) -> None:
         files_introduce_themselves,
         names_explain_themselves,
         ignores_are_explained,
+        operators_are_made_by_class,
     ],
 )
 def test_the_house_keeps(rule: Rule) -> None:
@@ -278,6 +310,10 @@ CATCH = "try:\n    run()\nexcept {}:\n    {}\n"
         (ignores_are_explained, "x = 1  # type: ignore[misc]", "x = 1  # type: ignore[misc]  # the stub is wrong"),
         (ignores_are_explained, "x = 1  # noqa: E501, F401", "# A table reads better so.\nx = 1  # noqa: E501, F401"),
         (ignores_are_explained, "# noqa\nx = 1  # noqa", "x = '# noqa'"),
+        (operators_are_made_by_class, "dp = self.datapipe.batch(2)", "dp = Batcher(self.datapipe, 2)"),
+        (operators_are_made_by_class, "Batcher(dp, 2).in_batch_shuffle()", "InBatchShuffler(Batcher(dp, 2))"),
+        (operators_are_made_by_class, "source.take(3)", "locks.take(3)"),
+        (operators_are_made_by_class, "Mapper(dp, f).enumerate()", "threading.enumerate()"),
         (no_path_of_one_machine, f"open('/{'home'}/me/data')", "open('home/me/data')"),
         (no_path_of_one_machine, f"cd /{'root'}/data", "http://host/root/data"),
     ],

@@ -2,6 +2,7 @@
 
 - ``exports``: names of a package that are imported when they are first asked for
 - ``indexed``: streams that can be read by position
+- ``names``: names of chain methods: which are free, and to whom one belongs
 - ``pipe``: IterDataPipe, MapDataPipe, operators as classes and as functions, users' fluent names
 - ``passes``: how many plain iterations a pipe with a pinned seed has had
 - ``parameters``: documentation of the parameters that many operators share

@@ -10,9 +10,8 @@ whoever builds the graph; nothing in this library calls one on a user's pipe.
 
 The built-in operators are real methods of pipes (``datapipes.fluent``). The tables ``functions`` of IterDataPipe and of
 MapDataPipe hold what users add: ``functional_datapipe`` puts a class there, and a pipe that has no such method looks a
-name up in it, and then among those of installed plugins (``datapipes.description.plugins``). One name has one owner for
-each kind of pipe; a second owner is told who the first is.
-from datapipes.description.parameters import with_shared
+name up in it, and then among those of installed plugins (``datapipes.description.plugins``). Which names are free, and
+what becomes of an operator's, stands in ``datapipes.description.names``.
 
 Some operators are functions (``composed``): they give stages of other operators, or several, and are looked for as a
 class is. ``isinstance(stage, Forker)`` and ``find_dps(graph, Forker)`` ask what made a stage. The stage remembers it by
@@ -23,7 +22,6 @@ because what a chain method gives is read from them.
 from __future__ import annotations
 
 import difflib
-import keyword
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
@@ -33,6 +31,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, datacla
 from torch.utils.data import Dataset, IterableDataset
 
 from datapipes.description import plugins, user_iter
+from datapipes.description.names import Factory, describe_owner, register
 from datapipes.description.parameters import with_shared
 from datapipes.errors import BadArgument, GraphError, NameTaken, PluginError
 from datapipes.fluent import IterMethods, MapMethods
@@ -50,37 +49,11 @@ if TYPE_CHECKING:
     from datapipes.rewriting.pushdown import Part
 
 
-Factory = Callable[..., Any]
-
 T_co = TypeVar("T_co", covariant=True)
 C = TypeVar("C", bound=type)
 Hook = Callable[[Any], Any]
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-def describe_owner(owner: object) -> str:
-    """``module.name`` of a class or function."""
-    name = getattr(owner, "__qualname__", type(owner).__qualname__)
-    return f"{getattr(owner, '__module__', '?')}.{name}"
-
-
-def register(base: Any, name: str, owner: Factory, replace: bool = False) -> None:
-    """Give ``name`` to ``owner``, among the names of the pipes of ``base``; ``replace`` takes it from another user's.
-
-    A real method cannot be replaced: it is found before any name of the table. The same definition may come again, as
-    it does when a notebook's cell is run twice.
-    """
-    if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("__"):
-        raise BadArgument(f"{name!r} cannot be a method's name: choose another one for {describe_owner(owner)}")
-    method = getattr(base, name, None)
-    holder = method if method is not None else None if replace else base.functions.get(name)
-    if holder is not None and describe_owner(holder) != describe_owner(owner):
-        raise NameTaken(
-            f"the name {name!r} of {base.__name__} is already taken by {describe_owner(holder)}: "
-            f"choose another one for {describe_owner(owner)}"
-        )
-    base.functions[name] = owner
 
 
 def unknown_name(pipe: object, name: str, base: Any, other: Any) -> AttributeError:
@@ -439,7 +412,8 @@ def functional_datapipe(name: str, enable_df_api_tracing: bool = False) -> Calla
     """Class decorator: make the class a method of every pipe of its kind.
 
     Args:
-        name: The name of the method, which no other one may have.
+        name: The name of the method. No other class may have it, and torch's operators keep theirs. The class may take
+            the name of another operator of this library, for the whole program and with a warning.
         enable_df_api_tracing: Taken because torchdata has it; it changes nothing.
 
     >>> from datapipes.iter import IterableWrapper

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -21,6 +22,9 @@ from datapipes.messages.warnings import warn
 
 METHODS = "loader2.datapipes"
 SERVICES = "loader2.reading_services"
+
+is_loading: ContextVar[bool] = ContextVar("is_loading", default=False)
+"""Whether a plugin is being imported, so that the names that it registers are a plugin's."""
 
 
 def offered(group: str, taken: Callable[[str], bool]) -> Mapping[str, list[EntryPoint]]:
@@ -50,12 +54,15 @@ def load(entries: Iterable[EntryPoint]) -> Any:
     if others:
         owners = " and ".join(map(source_of, (entry, *others)))
         raise PluginError(f"{entry.name!r} is offered by {owners}: uninstall one, or import the class that you mean")
+    token = is_loading.set(True)
     try:
         return entry.load()
     except Exception as error:
         raise PluginError(
             f"{entry.name!r} of the plugin {source_of(entry)} cannot be imported: {type(error).__name__}: {error}"
         ) from error
+    finally:
+        is_loading.reset(token)
 
 
 def named(names: Mapping[str, list[EntryPoint]]) -> str:

@@ -18,6 +18,8 @@ from types import BuiltinFunctionType, MethodDescriptorType, ModuleType
 from typing import Any
 
 from datapipes.description import structure
+from datapipes.description.names import is_hidden
+from datapipes.description.pipe import IterDataPipe, MapDataPipe
 from datapipes.description.structure import of_class
 from datapipes.messages.short import SECRET, is_secret, shortened
 from datapipes.messages.where import where
@@ -87,9 +89,10 @@ def _chain(pipe: object, room: _Room) -> str:
 
 
 def _fluent(pipe: object) -> str | None:
-    """The method that makes a stage of this very class; a user's subclass is made by its constructor."""
+    """Return the method that makes a stage of this very class; None for a user's subclass, or a hidden operator."""
     name: str | None = vars(type(pipe)).get("_fluent")
-    return name
+    kind = IterDataPipe if isinstance(pipe, IterDataPipe) else MapDataPipe
+    return None if name is not None and is_hidden(kind, name) else name
 
 
 def _child(pipe: structure.Pipe) -> tuple[object, int] | None:

@@ -12,7 +12,6 @@ from typing import Protocol
 import torch
 
 from datapipes.description import structure
-from datapipes.description.pipe import IterDataPipe, MapDataPipe
 from datapipes.description.structure import Pipe
 from datapipes.errors import GraphError
 from datapipes.graph.editing import DataPipeGraph, breadth_first, depth_first, traverse_dps
@@ -86,14 +85,14 @@ def apply_shuffle_settings(datapipe: Pipe, shuffle: bool | None = None) -> Pipe:
         return datapipe
     shufflers = list(filter(is_shuffler, structure.walk(datapipe)))
     if not shufflers and shuffle:
+        from datapipes import iter, map
+
         warnings.warn(
             "`shuffle=True` was set, but the datapipe does not contain a `Shuffler`: adding one at the end; "
             "a shuffle() before the batching shuffles better",
             stacklevel=2,
         )
-        # Not datapipe.shuffle(): a user's class may have an attribute of that name, and torch's has another method.
-        methods = IterDataPipe if structure.is_stream(datapipe) else MapDataPipe
-        datapipe = methods.shuffle(datapipe)
+        datapipe = iter.Shuffler(datapipe) if structure.is_stream(datapipe) else map.Shuffler(datapipe)
         shufflers = [datapipe]
     for pipe in shufflers:
         pipe.set_shuffle(shuffle)

@@ -28,21 +28,40 @@ _OF_A_LOADER = ("_IterDataPipeSerializationWrapper", "_MapDataPipeSerializationW
 
 
 def lend_methods() -> None:
-    """Register the chain methods that torch has not for its pipes, as torchdata did with its own."""
-    for pipes, methods in ((TorchIterDataPipe, IterMethods), (TorchMapDataPipe, MapMethods)):
-        for name in dir(methods):
-            if not name.startswith("_") and name not in pipes.functions:
-                pipes.register_function(name, _lent(methods, name))
+    """Register the chain methods that torch has not for its pipes, as torchdata did with its own.
+
+    A class that is registered with torch under such a name takes it, as with this library (``description.names``).
+    """
+    pairs: tuple[tuple[Any, Any, type], ...] = (
+        (TorchIterDataPipe, IterDataPipe, IterMethods),
+        (TorchMapDataPipe, MapDataPipe, MapMethods),
+    )
+    for torchs, ours, methods in pairs:
+        names = (name for name in dir(methods) if not name.startswith("_") and name not in torchs.functions)
+        lent = {name: _lent(ours, name) for name in names}
+        torchs.functions.update(lent)
+        by_torch = torchs.register_datapipe_as_function.__func__
+        torchs.register_datapipe_as_function = classmethod(_giving_way(by_torch, lent))
 
 
-def _lent(methods: type, name: str) -> Callable[..., Any]:
-    """A chain method that imports its operator when it is called."""
+def _lent(pipes: type, name: str) -> Callable[..., Any]:
+    """Return a function that calls the chain method of this library's pipes that has the name when it is called."""
 
     def method(pipe: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return getattr(methods, name)(pipe, *args, **kwargs)
+        return getattr(pipes, name)(pipe, *args, **kwargs)
 
-    method.__name__, method.__doc__ = name, f"``datapipes.fluent.{methods.__name__}.{name}`` of a pipe of torch's."
+    method.__name__, method.__doc__ = name, f"``.{name}()`` of this library's pipes, for one of a pipe of torch's."
     return method
+
+
+def _giving_way(by_torch: Callable[..., None], lent: dict[str, Callable[..., Any]]) -> Callable[..., None]:
+    @wraps(by_torch)
+    def register(cls: Any, function_name: str, *args: Any, **options: Any) -> None:
+        if function_name in lent and cls.functions.get(function_name) is lent[function_name]:
+            del cls.functions[function_name]
+        by_torch(cls, function_name, *args, **options)
+
+    return register
 
 
 def lend_traversal() -> None:

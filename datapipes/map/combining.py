@@ -13,6 +13,7 @@ from torch.utils.data import MapDataPipe as TorchMapDataPipe
 from datapipes.description.pipe import MapDataPipe, composed, operator
 from datapipes.description.printing import stage
 from datapipes.errors import BadArgument, BadArgumentType, GraphError
+from datapipes.map.mapping import Mapper
 from datapipes.operators.checks import length_of, needs
 
 T_co = TypeVar("T_co", covariant=True)
@@ -106,7 +107,7 @@ def UnZipper(
             f"All instances are being filtered out in UnZipper: sequence_length={sequence_length}, "
             f"columns_to_skip={columns_to_skip}; keep at least one column"
         )
-    return [source_datapipe.map(itemgetter(column)) for column in columns]
+    return [Mapper(source_datapipe, itemgetter(column)) for column in columns]
 
 
 def _needs_sized_map_pipes(pipe: MapDataPipe[Any], datapipes: tuple[Any, ...]) -> None:

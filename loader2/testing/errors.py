@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from datapipes.errors import CorruptData, GraphError, UnsafeMember
 from datapipes.graph import Pipe
-from datapipes.iter import IterableWrapper
+from datapipes.iter import Enumerator, IterableWrapper, Mapper
 from loader2 import DataLoader2
 from loader2.testing.comparing import SEED, affordable, drawn, must, must_equal, taken
 from loader2.testing.ending import nothing_left
@@ -52,10 +52,10 @@ class FaultySource(Tap):
         self.hit = hit
 
     def __call__(self, source: Pipe) -> Pipe:
-        return source.enumerate().map(partial(_raise_in_place_of, self.hit))
+        return Mapper(Enumerator(source), partial(_raise_in_place_of, self.hit))
 
     def partner(self, source: Pipe) -> Pipe:
-        return source.enumerate().map(itemgetter(1))
+        return Mapper(Enumerator(source), itemgetter(1))
 
 
 class WithoutThese(FaultySource):
@@ -63,7 +63,7 @@ class WithoutThese(FaultySource):
 
     def __call__(self, source: Pipe) -> Pipe:
         elements = [element for i, element in enumerate(source.iterable) if i not in self.hit]
-        return IterableWrapper(elements, source.deepcopy).enumerate().map(itemgetter(1))
+        return Mapper(Enumerator(IterableWrapper(elements, source.deepcopy)), itemgetter(1))
 
     partner = __call__
 
@@ -72,7 +72,7 @@ class FaultyFunction(FaultySource):
     """A function raises on some elements."""
 
     def __call__(self, source: Pipe) -> Pipe:
-        return source.enumerate().map(itemgetter(1))
+        return self.partner(source)
 
     def function(self, fn: Function) -> Function:
         return partial(_raise_on, self.hit, fn)

@@ -9,7 +9,7 @@ from typing import Any
 
 from datapipes.errors import BadArgumentType
 from datapipes.graph import Pipe
-from datapipes.iter import IterableWrapper
+from datapipes.iter import Batcher, IterableWrapper, Mapper, ShardingFilter, ShardingRoundRobinDispatcher, Shuffler
 from loader2.testing.ending import child_pids
 from loader2.testing.laws import PLACED, check
 from loader2.testing.specimen import Specimen, Tap
@@ -55,15 +55,15 @@ def graphs() -> list[Specimen]:
 
 
 def _sharded(tap: Tap) -> Pipe:
-    return tap(IterableWrapper(range(6))).sharding_filter().map(tap.function(_plus_ten))
+    return Mapper(ShardingFilter(tap(IterableWrapper(range(6)))), tap.function(_plus_ten))
 
 
 def _shuffled(tap: Tap) -> Pipe:
-    return tap(IterableWrapper(range(5))).shuffle(buffer_size=3).sharding_filter().map(_plus_ten)
+    return Mapper(ShardingFilter(Shuffler(tap(IterableWrapper(range(5))), buffer_size=3)), _plus_ten)
 
 
 def _dispatched(tap: Tap) -> Pipe:
-    return tap(IterableWrapper(range(7))).batch(2).sharding_round_robin_dispatch().map(sum)
+    return Mapper(ShardingRoundRobinDispatcher(Batcher(tap(IterableWrapper(range(7))), 2)), sum)
 
 
 def _plus_ten(element: Any) -> Any:

@@ -76,6 +76,8 @@ def UnZipper(
     >>> list(letters), list(numbers)
     (['a', 'b'], [1, 2])
     """
+    from datapipes.iter import Mapper
+
     columns = [i for i in range(sequence_length) if i not in (columns_to_skip or ())]
     if not columns:
         raise GraphError(
@@ -83,7 +85,7 @@ def UnZipper(
             f"columns_to_skip={columns_to_skip}; keep at least one column"
         )
     children = Forker(source_datapipe, len(columns), buffer_size, buffer_bytes=buffer_bytes, spill_dir=spill_dir)
-    return [child.map(itemgetter(column)) for child, column in zip(children, columns, strict=True)]
+    return [Mapper(child, itemgetter(column)) for child, column in zip(children, columns, strict=True)]
 
 
 @operator

@@ -19,6 +19,8 @@ from typing import Any, ClassVar, TypeVar
 
 from datapipes.description.pipe import IterDataPipe, composed, operator
 from datapipes.errors import BadArgument, StateError
+from datapipes.iter.elements.flatmap import FlatMapper
+from datapipes.iter.elements.numbering import LengthSetter
 from datapipes.iter.grouping.batch import Batcher
 from datapipes.operators.checks import length_of, needs_callable, needs_count, same_length
 from datapipes.operators.columns import check_columns, on_input, placing, validate_input_col
@@ -163,8 +165,8 @@ def BatchAsyncMapper(
     if not may_leave_out(mapper):
         # It may be that nobody knows how many elements there are, or that who tells warns of the answer.
         with suppress(TypeError, Warning), warnings.catch_warnings(action="error"):
-            return mapper.flatmap().set_length(length_of(source_datapipe))
-    return mapper.flatmap()
+            return LengthSetter(FlatMapper(mapper), length_of(source_datapipe))
+    return FlatMapper(mapper)
 
 
 @operator

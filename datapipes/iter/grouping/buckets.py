@@ -48,6 +48,8 @@ def BucketBatcher(
     >>> list(IterableWrapper([3, 1, 2, 9, 8, 7]).bucketbatch(3, batch_num=1, sort_key=sorted))
     [[1, 2, 3], [7, 8, 9]]
     """
+    from datapipes.iter import Batcher, InBatchShuffler, Mapper, Shuffler, UnBatcher
+
     for name, number in (("batch_size", batch_size), ("batch_num", batch_num), ("bucket_num", bucket_num)):
         if whole_number(name, number, ".bucketbatch()") <= 0:
             raise BadArgument(f"{name} is required to be larger than 0, got {number}, in .bucketbatch()")
@@ -55,9 +57,9 @@ def BucketBatcher(
 
     def shuffled(dp: IterDataPipe[Any], within: int, buffer_size: int) -> IterDataPipe[Any]:
         return (
-            dp.batch(within).in_batch_shuffle().unbatch()
+            UnBatcher(InBatchShuffler(Batcher(dp, within)))
             if use_in_batch_shuffle
-            else dp.shuffle(buffer_size=buffer_size)
+            else Shuffler(dp, buffer_size=buffer_size)
         )
 
     bucket = batch_size * batch_num
@@ -65,8 +67,8 @@ def BucketBatcher(
     if bucket_num > 1 or sort_key is None:
         dp = shuffled(dp, bucket * bucket_num, bucket * bucket_num)
     if sort_key is not None:
-        dp = dp.batch(bucket).map(sort_key).unbatch()
-    dp = dp.batch(batch_size, drop_last)
+        dp = UnBatcher(Mapper(Batcher(dp, bucket), sort_key))
+    dp = Batcher(dp, batch_size, drop_last)
     return dp if sort_key is None else shuffled(dp, bucket_num, bucket)
 
 

@@ -48,12 +48,14 @@ def DataFrameMaker(
     {'x': [1, 2], 'y': ['a', 'b']}
     {'x': [3], 'y': ['c']}
     """
+    from datapipes.iter import Batcher, Mapper
+
     needed("pandas", "dataframes", "dataframe")
     if device not in (None, "", "cpu"):
         raise BadArgument(f"device must be None or 'cpu', got {device!r}: pandas' frames live in main memory")
     needs_callable("dataframe", dtype_generator, or_none=True)
     make = partial(frame_of, columns=columns, dtype=dtype, dtype_generator=dtype_generator)
-    return source_dp.batch(dataframe_size).map(make, on_error=on_error, max_errors=max_errors)
+    return Mapper(Batcher(source_dp, dataframe_size), make, on_error=on_error, max_errors=max_errors)
 
 
 def frame_of(

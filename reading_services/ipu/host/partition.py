@@ -18,6 +18,7 @@ from torch.utils.data import IterableDataset, Sampler, get_worker_info
 from datapipes.description import structure
 from datapipes.description.pipe import IterDataPipe
 from datapipes.errors import BadArgument
+from datapipes.iter import ShardingFilter
 from datapipes.position.iterator import PipeIterator
 from datapipes.position.seeds import Run
 from datapipes.position.session import Session
@@ -101,7 +102,7 @@ class ProcessShare(IterableDataset[Any]):
         if not any(map(is_sharding, structure.walk(pipe))):  # its classes may take the worker's part by themselves
             if shard == 0:
                 warn_of_copies(pipe, pipe, workers)
-            pipe, shards, shard = pipe.sharding_filter(), self._batching.processes, self._batching.process
+            pipe, shards, shard = ShardingFilter(pipe), self._batching.processes, self._batching.process
         return PipeIterator.over(Session(pipe, Run(self._seed, epoch, (shards, shard))))
 
     def _in_turn(self) -> Iterator[Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from datapipes.errors import PluginError
-from datapipes.iter import IterableWrapper, IterDataPipe
+from datapipes.iter import IterableWrapper, IterDataPipe, Prefetcher
 from datapipes.map import MapDataPipe, SequenceWrapper
 from loader2 import DataLoader2
 from reading_services import MultiProcessingReadingService
@@ -75,6 +75,14 @@ def test_two_owners_of_a_name_are_named(folder: Path) -> None:
     with pytest.raises(PluginError, match=r"by sums_a \(sums_a:RunningSum\) and sums_b \(sums_b:RunningSum\)"):
         numbers().summed()
     assert not {"sums_a", "sums_b"} & set(sys.modules)
+
+
+def test_a_plugin_may_not_take_the_name_of_an_operator(folder: Path) -> None:
+    taking = f"{PIPE}\nfrom datapipes import functional_datapipe\nfunctional_datapipe('prefetch')(RunningSum)"
+    installed(folder, "sums_a", taking, datapipes={"summed": "sums_a:RunningSum"})
+    with pytest.raises(PluginError, match="NameTaken: the name 'prefetch' of IterDataPipe is already taken"):
+        numbers().summed()
+    assert isinstance(numbers().prefetch(), Prefetcher)
 
 
 def test_what_is_no_pipe_is_said(folder: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import multiprocessing
 import pickle
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -12,9 +14,18 @@ from torch.utils.data import IterDataPipe as TorchIterDataPipe
 from torch.utils.data import MapDataPipe as TorchMapDataPipe
 
 from datapipes import functional_datapipe
+from datapipes.description.names import OF_TORCH, is_hidden
 from datapipes.errors import BadArgument, NameTaken
-from datapipes.iter import IterableWrapper, IterDataPipe
+from datapipes.fluent import IterMethods, MapMethods, operators_of
+from datapipes.iter import BucketBatcher, DataFrameMaker, IterableWrapper, IterDataPipe, Prefetcher, UnZipper
 from datapipes.map import MapDataPipe, SequenceWrapper
+from datapipes.map import UnZipper as MapUnZipper
+from loader2 import DataLoader2
+from loader2.testing import check_service
+from loader2.testing.specimen import Tap
+from reading_services import ThreadingReadingService
+from tests.datapipes.position.written_for_torchdata import OfTorch
+from tests.specimens.catalogue import SPECIMENS
 
 
 @pytest.fixture(autouse=True)
@@ -22,6 +33,9 @@ def names_are_given_back() -> Iterator[None]:
     before = dict(IterDataPipe.functions), dict(MapDataPipe.functions)
     yield
     for base, functions in zip((IterDataPipe, MapDataPipe), before, strict=True):
+        for name in (*base.functions.keys() - functions.keys(),):
+            if is_hidden(base, name):
+                delattr(base, name)
         base.functions.clear()
         base.functions.update(functions)
 
@@ -129,7 +143,87 @@ def test_a_clash_names_both_owners() -> None:
     assert not isinstance(numbers().scaled(), Other)
 
 
-@pytest.mark.parametrize("name", ["map", "reset", "functions", "shuffle"])
+FREE = sorted(name for name in vars(IterMethods) if not name.startswith("_") and name not in OF_TORCH["IterDataPipe"])
+
+
+def refuses(*args: Any, **kwargs: Any) -> Any:
+    raise AssertionError("the method of a program's own was called")
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_a_class_may_take_the_name_of_an_operator(name: str) -> None:
+    operator = operators_of(IterMethods)[name].__name__
+    with pytest.warns(UserWarning, match=rf"\.Scaled takes the name {name!r} from the operator {operator} ") as told:
+        functional_datapipe(name)(Scaled)
+    functional_datapipe(name)(Scaled)  # an error if it warned again
+    assert told[0].filename == __file__
+    assert list(getattr(numbers(), name)(3, plus=1)) == [4, 7, 10]
+    torchs: Any = OfTorch(numbers())
+    assert list(getattr(torchs, name)()) == [2, 4, 6]
+    assert isinstance(getattr(IterDataPipe, name)(numbers()), Scaled)
+    with pytest.raises(NameTaken, match=rf"{name!r} of IterDataPipe is already taken by .*\.Scaled: .*\.Other"):
+        functional_datapipe(name)(Other)
+    IterDataPipe.register_function(name, refuses)
+    with pytest.raises(AssertionError):
+        getattr(numbers(), name)()
+
+
+def test_an_operator_whose_name_is_taken_prints_by_its_class() -> None:
+    pipe = Prefetcher(numbers().map(abs), 2).map(str)
+    with pytest.warns(UserWarning, match="Prefetcher"):
+        functional_datapipe("prefetch")(Scaled)
+    assert repr(pipe) == "Prefetcher(IterableWrapper([1, 2, 3]).map(abs), buffer_size=2).map(str)"
+    assert list(pipe) == ["1", "2", "3"]
+    assert repr(numbers().prefetch(5).map(str)) == "Scaled(IterableWrapper([1, 2, 3]), factor=5).map(str)"
+
+
+@pytest.mark.filterwarnings("ignore:.* takes the name")
+def test_the_library_works_whatever_names_are_taken() -> None:
+    streams = [each for each in SPECIMENS if each.service is None and not each.raises]
+    graphs = [specimen.build(Tap()) for specimen in streams]
+    numbered = [count_of_a_few(graph) for graph in graphs]
+    for base in (IterDataPipe, MapDataPipe):
+        for name in operators_of(IterMethods if base is IterDataPipe else MapMethods):
+            if name not in OF_TORCH[base.__name__]:
+                base.register_function(name, refuses)
+    assert [count_of_a_few(graph) for graph in graphs] == numbered
+    composed: list[Any] = [
+        BucketBatcher(numbers(), 2, batch_num=1),
+        BucketBatcher(numbers(), 2, sort_key=sorted, bucket_num=2, use_in_batch_shuffle=False),
+        DataFrameMaker(numbers().map(lambda x: (x,)), 2),
+        *UnZipper(numbers().map(lambda x: (x, x)), 2),
+        MapUnZipper(SequenceWrapper([(1, 2), (3, 4)]), 2)[0],
+    ]
+    assert all(list(DataLoader2(made)) for made in composed)
+    check_service(lambda: ThreadingReadingService(2))
+
+
+def count_of_a_few(graph: Any) -> int:
+    """The number of the first elements of a graph that prints, in a loader."""
+    assert repr(graph)
+    with DataLoader2[Any](graph) as loader:
+        return len(list(islice(loader, 3)))
+
+
+def test_torchs_names_are_those_that_torch_has() -> None:
+    for base, torchs in ((IterDataPipe, TorchIterDataPipe), (MapDataPipe, TorchMapDataPipe)):
+        known = {name for name, function in torchs.functions.items() if function.__module__.startswith("torch.")}
+        assert OF_TORCH[base.__name__] == {name for name in known if not name.startswith("_")} - {"trace_as_dataframe"}
+
+
+def test_a_worker_process_does_not_repeat_the_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(multiprocessing, "parent_process", lambda: "the main process")
+    functional_datapipe("prefetch")(Scaled)
+    assert isinstance(numbers().prefetch(), Scaled)
+
+
+@pytest.mark.parametrize("name", ["state_dict", "set_seed", "apply_sharding", "set_epoch"])
+def test_what_loaders_look_for_is_no_name(name: str) -> None:
+    with pytest.raises(NameTaken, match=f"{name!r} of IterDataPipe is already taken by the methods that loaders look"):
+        functional_datapipe(name)(Scaled)
+
+
+@pytest.mark.parametrize("name", ["map", "reset", "functions", "shuffle", "draw"])
 def test_what_every_pipe_has_cannot_be_taken(name: str) -> None:
     with pytest.raises(
         NameTaken, match=f"{name!r} of IterDataPipe is already taken by .*choose another one for .*Scaled"

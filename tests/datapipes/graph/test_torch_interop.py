@@ -22,7 +22,7 @@ from torch.utils.data.graph_settings import (
 )
 
 from datapipes.graph import traverse_dps
-from datapipes.iter import IterableWrapper, Mapper, Shuffler
+from datapipes.iter import IterableWrapper, Mapper, Prefetcher, Shuffler
 from datapipes.map import SequenceWrapper
 from loader2 import DataLoader2
 
@@ -104,6 +104,12 @@ def test_pipes_of_torchs_kind_have_our_methods() -> None:
     assert not isinstance(OfTorch(range(5)).map(str), Mapper)
 
 
-def test_a_name_of_ours_that_somebody_takes_in_torch_is_refused_as_one_of_torchdatas_was() -> None:
-    with pytest.raises(Exception, match="already taken"):
-        functional_datapipe("parse_csv")(OfTorch)
+def test_a_class_that_is_registered_with_torch_may_take_a_name_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TorchIterDataPipe, "functions", dict(TorchIterDataPipe.functions))
+    functional_datapipe("prefetch")(OfTorch)
+    pipe: Any = OfTorch(range(3))
+    assert isinstance(pipe.prefetch(), OfTorch)
+    assert isinstance(IterableWrapper(range(3)).prefetch(), Prefetcher)
+    for name in ("prefetch", "map"):
+        with pytest.raises(Exception, match="already taken"):
+            functional_datapipe(name)(OfTorch)
