@@ -3,6 +3,7 @@
 - ``configs``: whole dotted names in YAML, JSON and TOML files
 - ``migration``: the command: files found, differences shown or written, notes
 - ``names``: old dotted name -> new dotted name
+- ``notebooks``: the code cells of notebooks
 - ``notes``: what a person has to decide, with its line
 - ``programs``: Python files: imports, chains of attributes, strings
 """

@@ -27,7 +27,6 @@ _MENTIONED: Final = re.compile(
     rb"non_deterministic|guaranteed_|traverse|apply_s|utils[^\n]*graph"
 )
 """What a file has in it that is worth reading: an old name, or ours, for the notes."""
-_OLD: Final = re.compile(rb"torchdata\.data|torch\.utils\.data\.(?:datapipes|graph)|\b(?:poptorch|popdist)\b")
 
 
 def main(paths: Sequence[Path], write: bool) -> int:
@@ -94,7 +93,9 @@ def migrated(suffix: str, source: bytes) -> tuple[bytes, list[Note]]:
 
         return programs.migrated(source)
     if suffix == _NOTEBOOK:
-        return source, [Note(1, "a notebook is left: migrate it as a script")] if _OLD.search(source) else []
+        from loader2.migrating import notebooks
+
+        return notebooks.migrated(source)
     text, notes = configs.migrated(source.decode())
     return text.encode(), notes
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from functools import cache
+from importlib import import_module
+from itertools import chain
+from typing import Any, Final
+
+from datapipes.iter import IterDataPipe
+from datapipes.map import MapDataPipe
+from loader2.migrating.names import Member, names_of, new
+from loader2.old_modules import TORCHDATA
 
 _GOES_ON: Final = "a state goes on in mid-epoch"
 
@@ -18,6 +26,13 @@ _ATTRIBUTES: Final = {
     ),
 }
 _WHO_AM_I: Final = ("get_worker_info", "get_rank", "get_world_size")
+_PACKAGES: Final = {
+    "torchdata": "loader2",
+    "poptorch": "reading_services.ipu",
+    "popdist": "reading_services.ipu.popdist",
+}
+_LOADERS: Final = ("torch.utils.data.DataLoader", "torchdata.stateful_dataloader.StatefulDataLoader")
+"""Loaders of others, in whose workers torch's ``get_worker_info()`` tells which worker this is."""
 
 
 @dataclass(frozen=True, order=True)
@@ -30,30 +45,25 @@ class Note:
 
 def decisions(tree: ast.Module) -> Iterator[Note]:
     """Notes on a program that uses pipes."""
+    program = _Program(tree)
     for node in ast.walk(tree):
         match node:
-            case ast.ClassDef(bases=[_, *_]):
-                yield from _sharding(node)
-            case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), keywords=keywords):
-                given = {keyword.arg for keyword in keywords}
-                if name in ("parse_csv_as_dict", "CSVDictParser") and given.isdisjoint(("ragged", None)):
-                    yield Note(
-                        node.lineno,
-                        "a row that is shorter or longer than the header is an error here: pass "
-                        'ragged="keep" to have it filled up, as torchdata did',
-                    )
-                if name == "from_state" and given.isdisjoint(("datapipe", None)):
-                    yield Note(
-                        node.lineno,
-                        "a state holds no graph: DataLoader2.from_state(state, reading_service, datapipe=graph); "
-                        "states that torchdata saved cannot be loaded",
-                    )
+            case ast.ClassDef():
+                yield from program.class_notes(node)
+            case ast.Call():
+                yield from program.call_notes(node)
+            case ast.Compare():
+                yield from _comparison_notes(node)
             case ast.Attribute(attr=name) if name in _ATTRIBUTES:
                 yield Note(node.lineno, f"{name}: {_ATTRIBUTES[name]}")
-            case ast.ImportFrom(names=names):
+            case ast.Attribute(attr="__version__", value=value) if program.dotted(value) in _PACKAGES:
+                yield _version(node, str(program.dotted(value)))
+            case ast.ImportFrom(module=module, names=names):
                 for alias in names:
                     if alias.name in _ATTRIBUTES:
                         yield Note(node.lineno, f"{alias.name}: {_ATTRIBUTES[alias.name]}")
+                    if alias.name == "__version__" and (package := str(module).partition(".")[0]) in _PACKAGES:
+                        yield _version(node, package)
                     if alias.name == "PrototypeMultiProcessingReadingService":
                         yield Note(
                             node.lineno,
@@ -62,8 +72,192 @@ def decisions(tree: ast.Module) -> Iterator[Note]:
                         )
 
 
-def _sharding(node: ast.ClassDef) -> Iterator[Note]:
-    """A class that takes its part of the elements by itself."""
+class _Program:
+    """One file: what its imports bind, its classes, and which loaders it uses."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._bound: dict[str, str] = {}
+        self._classes: dict[str, ast.ClassDef] = {}
+        for node in ast.walk(tree):
+            match node:
+                case ast.Import(names=names):
+                    for alias in names:
+                        root = alias.name.partition(".")[0]
+                        self._bound[alias.asname or root] = alias.name if alias.asname else root
+                case ast.ImportFrom(module=str(module), names=names, level=0):
+                    self._bound |= {alias.asname or alias.name: f"{module}.{alias.name}" for alias in names}
+                case ast.ClassDef(name=name):
+                    self._classes[name] = node
+        asked = {self.dotted(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute | ast.Name)}
+        self._has_own_loader = any(each is not None and each.endswith("DataLoader2") for each in asked)
+        self._has_others_loader = not asked.isdisjoint(
+            (*_LOADERS, "poptorch.DataLoader", "reading_services.ipu.DataLoader")
+        )
+        self._uses_pipes = any(each is not None and _is_of_pipes(each) for each in asked)
+
+    def dotted(self, node: ast.expr) -> str | None:
+        """Return the whole name that a name or a chain of attributes stands for; None if no import binds it."""
+        match node:
+            case ast.Name(id=name):
+                return self._bound.get(name)
+            case ast.Attribute(value=value, attr=name):
+                owner = self.dotted(value)
+                return None if owner is None else f"{owner}.{name}"
+        return None
+
+    def call_notes(self, node: ast.Call) -> Iterator[Note]:
+        """Notes on a call."""
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        given = {keyword.arg for keyword in node.keywords}
+        if name in ("parse_csv_as_dict", "CSVDictParser") and given.isdisjoint(("ragged", None)):
+            yield Note(
+                node.lineno,
+                "a row that is shorter or longer than the header is an error here: pass "
+                'ragged="keep" to have it filled up, as torchdata did',
+            )
+        if name == "from_state" and given.isdisjoint(("datapipe", None)):
+            yield Note(
+                node.lineno,
+                "a state holds no graph: DataLoader2.from_state(state, reading_service, datapipe=graph); "
+                "states that torchdata saved cannot be loaded",
+            )
+        arguments = {keyword.arg: keyword.value for keyword in node.keywords}
+        count = next(iter(node.args[name in ("Forker", "UnZipper") :]), None)
+        count = arguments.get("num_instances", arguments.get("sequence_length", count))
+        if name in ("fork", "Forker", "unzip", "UnZipper") and isinstance(count, ast.Constant) and count.value == 1:
+            yield Note(node.lineno, f"{name} gives a list also of one pipe: write [0] behind it, or leave it out")
+        if self._uses_pipes and self.dotted(node.func) in _LOADERS and ("shuffle" in given or len(node.args) > 2):
+            yield Note(
+                node.lineno,
+                f"{name}(shuffle=) switches the shuffles of a copy of a graph on or off; True is an error if it has "
+                "none: put shuffle() into the graph, above its sharding_filter()",
+            )
+        for value in (*node.args, *arguments.values()):
+            if isinstance(value, ast.Constant) and value.value in _PACKAGES:
+                yield _package(node, f"{name}({value.value!r})", value.value)
+
+    def class_notes(self, node: ast.ClassDef) -> Iterator[Note]:
+        """Notes on a class: the name of its method, what it takes over from its base, and how it shards."""
+        bases = self._bases(node)
+        kind: type = MapDataPipe if any(base.endswith("MapDataPipe") for base in bases) else IterDataPipe
+        for decorator in node.decorator_list:
+            match decorator:
+                case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]):
+                    if str(self.dotted(func)).endswith(".functional_datapipe") and hasattr(kind, name):
+                        yield Note(
+                            decorator.lineno,
+                            f"{name} is a method of this library's pipes, too: give that of {node.name} another name, "
+                            f"or leave {node.name} out if it does the same",
+                        )
+        if any(map(_is_pipe, bases)):
+            yield from _sharding(node, self._has_own_loader or not self._has_others_loader)
+            yield from self._private(node, bases)
+
+    def _bases(self, node: ast.ClassDef) -> list[str]:
+        """The whole names of the classes that a class derives from, those of this file replaced by their own bases."""
+        found: list[str] = []
+        for base in node.bases:
+            base = base.value if isinstance(base, ast.Subscript) else base
+            inner = self._classes.get(base.id) if isinstance(base, ast.Name) else None
+            if inner is not None and inner.lineno < node.lineno:
+                found += self._bases(inner)
+            else:
+                found.append(self.dotted(base) or ast.unparse(base))
+        return found
+
+    def _private(self, node: ast.ClassDef, bases: list[str]) -> Iterator[Note]:
+        """Notes on private attributes that come from nowhere: torchdata's class may have had them."""
+        ours = [_our_class(base) for base in bases if base.rpartition(".")[2] not in _WITHOUT_ATTRIBUTES]
+        if any(each is None for each in ours):
+            return  # some base is of somebody else, and may have them
+        own = {name for each in self._lineage(node) for name in _defined(each)}
+        for each in ast.walk(node):
+            match each:
+                case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Load()):
+                    is_private = name.startswith("_") and not name.endswith("__") and name not in _ATTRIBUTES
+                    if is_private and name not in own and not any(hasattr(base, name) for base in ours):
+                        shown = " or ".join(sorted(base.rpartition(".")[2] for base in bases))
+                        yield Note(
+                            each.lineno, f"self.{name} is not here: if it was private to {shown}, write without it"
+                        )
+
+    def _lineage(self, node: ast.ClassDef) -> Iterator[ast.ClassDef]:
+        """A class, and those of this file that it derives from."""
+        yield node
+        for base in node.bases:
+            inner = self._classes.get(base.id) if isinstance(base, ast.Name) else None
+            if inner is not None and inner.lineno < node.lineno:
+                yield from self._lineage(inner)
+
+
+_WITHOUT_ATTRIBUTES: Final = ("ABC", "Generic", "Protocol", "object")
+
+
+def _defined(node: ast.ClassDef) -> Iterator[str]:
+    """The names that a class gives its objects: methods, and what is assigned in it or to ``self``."""
+    for each in ast.walk(node):
+        match each:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()):
+                yield name
+            case ast.Name(id=name, ctx=ast.Store()):
+                yield name
+
+
+def _is_of_pipes(dotted: str) -> bool:
+    return dotted.startswith(("datapipes.", "torchdata.datapipes", "torch.utils.data.datapipes")) or _is_pipe(dotted)
+
+
+def _is_pipe(dotted: str) -> bool:
+    """Whether a class is a pipe: one of the tables, or one from elsewhere that is called so."""
+    return dotted.endswith("DataPipe") or isinstance(_our_class(dotted), type(IterDataPipe))
+
+
+def _our_class(dotted: str) -> Any:
+    """The class of this library that an old dotted name, or a new one, stands for; None if there is none."""
+    here = new(dotted)
+    module, _, name = (here.dotted if isinstance(here, Member) else dotted).rpartition(".")
+    found = getattr(import_module(module), name, None) if module in ("datapipes.iter", "datapipes.map") else None
+    return found if isinstance(found, type) else None
+
+
+def _comparison_notes(node: ast.Compare) -> Iterator[Note]:
+    """Notes on strings that something is compared with: names of packages, and of classes that are called otherwise."""
+    compared = (node.left, *node.comparators)
+    for each in chain.from_iterable(getattr(each, "elts", [each]) for each in compared):
+        match each:
+            case ast.Constant(value=str(name)) if name in _PACKAGES:
+                yield _package(each, repr(name), name)
+            case ast.Constant(value=str(name)) if name in _long_names():
+                yield Note(each.lineno, f"no class is called {name} here: {_long_names()[name]} is its name")
+
+
+@cache
+def _long_names() -> dict[str, str]:
+    """Names of classes in the modules of torch and torchdata that had them, and what they are called here."""
+    known = (pair for module in TORCHDATA for pair in names_of(module).items())
+    return {
+        old: name
+        for old, (home, name) in known
+        if home in ("datapipes.iter", "datapipes.map") and old != name and old.endswith("DataPipe")
+    }
+
+
+def _package(node: ast.expr, shown: str, package: str) -> Note:
+    return Note(
+        node.lineno, f"{shown} asks for {package}, which need not be there any more: ask for {_PACKAGES[package]}"
+    )
+
+
+def _version(node: ast.expr | ast.stmt, package: str) -> Note:
+    return Note(
+        node.lineno, f"{package}.__version__ is that of {package}, which need not be there any more: leave it out"
+    )
+
+
+def _sharding(node: ast.ClassDef, is_for_own_loader: bool) -> Iterator[Note]:
+    """Notes on a class that takes its part of the elements by itself."""
     for method in node.body:
         match method:
             case ast.FunctionDef(name="is_shardable"):
@@ -79,7 +273,7 @@ def _sharding(node: ast.ClassDef) -> Iterator[Note]:
                     "each, and the last call counts; take (num_of_instances, instance_id, sharding_group) and combine "
                     "them, or use sharding_filter() in place of the class",
                 )
-    for call in ast.walk(node):
+    for call in ast.walk(node) if is_for_own_loader else ():
         match call:
             case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if name in _WHO_AM_I:
                 yield Note(

@@ -45,6 +45,9 @@ _RENAMED: Final = ("PrototypeMultiProcessingReadingService",)
 _WIDTH: Final = 88
 """Characters of a line: an import that is taken apart and has more gets a name in a line."""
 
+_STAYING: Final = {"nodes", "stateful_dataloader"}
+"""What of torchdata stays torchdata's."""
+
 _Import = cst.Import | cst.ImportFrom
 
 
@@ -98,6 +101,7 @@ class _Program:
             (ScopeProvider, PositionProvider, ByteSpanPositionProvider, ExpressionContextProvider, ParentNodeProvider)
         )
         self._module = module
+        self._code = module.code.encode()
         self._scopes: Mapping[cst.CSTNode, Scope | None] = found[ScopeProvider]
         self._places: Mapping[cst.CSTNode, CodeRange] = found[PositionProvider]
         self._spans: Mapping[cst.CSTNode, CodeSpan] = found[ByteSpanPositionProvider]
@@ -107,7 +111,8 @@ class _Program:
         self._taken = {root for root in _ROOTS if any(map(self._is_others, self._assigned_as(root)))}
         self._imports: list[_Import] = []
         self._needs: dict[_Import, set[str]] = {}
-        self._used: set[cst.ImportAlias] = set()
+        self._stays: dict[cst.ImportAlias, set[str]] = {}  # names imported, and which attributes of them stay
+        self._added: dict[cst.ImportFrom, list[str]] = {}  # names that go to the import of their module beside it
         self._said: set[tuple[cst.CSTNode, str]] = set()  # blocks, and the imports that are in them by now
         self.edits: list[tuple[CodeSpan, str]] = []
         self.notes: list[Note] = []
@@ -120,6 +125,10 @@ class _Program:
                 self._import(node)
             else:
                 self._import_from(node)
+        for node, texts in self._added.items():
+            last = self._spans[_names(node)[-1]]
+            between = "," + (self._line_start(last) or " ")
+            self.edits.append((CodeSpan(last.start + last.length, 0), "".join(f"{between}{text}" for text in texts)))
 
     def _read(self, node: cst.CSTNode) -> None:
         match node:
@@ -159,7 +168,8 @@ class _Program:
             for binding in self._where_to_import(statement, bindings):
                 self._needs.setdefault(binding.node, set()).add(statement)
         else:
-            self._used.update(binding.alias for binding in bindings)
+            for binding in bindings:
+                self._stays.setdefault(binding.alias, set()).add("".join(parts[1:2]))
             if not any(isinstance(new(binding.target), Gone) for binding in bindings):  # told at the import
                 self.notes += (self._note(node, name.advice()) for name in old if isinstance(name, Gone))
             if known:
@@ -237,7 +247,7 @@ class _Program:
         return self._reference(here.module)[0] if binding.is_root and isinstance(here, Module) else None
 
     def _import(self, node: cst.Import) -> None:
-        kept: list[str] = []
+        kept: dict[cst.ImportAlias, str] = {}
         beside: list[str] = []
         needs = sorted(self._needs.get(node, set()))
         for alias in node.names:
@@ -248,25 +258,37 @@ class _Program:
             if isinstance(here, Gone):
                 self._note_at(node, here.advice())
             module = here.module if isinstance(here, Module) else None
-            if old == "torchdata" and needs and alias not in self._used:
+            if old == "torchdata" and needs and alias not in self._stays:
                 continue  # it stood for our modules alone
+            if old == "torchdata" and not (self._stays.get(alias) or {""}) <= _STAYING:
+                self._note_at(node, "torchdata is still imported: leave it out, or the program needs torchdata")
             if module is None:
-                kept.append(self._module.code_for_node(alias.with_changes(comma=cst.MaybeSentinel.DEFAULT)))
+                kept[alias] = self._module.code_for_node(alias.with_changes(comma=cst.MaybeSentinel.DEFAULT))
             elif local is not None or root == old:
                 name = local or old
-                kept.append(module if module == name else f"{module} as {name}")
+                kept[alias] = module if module == name else f"{module} as {name}"
             else:
-                kept.append(self._reference(module)[0].removeprefix("import "))
+                kept[alias] = self._reference(module)[0].removeprefix("import ")
                 if isinstance(whole := new(root), Module):
                     beside.append(f"import {whole.module} as {root}")
-                elif alias in self._used and not self._is_bound_elsewhere(node, root):
+                elif alias in self._stays and not self._is_bound_elsewhere(node, root):
                     beside.append(f"import {root}")
         needs = sorted(self._needs.get(node, set()))
-        statements = [f"import {', '.join(kept)}"] if kept else []
+        whole_text = self._retold(node, kept) if len(kept) == len(node.names) else f"import {', '.join(kept.values())}"
+        statements = [whole_text] if kept else []
         block = self._parents[self._parents[node]]
         beside = [statement for statement in beside if (block, statement) not in self._said]
-        self._said |= {(block, statement) for statement in (*(f"import {each}" for each in kept), *beside)}
+        self._said |= {(block, statement) for statement in (*(f"import {each}" for each in kept.values()), *beside)}
         self._replace(node, list(dict.fromkeys([*statements, *beside, *needs])))
+
+    def _retold(self, node: _Import, texts: Mapping[cst.ImportAlias, str]) -> str:
+        """The text of a statement with some of its names replaced, and all else as it is."""
+        span = self._spans[node]
+        code = self._code[span.start : span.start + span.length]
+        for alias, text in reversed([*texts.items()]):
+            start = self._spans[alias].start - span.start
+            code = code[:start] + text.encode() + code[start + self._spans[alias].length :]
+        return code.decode()
 
     def _is_bound_elsewhere(self, node: cst.Import, root: str) -> bool:
         """Whether another import of the scope binds the same root and stays."""
@@ -285,20 +307,20 @@ class _Program:
         if isinstance(node.names, cst.ImportStar):
             self._import_all(node, module)
             return
-        homes: dict[str | None, list[tuple[cst.ImportAlias, str]]] = {}
-        for alias in node.names:
-            home, text = self._home(node, alias, module)
-            if all(text != other for _, other in homes.setdefault(home, [])):
-                homes[home].append((alias, text))
+        homes = self._homes(node)
         if list(homes) == [None]:
             self._replace(node, [self._module.code_for_node(node), *needs] if needs else [])
-        elif len(homes) == 1 and not needs and (home := next(iter(homes))) and len(homes[home]) == len(node.names):
+        elif home := self._single_home(node):
+            if self._goes_beside(node, home, homes[home]):
+                self._delete(node)
+                return
             assert node.module is not None  # said above
             self.edits.append((self._spans[node.module], home))
             for alias, text in homes[home]:
                 if text != _text(alias):
                     self.edits.append((self._spans[alias], text))
         else:
+            homes = {home: names for home, names in homes.items() if not self._goes_beside(node, home, names)}
             self._replace(
                 node,
                 [
@@ -310,6 +332,80 @@ class _Program:
                     *needs,
                 ],
             )
+
+    def _homes(self, node: cst.ImportFrom) -> dict[str | None, list[tuple[cst.ImportAlias, str]]]:
+        """The names of an import by the module to import them from, None where they stay; and each as it is written."""
+        homes: dict[str | None, list[tuple[cst.ImportAlias, str]]] = {}
+        module = get_full_name_for_node(node.module) if node.module is not None else None
+        if module is None or node.relative or isinstance(node.names, cst.ImportStar):
+            return homes
+        for alias in node.names:
+            home, text = self._home(node, alias, module)
+            if all(text != other for _, other in homes.setdefault(home, [])):
+                homes[home].append((alias, text))
+        return homes
+
+    def _single_home(self, node: cst.ImportFrom) -> str | None:
+        """The module of ours in the place of that of an import, if all of its names are there, and nothing else is."""
+        homes = self._homes(node)
+        if len(homes) != 1 or node in self._needs or isinstance(node.names, cst.ImportStar):
+            return None
+        ((home, names),) = homes.items()
+        return home if len(names) == len(node.names) else None
+
+    def _goes_beside(self, node: cst.ImportFrom, home: str | None, names: list[tuple[cst.ImportAlias, str]]) -> bool:
+        """Have an import of the same module, among those above and below without a gap, import these names as well."""
+        run = self._run(node)
+        target = next((each for each in run if home and self._single_home(each) == home), None)
+        if target is None or target is node or self._has_comment(node) or any(self._comments(target)):
+            return False
+        there = [text for _, text in self._homes(target)[home]] + self._added.get(target, [])
+        more = [text for _, text in names if text not in there]
+        meanings: dict[str, set[tuple[str | None, str]]] = {}
+        for module, alias, text in (
+            (m, *pair) for each in run for m, pairs in self._homes(each).items() for pair in pairs
+        ):
+            meanings.setdefault(_local(alias), set()).add((module, text))
+        once = all(len(meanings[_local(alias)]) == 1 for alias, _ in names)
+        width = len(f"{self._indent(target)}from {home} import {', '.join([*there, *more])}")
+        if not once or (width > _WIDTH and not self._line_start(self._spans[_names(target)[-1]])):
+            return False
+        self._added.setdefault(target, []).extend(more)
+        return True
+
+    def _run(self, node: cst.ImportFrom) -> list[cst.ImportFrom]:
+        """The imports from modules in the lines around one, each alone in its line, as far as there is nothing else."""
+        line = self._parents[node]
+        lines: list[Any] = list(getattr(self._parents[line], "body", []))
+        if line not in lines or not isinstance(line, cst.SimpleStatementLine) or len(line.body) > 1:
+            return []
+        first = last = lines.index(line)
+        while first and _is_import(lines[first - 1]):
+            first -= 1
+        while last + 1 < len(lines) and _is_import(lines[last + 1]):
+            last += 1
+        statements = (each.body[0] for each in lines[first : last + 1])
+        return [statement for statement in statements if isinstance(statement, cst.ImportFrom)]
+
+    def _line_start(self, span: CodeSpan) -> str:
+        """The end of the line before, and the indent, if a piece of the program is the first one in its line."""
+        begin = self._code.rfind(b"\n", 0, span.start) + 1
+        before = self._code[begin : span.start].decode()
+        return "" if before.strip() else self._module.default_newline + before
+
+    def _has_comment(self, node: cst.ImportFrom) -> bool:
+        """Whether a comment is in the lines of an import, or above it."""
+        line = self._parents[node]
+        above = isinstance(line, cst.SimpleStatementLine) and any(each.comment for each in line.leading_lines)
+        behind = isinstance(line, cst.SimpleStatementLine) and line.trailing_whitespace.comment is not None
+        return above or behind or any(True for _ in self._comments(node))
+
+    def _delete(self, node: cst.ImportFrom) -> None:
+        """Take the line of an import away, which stands alone in it."""
+        span = self._spans[node]
+        start = self._code.rfind(b"\n", 0, span.start) + 1
+        end = self._code.find(b"\n", span.start + span.length) + 1 or len(self._code)
+        self.edits.append((CodeSpan(start, end - start), ""))
 
     def _home(self, node: cst.ImportFrom, alias: cst.ImportAlias, module: str) -> tuple[str | None, str]:
         """The module to import a name from, None where it stays, and "" for ``import name``; and name and alias."""
@@ -355,7 +451,7 @@ class _Program:
 
     def _comments(self, node: cst.ImportFrom) -> Iterator[tuple[cst.ImportAlias, str]]:
         """The names in parentheses that have a comment behind or, in lines of its own, below them; and it."""
-        aliases = [] if isinstance(node.names, cst.ImportStar) else list(node.names)
+        aliases = _names(node)
         for number, alias in enumerate(aliases):
             spaces: list[cst.BaseParenthesizableWhitespace] = []
             if isinstance(alias.comma, cst.Comma):
@@ -447,6 +543,21 @@ def _binding(assignment: ImportAssignment) -> _Binding | None:
 def _is_torchdata(binding: _Binding) -> bool:
     """Whether this is ``import torchdata``, which goes where nothing else of it is used."""
     return binding.is_root and binding.alias.evaluated_name == "torchdata"
+
+
+def _names(node: cst.ImportFrom) -> list[cst.ImportAlias]:
+    return [] if isinstance(node.names, cst.ImportStar) else list(node.names)
+
+
+def _local(alias: cst.ImportAlias) -> str:
+    return alias.evaluated_alias or alias.evaluated_name
+
+
+def _is_import(line: cst.CSTNode) -> bool:
+    """Whether a line is one import, and nothing else."""
+    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+        return False
+    return isinstance(line.body[0], cst.Import | cst.ImportFrom)
 
 
 def _text(alias: cst.ImportAlias) -> str:

@@ -351,14 +351,12 @@ print(table[1], SHARDING_PRIORITIES.DEFAULT.name)
         },
         {
             "from torch.utils.data.datapipes.iter.callable import MapperIterDataPipe": (
-                "from datapipes.iter import Mapper as MapperIterDataPipe"
+                "from datapipes.iter import Mapper as MapperIterDataPipe, IterableWrapper as Rows"
             ),
-            "from torch.utils.data.datapipes.iter.sharding import SHARDING_PRIORITIES, ShardingFilterIterDataPipe": (
+            "from torch.utils.data.datapipes.iter.sharding import SHARDING_PRIORITIES, ShardingFilterIterDataPipe\n"
+            "from torch.utils.data.datapipes.iter.utils import IterableWrapperIterDataPipe as Rows": (
                 "from datapipes.graph import SHARDING_PRIORITIES\n"
                 "from datapipes.iter import ShardingFilter as ShardingFilterIterDataPipe"
-            ),
-            "from torch.utils.data.datapipes.iter.utils import IterableWrapperIterDataPipe as Rows": (
-                "from datapipes.iter import IterableWrapper as Rows"
             ),
             "from torchdata.datapipes.iter.transform.callable import FlattenIterDataPipe as Flatten": (
                 "from datapipes.iter import Flattener as Flatten"

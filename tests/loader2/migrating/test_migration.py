@@ -113,6 +113,26 @@ PROTOTYPE = b"PrototypeMultiProcessingReadingService"
 @pytest.mark.parametrize(
     ("before", "after"),
     [
+        (b"import os,re # both\nimport poptorch", b"import os,re # both\nimport reading_services.ipu as poptorch"),
+        (b"import os,poptorch  ,  re", b"import os,reading_services.ipu as poptorch  ,  re"),
+        (b"import os,torchdata\ntorchdata.datapipes", b"import os\nimport datapipes\ndatapipes"),
+        (
+            b"from torch.utils.data import DataLoader, IterDataPipe\nfrom torchdata.datapipes.iter import Mapper\n",
+            b"from torch.utils.data import DataLoader\nfrom datapipes.iter import Mapper, IterDataPipe\n",
+        ),
+        (
+            (b"from torchdata.datapipes.iter import (\n    Mapper,\n    Batcher\n)\n"
+            b"import os\nfrom torch.utils.data import IterDataPipe\nfrom torchdata.datapipes.iter import Mapper\n"),
+            b"from datapipes.iter import (\n    Mapper,\n    Batcher,\n    IterDataPipe\n)\nimport os\n",
+        ),
+        (
+            (b"from torchdata.datapipes.iter import Mapper\nfrom torch.utils.data import IterDataPipe  # base\nx = 1\n"
+            b"from torch.utils.data import MapDataPipe\nfrom torchdata.datapipes.map import Mapper as M\nM = 1\n"
+            b"from torchdata.datapipes.iter import Header as M\nfrom torchdata.datapipes.iter import Cycler as M\n"),
+            (b"from datapipes.iter import Mapper\nfrom datapipes.iter import IterDataPipe  # base\nx = 1\n"
+            b"from datapipes.map import MapDataPipe, Mapper as M\nM = 1\n"
+            b"from datapipes.iter import Header as M\nfrom datapipes.iter import Cycler as M\n"),
+        ),
         (b"import poptorch\r\nx = 1\t\r\n", b"import reading_services.ipu as poptorch\r\nx = 1\t\r\n"),
         (b"\xef\xbb\xbfimport poptorch", b"\xef\xbb\xbfimport reading_services.ipu as poptorch"),
         (
@@ -170,6 +190,66 @@ PROTOTYPE = b"PrototypeMultiProcessingReadingService"
 def test_a_piece_is_migrated(before: bytes, after: bytes) -> None:
     assert programs.migrated(before)[0] == after
     assert programs.migrated(after)[0] == after
+
+
+OF_PIPES = "from torch.utils.data import IterDataPipe, functional_datapipe\n"
+RANKED = "class A(IterDataPipe):\n    def __iter__(self): yield get_worker_info()\n"
+LOADER = "from torch.utils.data import DataLoader\n"
+OF_MAPS = "from torchdata.datapipes.iter import Mapper\n"
+NOTED = [
+    ("import torchdata", "torchdata is still imported"),
+    ("import torchdata\nprint(torchdata.nodes, torchdata)", "torchdata is still imported"),
+    ("import torchdata as t\nt.__version__", "torchdata.__version__ is that of torchdata"),
+    ("import poptorch\nassert poptorch.__version__ > '3'", "poptorch.__version__ is that of poptorch"),
+    ("from torchdata import __version__", "torchdata.__version__ is that of torchdata"),
+    ("from importlib.util import find_spec\nfind_spec('torchdata')", "find_spec('torchdata') asks for torchdata"),
+    ("pytest.importorskip(modname='poptorch')", "importorskip('poptorch') asks for poptorch"),
+    ("'torchdata' in sys.modules", "'torchdata' asks for torchdata"),
+    (LOADER + "import torchdata.datapipes.iter as i\nDataLoader(i.Mapper(x, y), shuffle=True)", "DataLoader(shuffle=)"),
+    (OF_PIPES + "@functional_datapipe('take')\nclass A(IterDataPipe): pass", "take is a method of this library's"),
+    (OF_PIPES + "class A(IterDataPipe): pass\n@functional_datapipe('cycle')\nclass B(A): pass", "cycle is a method"),
+    (
+        OF_MAPS + "class A(Mapper):\n    def f(self): self._there = self._gone",
+        "self._gone is not here: if it was private to Mapper",
+    ),
+    (
+        "from torchdata.datapipes.iter import Forker\nForker(dp, num_instances=1)",
+        "Forker gives a list also of one pipe",
+    ),
+    ("import torchdata.datapipes\ndp.fork(1)", "fork gives a list also of one pipe"),
+    ("import torchdata.datapipes\ndp.unzip(sequence_length=1)", "unzip gives a list also of one pipe"),
+    ("import torchdata.datapipes\ntype(x).__name__ == 'MapperIterDataPipe'", "Mapper is its name"),
+    ("import torchdata.datapipes\ntype(x).__name__ in ('A', 'BatcherMapDataPipe')", "Batcher is its name"),
+    (OF_PIPES + RANKED, "A asks get_worker_info() itself"),
+    ("from mine import OurDataPipe\n" + OF_PIPES + RANKED.replace("Iter", "Our"), "A asks get_worker_info() itself"),
+    (
+        f"{OF_PIPES}{LOADER}from torchdata.dataloader2 import DataLoader2\n{RANKED}DataLoader(A()), DataLoader2(A())\n",
+        "A asks get_worker_info() itself",
+    ),
+]
+QUIET = [
+    "import torchdata.nodes\nimport torchdata\ntorchdata.nodes.Loader, torchdata.stateful_dataloader",
+    "import torchdata\ntorchdata.datapipes.iter.Mapper",
+    "import torch, poptorch\nclass A(torch.utils.data.IterableDataset):\n    def f(self): return get_worker_info()",
+    f"{LOADER}{OF_PIPES}{RANKED}DataLoader(A())",
+    f"import poptorch\n{OF_PIPES}{RANKED}poptorch.DataLoader(options, A())",
+    f"{LOADER}import poptorch\nDataLoader(rows, shuffle=True)",
+    f"{OF_MAPS}class A(Mapper):\n    _b = 1\n    def _f(self): self._b, self._f, self._apply_fn, self.__class__",
+    f"from mine import Base\n{OF_MAPS}class A(Mapper, Base):\n    def f(self): self._b",
+    f"{OF_PIPES}@functional_datapipe('mine')\nclass A(IterDataPipe): pass",
+    "import torchdata.datapipes\ndp.fork(2), dp.unzip(n), x == 'MineIterDataPipe', f('torch')",
+]
+
+
+@pytest.mark.parametrize(("source", "text"), NOTED)
+def test_what_means_something_else_here_is_noted(source: str, text: str) -> None:
+    _, notes = programs.migrated(source.encode())
+    assert [note for note in notes if text in note.text], notes
+
+
+@pytest.mark.parametrize("source", QUIET)
+def test_what_means_the_same_is_not_noted(source: str) -> None:
+    assert programs.migrated(source.encode())[1] == []
 
 
 def test_names_of_which_there_are_two() -> None:
@@ -237,11 +317,10 @@ def test_paths_that_are_not_there_and_packages_that_are_not_installed(
     assert (code, "pip install 'loader2[migrate]'" in told) == (2, True)
 
 
-def test_notebooks_and_modules_that_hide_ours_are_noted(tmp_path: Path, migrate: Any) -> None:
-    written(tmp_path, {"a.py": "import poptorch", "datapipes.py": "", "b.ipynb": '{"source": ["import poptorch"]}'})
+def test_modules_that_hide_ours_are_noted(tmp_path: Path, migrate: Any) -> None:
+    written(tmp_path, {"a.py": "import poptorch", "datapipes.py": ""})
     _, shown, _ = migrate(tmp_path, "--write")
     assert f"{tmp_path / 'a.py'}:1: datapipes beside this file hides" in shown
-    assert f"{tmp_path / 'b.ipynb'}:1: a notebook is left" in shown
 
 
 def test_a_diff_of_a_file_without_an_end_can_be_applied(tmp_path: Path) -> None:
@@ -257,6 +336,9 @@ WORDS = st.sampled_from(
 IMPORTS = st.one_of(
     st.builds("import {} as {}".format, WORDS, st.sampled_from(["a", "dp", "data"])),
     st.builds("from {} import Dataset, DataLoader as d".format, st.sampled_from(["torch.utils.data", "x", ".y"])),
+    st.sampled_from(
+        ["import os,typing", "import  os , re as r", "from torch.utils.data import (Dataset,\n DataLoader)"]
+    ),
     st.builds("{}({!r},  # {}\n  )".format, WORDS, st.text("ab.\"'\\é ", max_size=9), WORDS),
     st.builds("if {}: {}; {} ;".format, WORDS, WORDS, WORDS),
 )
