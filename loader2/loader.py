@@ -26,7 +26,7 @@ from datapipes.errors import BadArgument, BadArgumentType, LengthUnknown
 from datapipes.iter import IterableWrapper, MapToIterConverter
 from datapipes.map import SequenceWrapper
 from datapipes.messages.interrupts import ShortInterrupts
-from datapipes.operators.checks import length_of
+from datapipes.operators.checks import length_of, misspelt
 from datapipes.parts.group import ranks
 from datapipes.position import kept
 from datapipes.position.cells import Given, Table
@@ -101,7 +101,7 @@ class DataLoader2(Generic[T_co]):
     if not TYPE_CHECKING:  # who checks types is told by the signature of the constructor
 
         def __new__(cls, *args: Any, **given: Any) -> Self:
-            if cls.__init__ is DataLoader2.__init__ and (error := refused(given)) is not None:
+            if cls.__init__ is DataLoader2.__init__ and (error := refused(given) or misspelt(cls, given)) is not None:
                 raise error
             return super().__new__(cls)
 
@@ -508,9 +508,14 @@ def _numbered(datapipe: Any) -> Any:
     if _is_map_style_dataset(datapipe):
         datapipe = SequenceWrapper(datapipe, deepcopy=False)
     if not structure.is_pipe(datapipe):
+        remedy = "wrap it in IterableWrapper"
+        if datapipe is None:
+            remedy = "a state holds no graph, so it is needed here"
+        elif isinstance(datapipe, list | tuple) and any(map(structure.is_pipe, datapipe)):
+            remedy = "load one of these pipes, or put them together first, as in a, b = graph.fork(2); a.zip(b)"
         raise BadArgumentType(
             f"DataLoader2 loads an IterDataPipe or a MapDataPipe, got {type(datapipe).__name__}: {datapipe!r:.80}; "
-            + ("a state holds no graph, so it is needed here" if datapipe is None else "wrap it in IterableWrapper")
+            f"{remedy}"
         )
     stream = datapipe if structure.is_stream(datapipe) else MapToIterConverter(datapipe)
     graph = structure.unfold(stream)

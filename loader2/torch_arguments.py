@@ -22,18 +22,32 @@ INSTEAD = {
 }
 
 
+OWN = {
+    "batch": "put .batch({}) into the graph",
+    "dataset": "pass it as the first argument, datapipe",
+    "epoch": "call dl.set_epoch({})",
+    "seed": "call dl.seed({}) before the first epoch",
+    "workers": INSTEAD["num_workers"],
+}
+"""Arguments that neither of the two has."""
+
+
 def refused(given: dict[str, object]) -> BadArgumentType | None:
-    """The error for arguments of torch's, if there are any.
+    """Return the error for arguments that a DataLoader2 does not take, with what to write instead. None: it takes all.
 
     >>> print(refused({"num_workers": 2, "progress": True}))
     DataLoader2(num_workers=2) is torch's; here, pass reading_service=MultiProcessingReadingService(2)
+    >>> print(refused({"seed": 3}))
+    DataLoader2(seed=3): there is no such argument; call dl.seed(3) before the first epoch
     """
-    torchs = {name: value for name, value in given.items() if name in INSTEAD}
-    if not torchs:
+    instead = {**OWN, **INSTEAD}
+    wrong = {name: value for name, value in given.items() if name in instead}
+    if not wrong:
         return None
-    call = ", ".join(f"{name}={_shown(value)}" for name, value in torchs.items())
-    remedies = "; ".join(INSTEAD[name].format(_shown(value)) for name, value in torchs.items())
-    return BadArgumentType(f"DataLoader2({call}) is torch's; here, {remedies}")
+    call = ", ".join(f"{name}={_shown(value)}" for name, value in wrong.items())
+    remedies = "; ".join(instead[name].format(_shown(value)) for name, value in wrong.items())
+    why = " is torch's; here," if wrong.keys() <= INSTEAD.keys() else ": there is no such argument;"
+    return BadArgumentType(f"DataLoader2({call}){why} {remedies}")
 
 
 def _shown(value: object) -> str:

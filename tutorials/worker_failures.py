@@ -49,7 +49,7 @@ def an_error_in_a_worker() -> None:
         assert len(given) == 5
         assert len(list(elements)) == 4
     print("An error in a worker:", *said, sep="\n  ")
-    assert "element 5 of .sharding_filter()" in "".join(said)
+    assert "element 5 of IterableWrapper(range(0, 10))" in "".join(said)
     assert "in worker 1" in said[-1]
 
 

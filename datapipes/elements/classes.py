@@ -107,8 +107,7 @@ def parts_of(obj: Any) -> tuple[tuple[Any, ...], Any]:
     """Arguments for ``make`` and then for ``fill``, or None, that rebuild an object of an allowed class."""
     cls: Any = type(obj)
     if not is_allowed(cls):
-        advice = f"allow it with datapipes.allow({cls.__name__}), or keep plain values in the elements"
-        raise TypeError(_unallowable(cls) or f"its class may not be in saved states; {advice}")
+        raise TypeError(_unallowable(cls) or _advice(obj))
     if is_enum(cls):
         if _member(cls, obj._value_) is not obj:
             raise TypeError("it cannot be told by its value")
@@ -118,9 +117,30 @@ def parts_of(obj: Any) -> tuple[tuple[Any, ...], Any]:
         if not plain or getattr(obj, "__dict__", None):
             raise TypeError("it has more to it than its fields: a __reduce__ of its own, or attributes")
         return ("named tuple", full_name(cls), tuple(tuple.__iter__(obj))), None
-    state = _state_of(obj)
-    _attributes(cls, state)
-    return ("object", full_name(cls)), state
+    return ("object", full_name(cls)), _checked_state(obj)
+
+
+def _advice(obj: Any) -> str:
+    """Say what to do about an object of a class that is not allowed; raise TypeError if allowing it does not help."""
+    cls = type(obj)
+    if not (is_enum(cls) or is_named_tuple(cls)):
+        _checked_state(obj)
+    name = full_name(cls).removeprefix("__main__.")
+    advice = f"allow it with datapipes.allow({name}), or keep plain values in the elements"
+    return f"its class may not be in saved states; {advice}"
+
+
+def _checked_state(obj: Any) -> Any:
+    """Return the state of an object that its attributes make up, or raise TypeError with what to write instead."""
+    try:
+        state = _state_of(obj)
+        _attributes(type(obj), state)
+    except TypeError as error:
+        raise TypeError(
+            f"{error}; put the stage that makes such objects behind the one that keeps them, as in "
+            ".shuffle().map(decode), or have it make bytes, arrays or tensors"
+        ) from error
+    return state
 
 
 def _state_of(obj: Any) -> Any:

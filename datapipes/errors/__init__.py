@@ -128,7 +128,8 @@ class WrongElement(Loader2Error, RuntimeError):
 class TransferError(Loader2Error, OSError):
     """A remote file that could not be read, or not to its end; the message names it, without its secrets.
 
-    Its cause has what the server said. ``transfer=Transfer(...)`` sets timeouts and retries.
+    It is of the type that the client raised, too, such as ``requests.HTTPError`` with its ``response``, or
+    ``FileNotFoundError``. ``transfer=Transfer(...)`` sets timeouts and retries.
     """
 
 

@@ -88,7 +88,15 @@ def empty(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor | None:
 
 def collated(batch: Any) -> Any:
     """``torch.utils.data.default_collate`` into given or recycled memory."""
-    return collate(batch, collate_fn_map=_COLLATE)
+    try:
+        return collate(batch, collate_fn_map=_COLLATE)
+    except (TypeError, LookupError) as error:
+        if isinstance(batch, list | tuple):
+            raise
+        raise TypeError(
+            f"collate() was given an element of type {type(batch).__name__}, which is no batch: "
+            "put .batch(n) in front of .collate()"
+        ) from error
 
 
 def _stacked(batch: Sequence[torch.Tensor], *, collate_fn_map: Any = None) -> torch.Tensor:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import inspect
+from collections.abc import Collection, Mapping
 from contextvars import ContextVar
 from difflib import get_close_matches
 from operator import index
@@ -53,6 +54,21 @@ def check_options(pipe: Pipe, options: Collection[str], known: Collection[str] |
             remedy = f"did you mean {near[0]!r}?" if near else f"beside its own it takes {', '.join(known or ())}"
             # Its value is not shown: what is secret is known by its name.
             raise BadArgumentType(f"{pipe._fluent}() got an unexpected keyword argument {name!r}; {remedy}")
+
+
+def misspelt(called: Any, given: Mapping[str, object]) -> BadArgumentType | None:
+    """Return the error for a keyword argument that a class does not take and that is near one of its own.
+
+    None: there is no such argument.
+    """
+    parameters = inspect.signature(called.__init__).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return None
+    for name, value in given.items():
+        if name not in parameters and (near := get_close_matches(name, parameters, n=1)):
+            call = f"{called.__name__}({name}={shortened(value)})"
+            return BadArgumentType(f"{call}: there is no argument of that name; did you mean {near[0]}=?")
+    return None
 
 
 def whole_number(name: str, value: Any, asking: object) -> int:

@@ -34,6 +34,9 @@ class Position(Protocol):
     def origin(self, stage: structure.Pipe) -> tuple[object, Any] | None:
         """Return the source that is read by key for the element at hand, and the key."""
 
+    def held(self) -> list[tuple[object, int]]:
+        """Return the stages that keep elements in memory, and how many."""
+
 
 def add_note(
     error: BaseException, end: structure.Pipe, session: Position, of_user: structure.Pipe | None = None
@@ -71,7 +74,11 @@ def add_note(
     if shown := list(filter(None, [place, *raised.element])):
         lines.append(f"  on {': '.join(shown)}")
     run = session.run
-    lines.append(f"  in epoch {run.epoch}, with seed {run.seed}{' (drawn for this epoch)' if run.drawn else ''}")
+    if isinstance(error, MemoryError):
+        held = [f"{printed(stage)} holds {number:,} elements" for stage, number in session.held()]
+        lines += [f"  memory ran out while {text}; a smaller buffer takes less" for text in held]
+    since = "" if run.epoch == run.number else f" (epoch {run.epoch} of this seed)"
+    lines.append(f"  in epoch {run.number}, with seed {run.seed}{' (drawn for this epoch)' if run.drawn else since}")
     error.add_note("\n".join(lines))
 
 

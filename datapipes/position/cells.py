@@ -90,6 +90,10 @@ class Cell:
         """Whether what was last taken from above is what is at hand below; otherwise errors cannot number it."""
         return True
 
+    def holds(self) -> int:
+        """Return how many elements the stage keeps in memory; an error names the stages when memory has run out."""
+        return 0
+
     def saved_errors(self) -> list[int] | None:
         """The counts of the errors that the stage has tolerated, if it may."""
         return None if self.faults is None else self.faults.save()

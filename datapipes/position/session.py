@@ -386,6 +386,10 @@ class Session:
                 return None
             stage = vars(sources[0]).get("opened_pipe", sources[0])
 
+    def held(self) -> list[tuple[object, int]]:
+        """Return the stages that keep elements in memory, and how many."""
+        return [(cell.stage, number) for cell in self.cells.values() if (number := cell.holds())]
+
     def origin(self, stage: structure.Pipe) -> tuple[object, Any] | None:
         """Return the source that is read by key for the element at hand in a stage, and the key.
 

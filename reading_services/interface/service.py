@@ -163,6 +163,18 @@ def own_copy(service: ReadingServiceInterface | str | None) -> ReadingServiceInt
 
         made: ReadingServiceInterface = service_named(service)
         return made
+    if isinstance(service, type):
+        raise BadArgumentType(f"reading_service={service.__name__} is a class: write {service.__name__}(...)")
+    if isinstance(service, int | float):
+        raise BadArgumentType(
+            f"reading_service={service!r} is a number: write MultiProcessingReadingService({service!r}), or another "
+            "service with so many workers"
+        )
+    if service is not None and not callable(getattr(service, "initialize", None)):
+        raise BadArgumentType(
+            f"reading_service={service!r:.80} has no method initialize(): "
+            "a ReadingServiceInterface, the name of one, or None is expected"
+        )
     try:
         return copy.deepcopy(service)
     except TypeError as error:

@@ -341,8 +341,9 @@ def refuse_other_workers(error: BaseException, graph: Pipe, saved: Table) -> Non
     here = next((stage.makers.count for stage in structure.walk(graph) if isinstance(stage, Gathered)), 0)
     if by != here and isinstance(error, StateError):
         raise StateError(
-            f"workers: the state was saved {_with(by)}, and this loader runs {_with(here)}; use as many as before, or "
-            "start the epoch anew, with dl.seed(...)"
+            f"workers: the state was saved {_with(by)}, and this loader runs {_with(here)}. Run it {_with(by)}, or "
+            "begin the saved epoch again: dl.load_state_dict(scatter(gather(state), begin_epoch_again=True)), with "
+            "`from loader2 import gather, scatter`"
         ) from None
 
 

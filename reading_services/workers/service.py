@@ -11,11 +11,11 @@ from abc import abstractmethod
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgument, BadArgumentType
-from datapipes.operators.checks import whole_number
+from datapipes.operators.checks import misspelt, whole_number
 from reading_services.interface.service import EpochFn, InitFn, Level, ReadingServiceInterface, ResetFn
 from reading_services.workers.cut import replicable_end, with_end_replaced
 from reading_services.workers.dispatched import length_of_parts, without_dispatched
@@ -44,6 +44,13 @@ class OnWorkers(ReadingServiceInterface):
     _pool: Pool | None = None
     _gathered: Gathered[Any] | None = None
 
+    if not TYPE_CHECKING:  # a type checker reads the signature of the constructor
+
+        def __new__(cls, *args: Any, **given: Any) -> Self:
+            if (wrong := misspelt(cls, given)) is not None:
+                raise wrong
+            return super().__new__(cls)
+
     def sees_to_ranks(self) -> bool:
         return False
 
@@ -51,7 +58,8 @@ class OnWorkers(ReadingServiceInterface):
         """Refuse what no worker could do anything with; ``least`` has the smallest value of each number."""
         call = type(self).__name__
         for name, number in least.items():
-            if whole_number(name, getattr(self, name), f"{call}()") < number:
+            setattr(self, name, whole_number(name, getattr(self, name), f"{call}()"))
+            if getattr(self, name) < number:
                 raise BadArgument(f"{call}({name}={getattr(self, name)}): it must be at least {number}")
         if self.timeout is not None and not self.timeout > 0:
             raise BadArgument(f"{call}(timeout={self.timeout}): seconds, more than 0, or None")

@@ -282,7 +282,8 @@ def test_the_note_says_which_element_of_the_data_it_is(case: str, workers: int) 
             lines = error.value.__notes__[0].splitlines()
             [on] = [line for line in lines if line.startswith("  on ")]
             assert re.fullmatch(f"  on {named}", on), lines
-            assert lines[-1] == f"  in epoch 0, with seed {seed}"
+            since = " (epoch 0 of this seed)" if seed else ""
+            assert lines[-1] == f"  in epoch {seed}, with seed {seed}{since}"
 
 
 def test_the_note_says_which_epoch_it_is_and_that_gives_it_again() -> None:
@@ -301,7 +302,7 @@ def test_the_note_says_which_epoch_it_is_and_that_gives_it_again() -> None:
     for epoch in range(3):
         with pytest.raises(ValueError, match="damaged") as error:
             list(loader)
-        assert f"in epoch {epoch}, with seed 4" in error.value.__notes__[0]
+        assert f"in epoch {4 + epoch}, with seed 4 (epoch {epoch} of this seed)" in error.value.__notes__[0]
 
 
 class Strange:

@@ -20,6 +20,7 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from datapipes.errors import BadArgument, CutShort, TransferError, TransferTimeout
+from datapipes.messages.exception_copies import put_together
 from datapipes.messages.short import hide
 
 T = TypeVar("T")
@@ -117,10 +118,7 @@ class Clock:
         if self.left <= 0:
             raise self._too_late(f"; the last error was {type(error).__name__}: {hide(str(error))[:200]}") from None
         if self.failed >= self.transfer.retries or not may_pass(error):
-            shown = without_secrets(error)
-            if self.label not in str(shown):
-                shown.add_note(f"while reading {self.label}")
-            raise for_good(shown) from None
+            raise for_good(transfer_error(without_secrets(error), self.label)) from None
         pause = min(LONGEST_PAUSE, self.transfer.backoff * 2.0**self.failed) * _chance.uniform(0.5, 1.0)
         self.failed += 1
         with self:
@@ -217,6 +215,43 @@ def status_of(error: BaseException | None) -> int | None:
             return found
         error, seen = error.__cause__, seen + 1
     return None
+
+
+def transfer_error(error: Exception, label: str) -> Exception:
+    """Return an error of a transfer as a TransferError that names the file and is of the error's own type, too.
+
+    An error that is neither of the network nor of the file, such as that of a wrong option, is returned as it is.
+    """
+    of_network = isinstance(error, OSError) or status_of(error) is not None or may_pass(error)
+    if not of_network or (isinstance(error, TransferError) and label in str(error)):
+        if label not in str(error):
+            error.add_note(f"while reading {label}")
+        return error
+    text = str(error)
+    named = _made(type(error), (text if label in text else f"{label}: {text}",), vars(error))
+    named.errno = getattr(error, "errno", None)
+    return named.with_traceback(error.__traceback__)
+
+
+def _made(kind: type[Exception], arguments: tuple[Any, ...], state: Any) -> TransferError:
+    of_both = _kind_of(kind)
+    builtin = next(base for base in of_both.__mro__ if base.__module__ == "builtins")
+    return put_together(of_both, builtin, arguments, state)
+
+
+_of_both: dict[type[Exception], type[TransferError]] = {}
+
+
+def _kind_of(kind: type[Exception]) -> type[TransferError]:
+    """Return the TransferError that is a ``kind``, too: a program that catches either of them goes on to do so."""
+    if issubclass(kind, TransferError):
+        return kind
+
+    def __reduce__(self: Exception) -> Any:  # the class itself has no name to be found by
+        return _made, (kind, self.args, vars(self))
+
+    inside = {"__module__": __name__, "__reduce__": __reduce__}
+    return _of_both.setdefault(kind, type(kind.__name__, (TransferError, kind), inside))
 
 
 def _asked_for(error: BaseException) -> float:

@@ -18,7 +18,7 @@ from datapipes.description.indexed import Indexed, indexed
 from datapipes.description.pipe import IterDataPipe, composed, operator
 from datapipes.errors import consumes_element
 from datapipes.iter.elements.numbering import Header
-from datapipes.operators.checks import needs_count, source_length
+from datapipes.operators.checks import needs, needs_count, source_length
 from datapipes.position.cells import Given
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import Run
@@ -34,13 +34,15 @@ def Taker(source_datapipe: IterDataPipe[T_co], n: int) -> Header[T_co]:
     """The first ``n`` elements: ``header(n)`` by the name that other libraries have for it.
 
     Args:
-        n: How many, 0 or less for none. No more than these are taken from the source.
+        n: How many, 0 or more. No more than these are taken from the source.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(100)).take(3))
     [0, 1, 2]
     """
-    return Header(source_datapipe, n)
+    taken = Header(source_datapipe, n)
+    needs(n >= 0, taken, f"take({n}): the number of elements is 0 or more; without take() there are all of them")
+    return taken
 
 
 @operator

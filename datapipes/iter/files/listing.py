@@ -19,6 +19,7 @@ from datapipes.operators.checks import given_length
 from datapipes.operators.flattening import Flattening, Parts
 from datapipes.position.on_error import OnError, check_policy
 
+_WILD = "*?["
 _RANGE = re.compile(r"\{([0-9]+)\.\.([0-9]+)\}")
 
 
@@ -78,7 +79,10 @@ class FileLister(Flattening[str]):
             return
         if not os.path.isdir(root):
             warn(f"list_files(): {root!r} does not exist")
-            raise FileNotFoundError(f"list_files(): no such file or folder: {root!r}")
+            folder, name = os.path.split(root)
+            is_mask = any(letter in name for letter in _WILD)
+            meant = f"; write FileLister({folder or '.'!r}, {name!r}) for the files of that pattern" if is_mask else ""
+            raise FileNotFoundError(f"list_files(): no such file or folder: {root!r}{meant}")
         folders, found_any = [root], False
         while folders:
             folder = folders.pop()
@@ -147,8 +151,11 @@ def matches(name: str, masks: str | Sequence[str] | None) -> bool:
 def warn_of_no_match(pipe: Any, root: str) -> None:
     """Warn that the masks of a lister have left nothing of a folder that its user names, and not a pipe."""
     if pipe.masks and type(pipe.datapipe) is IterableWrapper:
-        masks = pipe.masks if isinstance(pipe.masks, str) else ", ".join(pipe.masks)
-        warn(f"{pipe._fluent}(): no file in {root!r} matches {masks!r}")
+        listed = [pipe.masks] if isinstance(pipe.masks, str) else list(pipe.masks)
+        masks = ", ".join(listed)
+        plain = [mask for mask in listed if not any(letter in mask for letter in _WILD)]
+        meant = f"; a mask is a pattern of the whole name, such as {'*' + plain[0]!r}" if plain else ""
+        warn(f"{pipe._fluent}(): no file in {root!r} matches {masks!r}{meant}")
 
 
 @operator

@@ -183,7 +183,10 @@ class UnBatcher(Flattening[Any]):
         elements, depth = [element], 0
         while depth != level and (level > 0 or any(isinstance(x, list) for x in elements)):
             if level > 0 and not all(isinstance(x, list) for x in elements):
-                raise IndexError(f"unbatch_level {level} exceeds the depth of the batch, which is {depth}")
+                remedy = ""
+                if other := next((x for x in elements if hasattr(x, "to_pylist")), None):
+                    remedy = f"; a {type(other).__name__} becomes rows by .flatmap(lambda batch: batch.to_pylist())"
+                raise IndexError(f"unbatch_level {level} exceeds the depth of the batch, which is {depth}{remedy}")
             elements = [y for x in elements for y in (x if isinstance(x, list) else [x])]
             depth += 1
         return elements

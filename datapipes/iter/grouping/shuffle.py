@@ -134,6 +134,9 @@ class _Buffer(Cell):
             self._elements, self._loaded = elements, None
         return self._elements
 
+    def holds(self) -> int:
+        return len(self._elements)
+
     def keep_elements(self) -> None:
         """Stop relying on counts: after an exception, an element may be missing from them."""
         self._by_position = False

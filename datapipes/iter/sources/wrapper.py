@@ -10,6 +10,7 @@ what was appended.)
 from __future__ import annotations
 
 import copy
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from itertools import islice
@@ -22,6 +23,7 @@ from datapipes.description.indexed import Indexed
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.structure import place_of
 from datapipes.errors import BadArgumentType, StateError
+from datapipes.messages.warnings import warn
 from datapipes.operators.checks import no_length
 from datapipes.position.cells import Cell, Counted, count, skip
 from datapipes.position.opening import Opening
@@ -30,6 +32,7 @@ from datapipes.rewriting.pushdown import Part, Positions
 
 T_co = TypeVar("T_co", covariant=True)
 
+_OF_A_PATH = re.compile(r"[/\\*]|\.\w{1,7}$")
 _NEVER_CHANGE = frozenset({int, float, complex, bool, str, bytes, type(None), range})
 
 
@@ -58,6 +61,11 @@ class IterableWrapper(IterDataPipe[T_co]):
         if not isinstance(self.iterable, Iterable) and not hasattr(self.iterable, "__getitem__"):
             raise BadArgumentType(
                 f"IterableWrapper needs an iterable, got {type(self.iterable).__name__}: {self.iterable!r:.60}"
+            )
+        if isinstance(self.iterable, str) and _OF_A_PATH.search(self.iterable):
+            warn(
+                f"IterableWrapper({self.iterable!r:.60}) gives the letters of this text one by one; "
+                f"for a stream of one path write IterableWrapper([{self.iterable!r:.60}])"
             )
 
     def _open(self, at: Opening) -> Iterator[T_co]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing.process
 import os
+import resource
 import select
 import signal
 import threading
@@ -95,6 +97,31 @@ def begin(context: Any, main: Any, job: Any, name: str, daemon: bool = True) -> 
             raise
     _begun[begun] = ended_before
     return begun
+
+
+FILES_OF_A_WORKER: Final = 7
+"""Descriptors in the main process for each worker: of its link, its stacks and its process."""
+
+
+def why_not_started(error: OSError, workers: int) -> str | None:
+    """Return why the system did not let a worker start, and what to write. None: it is no limit of the system."""
+    what = os.strerror(error.errno or 0)
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return (
+            f"{what} to start {workers} workers: each needs {FILES_OF_A_WORKER} files in this process, which may have "
+            f"{most} of them (`ulimit -n`). Raise that limit, as by `ulimit -n {max(4096, 4 * most)}`, or start fewer "
+            "workers"
+        )
+    if error.errno in (errno.EAGAIN, errno.ENOMEM):
+        most, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+        limit = "no limit" if most == resource.RLIM_INFINITY else str(most)
+        return (
+            f"{what}: the system starts no further process for {workers} workers. Look at the number of processes and "
+            f"threads of this user (`ulimit -u`: {limit}), at pids.max of the container's cgroup and at the memory, or "
+            "start fewer workers"
+        )
+    return None
 
 
 def _server_starts_workers() -> bool:

@@ -34,6 +34,7 @@ from reading_services.workers.process.members import (
     kill,
     stacks_at_crash,
     stacks_of,
+    why_not_started,
 )
 from reading_services.workers.restarts import Ended
 from reading_services.workers.transport import process
@@ -66,10 +67,15 @@ class Processes(PolledPlace):
         return job if self._context.get_start_method() == "fork" else process.SharedBytes(cloudpickle.dumps(job))
 
     def start(self, numbers: Collection[int]) -> None:
-        links = self._start_dispatcher()
-        for number in numbers:
-            self._workers[number] = self._started(number, links[number])
-        self._watch()
+        try:
+            links = self._start_dispatcher()
+            for number in numbers:
+                self._workers[number] = self._started(number, links[number])
+            self._watch()
+        except OSError as error:
+            if (why := why_not_started(error, self._plan.workers)) is None:
+                raise
+            raise OSError(error.errno, why) from error
 
     def _start_dispatcher(self) -> list[process.Pair | None]:
         if self._dispatched is None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import select
 from collections.abc import Collection, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,6 +20,7 @@ from loader2 import DataLoader2
 from reading_services import MultiProcessingReadingService, WorkerInfo
 from reading_services.workers.failures import Failure
 from reading_services.workers.pool import Number, Place, Pool
+from reading_services.workers.process.members import FILES_OF_A_WORKER
 from reading_services.workers.restarts import Ended
 from reading_services.workers.transport.protocol import START, Failed, ToConsumer, ToProducer, Window
 from reading_services.workers.worker import Order, PoolPlan
@@ -185,3 +188,46 @@ def test_one_that_has_never_spoken_has_not_begun() -> None:
     graph = IterableWrapper(range(4)).sharding_filter()
     with DataLoader2(graph, reading_service=service) as loader, pytest.raises(WorkerDied, match="before its first"):
         list(loader)
+
+
+def starts_too_many() -> str:
+    """Start 40 workers with files for fewer, and return why that fails."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+    graph = IterableWrapper(range(10)).sharding_filter()
+    with DataLoader2(graph, reading_service=MultiProcessingReadingService(40)) as loader:
+        with pytest.raises(OSError, match="to start") as error:
+            list(loader)
+        return f"{error.value.errno == errno.EMFILE}: {error.value}"
+
+
+def test_too_few_files_for_the_workers_are_told_with_the_limit() -> None:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        said = process.submit(starts_too_many).result(timeout=300)
+    assert said.startswith("True: ")
+    assert "to start 40 workers: each needs 7 files in this process, which may have 100 of them (`ulimit -n`)" in said
+    assert "Raise that limit, as by `ulimit -n 4096`, or start fewer workers" in said
+
+
+def test_too_many_processes_are_told_with_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: Any) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr("reading_services.workers.process.place.begin", refuse)
+    graph = IterableWrapper(range(10)).sharding_filter()
+    with (
+        DataLoader2(graph, reading_service=MultiProcessingReadingService(2)) as loader,
+        pytest.raises(BlockingIOError, match=r"no further process for 2 workers\. Look at .*`ulimit -u`.*pids\.max"),
+    ):
+        list(loader)
+
+
+def test_a_worker_needs_as_many_files_as_are_told() -> None:
+    graph = IterableWrapper(range(10)).sharding_filter()
+    used = []
+    for workers in (1, 9):
+        with DataLoader2(graph, reading_service=MultiProcessingReadingService(workers)) as loader:
+            next(iter(loader))
+            used.append(len(os.listdir("/proc/self/fd")))
+    assert used[1] - used[0] == 8 * FILES_OF_A_WORKER

@@ -16,7 +16,7 @@ from datapipes.errors import BadArgument, BadArgumentType, StateError
 from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe
 from datapipes.position.plain_data import sealed
-from loader2 import DataLoader2
+from loader2 import DataLoader2, gather, scatter
 from loader2.random import PhiloxEngine, SeedGenerator
 from reading_services import MultiProcessingReadingService, ThreadingReadingService, WorkerInfo
 from tests.reading_services.workers.in_turn import Service, numbers, processes, texts, threads
@@ -235,9 +235,9 @@ def test_a_state_of_another_number_of_workers_is_refused(service: Service) -> No
         next(iter(loader))
         state = loader.state_dict()
     for other, said in (
-        (service(3), "workers: the state was saved with 2 workers, and this loader runs with 3 workers; use as many"),
-        (service(1), "with 2 workers, and this loader runs with 1 worker;"),
-        (None, "workers: the state was saved with 2 workers, and this loader runs without workers; use as many"),
+        (service(3), "workers: the state was saved with 2 workers, and this loader runs with 3 workers. Run it with 2"),
+        (service(1), "with 2 workers, and this loader runs with 1 worker."),
+        (None, "workers: the state was saved with 2 workers, and this loader runs without workers. Run it with 2"),
     ):
         loader = DataLoader2(numbers(9).sharding_filter(), reading_service=other)
         with loader, pytest.raises(StateError, match=said):
@@ -247,6 +247,28 @@ def test_a_state_of_another_number_of_workers_is_refused(service: Service) -> No
     loader = DataLoader2(numbers(9).sharding_filter(), reading_service=service(2))
     with loader, pytest.raises(StateError, match="saved without workers, and this loader runs with 2 workers"):
         loader.load_state_dict(at_home.state_dict())
+
+
+@both
+def test_the_message_on_another_number_of_workers_says_how_to_go_on(service: Service) -> None:
+    graph = numbers(12).shuffle().sharding_filter()
+    with DataLoader2(graph, reading_service=service(2)) as loader:
+        loader.seed(5)
+        for _ in range(3):
+            list(loader)
+        next(iter(loader))
+        state = loader.state_dict()
+    with DataLoader2(graph, reading_service=service(3)) as loader:
+        with pytest.raises(StateError) as error:
+            loader.load_state_dict(state)
+        (call,) = re.findall(r"dl\.load_state_dict\(.*\)(?=, with)", str(error.value))
+        exec(call, {"dl": loader, "state": state, "gather": gather, "scatter": scatter})
+        again = list(loader)
+        assert loader.epoch == 3
+    with DataLoader2(graph, reading_service=service(3)) as loader:
+        loader.seed(5)
+        loader.set_epoch(3)
+        assert list(loader) == again
 
 
 WRONG: list[Any] = [None, 1, "x", [], {"turn": [0]}, {"turn": [0, 0], "workers": []}]

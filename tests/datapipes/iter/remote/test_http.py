@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import socket
 from collections.abc import Iterator
 from random import Random
 from typing import Any
@@ -14,6 +15,8 @@ from datapipes import Transfer
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgument, TransferError, TransferTimeout
 from datapipes.iter import HttpReader, IterableWrapper
+from loader2 import DataLoader2
+from reading_services import MultiProcessingReadingService
 from tests.http_server import File, Handler, InTurn, Server, serving, status
 
 DATA = Random(3).randbytes(700_000)
@@ -230,3 +233,26 @@ def test_arguments_are_checked() -> None:
         Transfer(retries=-1)
     with pytest.raises(TypeError, match="needs URLs as str, got int"):
         list(IterableWrapper([3]).read_from_http())  # type: ignore[misc]  # what is refused
+
+
+def hangs_up(handler: Handler) -> None:
+    """Drop the connection in place of an answer."""
+    handler.close_connection = True
+    handler.connection.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("case", ["dropped", "refused", "missing", "broken"])
+def test_all_that_goes_wrong_with_a_server_is_a_transfer_error_that_names_the_url(
+    server: Server, case: str, workers: int
+) -> None:
+    server.pages |= {"/dropped": hangs_up, "/missing": status(404), "/broken": status(503)}
+    url = "http://127.0.0.1:1/refused" if case == "refused" else server.url(f"/{case}")
+    graph = IterableWrapper([url, url]).sharding_filter().read_from_http(transfer=QUICK)
+    service = MultiProcessingReadingService(workers) if workers else None
+    of_requests = requests.HTTPError if case in ("missing", "broken") else requests.ConnectionError
+    with DataLoader2(graph, reading_service=service) as loader, pytest.raises(TransferError) as caught:
+        list(loader)
+    assert isinstance(caught.value, of_requests)
+    assert url in str(caught.value)
+    assert type(caught.value).__name__ == of_requests.__name__
