@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from datapipes.description.pipe import operator
 from datapipes.description.printing import stage as printed
 from datapipes.description.structure import Pipe
-from datapipes.errors import BadArgument, TooManyErrors
+from datapipes.errors import BadArgument, Loader2Error, TooManyErrors
 from datapipes.messages.short import element_shown
 from datapipes.messages.warnings import users_line, warn
 from datapipes.position.cells import Cell, count
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 OnError: TypeAlias = str | Callable[[Exception, Any], Any]
 """``"raise"``, ``"skip"``, ``"retry(n)"``, or a function of the error and the element."""
+
+
+class LeftOut(Loader2Error):
+    """Raised in place of a call that has killed its worker, in a worker that leaves the call out."""
 
 
 class _Skip(Enum):

@@ -23,7 +23,7 @@ from datapipes.messages.warnings import warn
 from datapipes.position import kept, user_classes
 from datapipes.position.blame import add_note, note_opening
 from datapipes.position.cells import Cell, Table, held_in, table_of, unsavable
-from datapipes.position.on_error import StepFaults
+from datapipes.position.on_error import LeftOut, StepFaults
 from datapipes.position.opening import Opening
 from datapipes.position.reopening import Reopening
 from datapipes.position.seeds import Run
@@ -371,6 +371,14 @@ class Session:
             add_note(error, self._end, self, next(raised, None))
         self._stop()
 
+    def passes_over(self, error: BaseException | None) -> bool:
+        """Return whether to go on behind an error in silence: behind a call that is left out.
+
+        A plain class that the error has ended runs again, and meets the call again: then the error is raised.
+        """
+        runs_again = any(isinstance(cell, Replayed) and cell.failed for cell in self.cells.values())
+        return isinstance(error, LeftOut) and not runs_again
+
     def progress(self, stage: structure.Pipe) -> tuple[structure.Pipe, int] | None:
         """The nearest stage, at or above the given one, that knows how many elements it has given, and that number."""
         start = stage = self._readers.get(structure.place_of(stage), stage)
@@ -443,8 +451,11 @@ def _read_by_position(opened: Sequence[structure.Pipe]) -> dict[int, structure.P
     }
 
 
-def segment(session: Session) -> Iterator[Any]:
-    """The elements up to the end of the stream or to an exception, whichever comes first."""
+def segment(session: Session, passes_over: bool = False) -> Iterator[Any]:
+    """The elements up to the end of the stream or to an exception, whichever comes first.
+
+    With ``passes_over`` they end without an exception where a call is left out.
+    """
     session.asked = True
     with ShortInterrupts():
         elements = session.iterator()
@@ -460,6 +471,8 @@ def segment(session: Session) -> Iterator[Any]:
         raise
     except BaseException as error:
         session.fail(error)
+        if passes_over and session.passes_over(error):
+            return
         if isinstance(error, KeyboardInterrupt):
             cut(error)
         raise
@@ -469,4 +482,4 @@ def segment(session: Session) -> Iterator[Any]:
 def segments(session: Session) -> Iterator[Iterator[Any]]:
     """The parts of a stream that goes on behind its exceptions, each a segment."""
     while not session.ended:
-        yield segment(session)
+        yield segment(session, passes_over=True)

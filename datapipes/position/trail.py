@@ -21,8 +21,9 @@ from operator import itemgetter
 from time import perf_counter
 from typing import Any, Final, Generic, TypeVar
 
-from datapipes.errors import GraphError, StateError, consumes_element
+from datapipes.errors import GraphError, Loader2Error, StateError, consumes_element
 from datapipes.position.cells import Cell
+from datapipes.position.on_error import LeftOut
 
 T = TypeVar("T")
 
@@ -142,8 +143,11 @@ def told(error: BaseException) -> str:
     return text
 
 
-def lost(cell: Cell, text: str) -> GraphError:
-    """The error in place of one that was saved."""
-    error = GraphError(f"{cell.label} met an error before its position was saved: {text:.500}")
+def lost(cell: Cell, text: str) -> Loader2Error:
+    """The error in place of one that was saved; a call that was left out is left out still."""
+    if text.startswith(f"{LeftOut.__name__}: "):
+        error: Loader2Error = LeftOut(f"{text:.500}")
+    else:
+        error = GraphError(f"{cell.label} met an error before its position was saved: {text:.500}")
     vars(error)[_TOLD] = text
     return error

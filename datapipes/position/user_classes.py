@@ -49,6 +49,11 @@ def saves_itself(pipe: structure.Pipe) -> bool:
     return has_method(pipe, "state_dict") and has_method(pipe, "load_state_dict")
 
 
+def is_replayed(pipe: structure.Pipe) -> bool:
+    """Whether a stage is a plain class, which is run again from its start where its position is needed."""
+    return structure.is_stream(pipe) and not structure.is_native(pipe) and not saves_itself(pipe)
+
+
 def shard(pipe: structure.Pipe, of: int, index: int, group: object) -> None:
     """Call ``apply_sharding`` of any class: with the group if it takes three arguments."""
     groups = vars(pipe).get("groups")

@@ -4,6 +4,7 @@ A record is memory that a worker's process shares with the one that started it. 
 are being made, and costs nothing that can be measured, since it is written once for a chunk. A worker that takes the
 place of a dead one is *watched* for a while: it makes one element at a time, and writes down which function of a
 stage's is called with what. So an element that kills its worker is known, and can be left out when it comes again.
+A class that is replayed comes to it in each replay, so its worker leaves the element out to the end of the opening.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from datapipes.description import structure
 from datapipes.description.printing import stage as printed
 from datapipes.description.structure import Pipe
 from datapipes.position.blame import FUNCTIONS
+from datapipes.position.on_error import LeftOut
+from datapipes.position.user_classes import is_replayed
 
 SIZE: Final = 1 << 14
 _ELEMENTS = struct.Struct("<qq")  # the first element under way, and how many
@@ -73,10 +76,6 @@ class Watch:
     leaves_out: frozenset[Key] = frozenset()
 
 
-class LeftOut(Exception):
-    """Raised in place of a call that has killed a worker twice."""
-
-
 class Record:
     """The page of memory."""
 
@@ -121,6 +120,7 @@ class Watched:
     def __init__(self, record: Record, watch: Watch) -> None:
         self._record = record
         self._left_out = watch.leaves_out
+        self._always = frozenset[int]()
         self._under_way: dict[object, Call] = {}
         self._lock = threading.Lock()  # a threadpool_map calls from several threads
         self.goes_on = True
@@ -128,7 +128,10 @@ class Watched:
     def over(self, graph: Pipe) -> Pipe:
         """A copy of a graph in which every call of a user's function is written down."""
         graph = structure.unfold(graph)
-        for stage in structure.walk(graph):
+        stages = structure.walk(graph)
+        if any(is_replayed(stage) for stage in stages):
+            self._always = frozenset(place for place, _ in self._left_out)
+        for stage in stages:
             if structure.is_native(stage):
                 for name in FUNCTIONS:
                     if callable(fn := vars(stage).get(name)):
@@ -141,12 +144,14 @@ class Watched:
 
         @wraps(fn)
         def called(*args: Any, **kwargs: Any) -> Any:
-            if not self.goes_on:
+            if not self.goes_on and place not in self._always:
                 return fn(*args, **kwargs)
             digest, text = _described(args)
             call = Call(place, digest, named, text, is_counted)
             if call.key in self._left_out:
-                raise LeftOut("it has killed its worker, and is left out")
+                raise LeftOut(f"{named} of {text} has killed its worker, and is left out")
+            if not self.goes_on:
+                return fn(*args, **kwargs)
             token = object()
             self._write(token, call)
             try:

@@ -74,14 +74,13 @@ class Deaths:
     _survived: int = 0
     _suspicions: dict[int, _Suspicion] = field(default_factory=dict)
     _left_out: dict[int, dict[Key, int]] = field(default_factory=dict)
-    """By worker: calls that are left out, with an element behind which nobody comes to them again."""
+    """By worker: calls that are left out, with an element up to which the worker is watched for others."""
 
     def watch(self, worker: int, begins: int) -> Watch | None:
         """How a worker that begins at an element has to be watched, if at all."""
-        left_out = {key: until for key, until in self._left_out.get(worker, {}).items() if until >= begins}
-        suspicion = self._suspicions.get(worker)
+        left_out, suspicion = self._left_out.get(worker, {}), self._suspicions.get(worker)
         until = max([*left_out.values(), suspicion.watched_until if suspicion else 0])
-        return Watch(until - begins, frozenset(left_out)) if until > begins else None
+        return Watch(max(0, until - begins), frozenset(left_out)) if left_out or until > begins else None
 
     def survive(self, error: WorkerDied, began: list[int]) -> Ended:
         """Note a death, and return who has to be replaced; an error if that is not allowed.

@@ -31,7 +31,7 @@ from datapipes.position.share import Share
 from datapipes.position.trail import Looking
 from datapipes.position.user_classes import is_sharding, shard
 from reading_services.interface.service import WorkerInfo, graph_from
-from reading_services.workers.at_work import LeftOut, Record, Watch, Watched
+from reading_services.workers.at_work import Record, Watch, Watched
 from reading_services.workers.generators import Generators, opened
 from reading_services.workers.kept_by_workers import Keeping
 from reading_services.workers.portable import note_unsendable
@@ -343,7 +343,7 @@ class Server(Loop):
                     raise
                 session.fail(error)
                 error.__traceback__ = None  # it was told when it was met
-                if isinstance(error, LeftOut):
+                if session.passes_over(error):
                     continue  # home has not had it
             self._made += 1
 
@@ -368,7 +368,7 @@ class Server(Loop):
         self._made += (made := len(chunk))
         if self._record is not None:
             self._record.making(self._made, 0)
-        if isinstance(error, LeftOut):  # home has counted it
+        if session.passes_over(error):  # home has counted it
             error = None
             if made:
                 self._send(session, chunk, look=True)

@@ -13,12 +13,15 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from datapipes.errors import BadArgument, WorkerDied
 from datapipes.graph import Pipe
@@ -185,6 +188,98 @@ def test_it_is_left_out_wherever_it_is_called(shape: Callable[[Pipe], Pipe]) -> 
         assert list(loader.errors.values()) == [1]
 
 
+class Passing(IterDataPipe[Any]):
+    """A user's class that is replayed."""
+
+    def __init__(self, source: Pipe) -> None:
+        self.source = source
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.source
+
+
+class InPairs(Passing):
+    """A user's class that takes two elements for one of its own, and is replayed."""
+
+    def __iter__(self) -> Iterator[Any]:
+        elements = iter(self.source)
+        for one in elements:
+            yield one, next(elements, None)
+
+
+class Counting(Passing):
+    """A user's class that is not replayed."""
+
+    given = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for element in self.source:
+            self.given += 1
+            yield self.given, element
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"given": self.given}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.given = state["given"]
+
+
+class InStep(IterDataPipe[Any]):
+    """A user's class that reads two sources, and is replayed."""
+
+    def __init__(self, *sources: Pipe) -> None:
+        self.sources = sources
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from zip(*self.sources, strict=True)
+
+
+BELOW: dict[str, Callable[[Pipe], Pipe]] = {
+    "Passing": Passing,
+    "InPairs": InPairs,
+    "Counting": Counting,
+    "InStep": lambda dp: InStep(*dp.fork(2)),
+    "one child": lambda dp: (lambda a, b: Passing(a).zip(b))(*dp.fork(2)),
+    "shuffle": lambda dp: dp.shuffle(buffer_size=3),
+    "prefetch": lambda dp: dp.prefetch(2),
+    "batch": lambda dp: dp.batch(2),
+    "cached": lambda dp: dp.in_memory_cache(),
+}
+
+
+@REPLACED
+@settings(max_examples=25)
+@given(
+    below=st.lists(st.sampled_from(sorted(BELOW)), min_size=1, max_size=3),
+    bad=st.sets(st.integers(0, 29), min_size=1, max_size=2),
+    seed=st.integers(0, 9),
+    saved=st.integers(0, 9),
+)
+def test_whatever_is_below_it(below: list[str], bad: set[int], seed: int, saved: int) -> None:
+    """What comes is what comes of sources that never had the element, though classes are replayed."""
+
+    def graph(step: Callable[[Pipe], Pipe]) -> Pipe:
+        dp = step(numbers(30).sharding_filter())
+        for name in below:
+            dp = BELOW[name](dp)
+        return dp
+
+    with with_restarts(graph(lambda dp: dp.filter(lambda x: x not in bad)), 0) as undisturbed:
+        undisturbed.seed(seed)
+        expected = list(undisturbed)
+    deadly = graph(lambda dp: dp.map(partial(kills, frozenset(bad), signal.SIGKILL)))
+    with with_restarts(deadly, 9, on_death="skip") as loader:
+        loader.seed(seed)
+        iterator = iter(loader)
+        given = list(islice(iterator, min(saved, len(expected))))
+        state = loader.state_dict()
+        assert [*given, *iterator] == expected
+        assert sum(loader.errors.values()) == len(bad)
+    with with_restarts(deadly, 9, on_death="skip") as resumed:
+        resumed.load_state_dict(state)
+        assert list(resumed) == expected[saved:]
+
+
 @REPLACED
 def test_an_element_that_kills_is_named_and_passed_over_by_who_goes_on() -> None:
     with with_restarts(deadly({13}), 3) as loader:
@@ -195,6 +290,45 @@ def test_an_element_that_kills_is_named_and_passed_over_by_who_goes_on() -> None
         assert "SIGKILL" in str(caught.value)
         given.extend(iterator)
         assert [x for batch in given for x in batch] == [x for batch in without({13}) for x in batch]
+
+
+@REPLACED
+@pytest.mark.parametrize("below", BELOW.values(), ids=BELOW)
+def test_going_on_passes_over_it_once(below: Callable[[Pipe], Pipe]) -> None:
+    with with_restarts(below(numbers(20).sharding_filter().filter(lambda x: x != 13)), 0) as undisturbed:
+        undisturbed.seed(SEED)
+        expected = list(undisturbed)
+    with with_restarts(below(numbers(20).sharding_filter().map(kills_13)), 3) as loader:
+        loader.seed(SEED)
+        given: list[Any] = []
+        iterator = iter(loader)
+        with pytest.raises(WorkerDied, match=r"killed its worker .* of 13"):
+            given.extend(iterator)
+        assert [*given, *iterator] == expected
+
+
+class RaisesAt(Passing):
+    """A user's class that is replayed, and raises once in each worker."""
+
+    raised = False
+
+    def __iter__(self) -> Iterator[Any]:
+        for number, element in enumerate(self.source):
+            if number == 80 and not RaisesAt.raised:
+                RaisesAt.raised = True
+                raise LookupError("once")
+            yield element
+
+
+@REPLACED
+def test_a_replay_long_after_it_leaves_it_out_still() -> None:
+    with with_restarts(RaisesAt(numbers(200).sharding_filter().map(kills_13)), 3, 1, on_death="skip") as loader:
+        given: list[Any] = []
+        iterator = iter(loader)
+        with pytest.raises(LookupError, match="once"):
+            given.extend(iterator)
+        assert [*given, *iterator] == [x for x in range(200) if x != 13]
+        assert sum(loader.errors.values()) == 1
 
 
 @REPLACED
