@@ -17,9 +17,11 @@ from operator import itemgetter
 from traceback import extract_tb
 from typing import Any, NamedTuple
 
+from datapipes.elements.streams import holds_stream
 from datapipes.errors import CorruptData, GraphError, UnsafeMember
 from datapipes.graph import Pipe
 from datapipes.iter import Enumerator, IterableWrapper, Mapper
+from datapipes.messages.short import element_shown
 from loader2 import DataLoader2
 from loader2.testing.comparing import SEED, affordable, drawn, must, must_equal, taken
 from loader2.testing.ending import nothing_left
@@ -28,7 +30,11 @@ from loader2.testing.specimen import Build, Function, Specimen, Tap, shown
 MOST_FAULTS = 30  # in one stream; one that raises more often does not go on
 MOST_IN_VAIN = 10  # of a stream that need not go on, and may run again from its start for each
 MOST_RESUMED = 6  # how many of them to resume after
+_COMPARED = 40  # characters of an element in a note
+_ELEMENTS = " (what tap.function() and tap.generator() are given has to be called with elements of the source)"
 TELLING = 3  # which of the elements to hit are the two in a row
+
+_GIVEN = {"source": "", "function": _ELEMENTS, "generator": _ELEMENTS}
 
 Hit = frozenset[int]
 
@@ -69,13 +75,31 @@ class WithoutThese(FaultySource):
 
 
 class FaultyFunction(FaultySource):
-    """A function raises on some elements."""
+    """A function raises on some elements of the sources, and on all that are equal to one of these."""
+
+    def __init__(self, hit: Hit) -> None:
+        super().__init__(hit)
+        self.values: set[str] = set()
+        """The elements that are hit, as texts: a function is given elements, and not their numbers."""
 
     def __call__(self, source: Pipe) -> Pipe:
+        self.values |= {_text(element) for i, element in enumerate(source.iterable) if i in self.hit}
         return self.partner(source)
 
     def function(self, fn: Function) -> Function:
-        return partial(_raise_on, self.hit, fn)
+        return partial(_raise_on, self.values, fn)
+
+
+class WithoutEqual(WithoutThese):
+    """The sources never had the elements that a function raises on, nor had those that are read in step with them."""
+
+    def __init__(self, values: set[str]) -> None:
+        super().__init__(frozenset())
+        self.values = values
+
+    def __call__(self, source: Pipe) -> Pipe:
+        self.hit = frozenset(i for i, element in enumerate(source.iterable) if _text(element) in self.values)
+        return super().__call__(source)
 
 
 class FaultyGenerator(FaultyFunction):
@@ -85,14 +109,19 @@ class FaultyGenerator(FaultyFunction):
         return fn
 
     def generator(self, fn: Function) -> Function:
-        return partial(_raise_after_first, self.hit, fn)
+        return partial(_raise_after_first, self.values, fn)
 
 
 class ShortGenerator(FaultyGenerator):
     """A function makes generators, of which some end after their first element."""
 
     def generator(self, fn: Function) -> Function:
-        return partial(_end_after_first, self.hit, fn)
+        return partial(_end_after_first, self.values, fn)
+
+
+def _text(element: Any) -> str:
+    """Return a text that equal elements have in common. Streams are not read for it."""
+    return repr(element) if holds_stream(element) else shown(element)
 
 
 # The parameters of these are not called `element`: a note would find them in place of what a stage is at work on.
@@ -105,20 +134,20 @@ def _raise_in_place_of(hit: Hit, numbered: tuple[int, Any]) -> Any:
     return value
 
 
-def _raise_on(hit: Hit, fn: Function, value: Any) -> Any:
-    if value in hit:
-        raise Fault(f"on {value}")
+def _raise_on(values: set[str], fn: Function, value: Any) -> Any:
+    if _text(value) in values:
+        raise Fault(f"on {element_shown(value)}")
     return fn(value)
 
 
-def _raise_after_first(hit: Hit, fn: Function, value: Any) -> Iterator[Any]:
-    yield from _end_after_first(hit, fn, value)
-    if value in hit:
-        raise Fault(f"within {value}")
+def _raise_after_first(values: set[str], fn: Function, value: Any) -> Iterator[Any]:
+    yield from _end_after_first(values, fn, value)
+    if _text(value) in values:
+        raise Fault(f"within {element_shown(value)}")
 
 
-def _end_after_first(hit: Hit, fn: Function, value: Any) -> Iterator[Any]:
-    yield from islice(fn(value), 1 if value in hit else None)
+def _end_after_first(values: set[str], fn: Function, value: Any) -> Iterator[Any]:
+    yield from islice(fn(value), 1 if _text(value) in values else None)
 
 
 class Event(NamedTuple):
@@ -141,7 +170,9 @@ def error_and_go_on(specimen: Specimen) -> None:
     for hit in affordable(specimen, _tried(specimen, _hits(min(plain.lengths, default=0)))):
         pairs: list[tuple[str, Tap, Tap]] = [("source", FaultySource(hit), WithoutThese(hit))]
         if plain.functions:
-            pairs.append(("function", FaultyFunction(hit), WithoutThese(hit)))
+            function = FaultyFunction(hit)
+            specimen.build(function)  # which tells it the elements
+            pairs.append(("function", function, WithoutEqual(function.values)))
         if plain.generators:
             pairs.append(("generator", FaultyGenerator(hit), ShortGenerator(hit)))
         for who, faulty, reference in pairs:
@@ -154,7 +185,7 @@ def error_and_go_on(specimen: Specimen) -> None:
                 expected = expected[: len(delivered)]
             if specimen.after_fault != "otherwise":
                 must_equal(delivered, expected, f"{what}: the elements delivered")
-                must(sorted(expected) == sorted(whole) or _faults(events) > 0, f"{what}: no exception")
+                must(sorted(expected) == sorted(whole) or _faults(events) > 0, f"{what}: no exception{_GIVEN[who]}")
 
 
 def _build_with(specimen: Specimen, tap: Tap, _: Tap) -> Pipe:
@@ -250,8 +281,9 @@ def _must_be_noted(error: BaseException) -> None:
     if isinstance(error, Fault):
         must("<_raise_" in notes[0], f"{error!r}: the note does not name the stage that raised: {notes[0]}")
         on = [line.partition(": ")[2] or line for line in notes[0].splitlines() if line.startswith("  on ")]
-        element = str(error).partition("\n")[0].rpartition(" ")[2]
-        must(any(element in line for line in on), f"{error!r}: the note does not show the element: {notes[0]}")
+        element = str(error).partition("\n")[0].partition(" ")[2][:_COMPARED]
+        known = any(element in line for line in on) or "  after it had given " in notes[0]  # so are users' classes
+        must(known, f"{error!r}: the note does not show the element: {notes[0]}")
         frames = [frame.name for frame in extract_tb(error.__traceback__)]
         told = ", in _raise_" in str(error.__cause__)  # what was raised in another process has its traceback as text
         must(

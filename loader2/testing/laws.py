@@ -34,13 +34,15 @@ LAWS: dict[str, Law] = {
     "same seed": Law(
         same_seed,
         "the order follows from the seed and the number of the epoch, and from nothing else",
-        "draw from a generator of your own, made from the seed that set_seed(seed) is given, not from random, numpy or "
-        "torch themselves; keep nothing on the class; a service hands on the seed that agree() is given",
+        "give the class a method set_seed(self, seed) that keeps the seed, and in __iter__ draw from a generator made "
+        "from it, such as Random(self.seed), not from one that __init__ has made, nor from random, numpy or torch "
+        "themselves; keep nothing on the class; a service hands on the seed that agree() is given",
     ),
     "honest len": Law(
         honest_len,
         "the length is the number of elements, or a TypeError",
-        "count in __len__ what __iter__ yields; without a __len__ the length is unknown, and nobody is misled",
+        "count in __len__ what __iter__ yields; without a __len__ the length is unknown, and no program relies on it; "
+        "a service that gives more or fewer elements has planned() return a graph that is as long",
     ),
     "quiet close": Law(
         quiet_close,

@@ -41,6 +41,13 @@ def check_service(
     for law in laws:
         for specimen in specimens:
             check(replace(specimen, starts_processes=starts, thorough=not starts), [law])
+        if law in _OF_MANY:
+            many = Specimen("a reading service", "many elements", _many, stops=())
+            check(replace(many, service=make, regroups=regroups, is_as_here=not regroups), [law])
+
+
+_OF_MANY = ("same elements", "honest len")
+"""The laws that are tried with many elements as well, of which a service may leave some out."""
 
 
 def graphs() -> list[Specimen]:
@@ -64,6 +71,10 @@ def _shuffled(tap: Tap) -> Pipe:
 
 def _dispatched(tap: Tap) -> Pipe:
     return Mapper(ShardingRoundRobinDispatcher(Batcher(tap(IterableWrapper(range(7))), 2)), sum)
+
+
+def _many(tap: Tap) -> Pipe:
+    return tap(IterableWrapper(range(1000))).sharding_filter()
 
 
 def _plus_ten(element: Any) -> Any:

@@ -32,13 +32,19 @@ Level: TypeAlias = Literal["ranks", "workers", "device"]
 class ReadingServiceInterface(ABC):
     """Runs a graph. Only ``initialize`` must be written.
 
+    One that changes how many elements there are writes ``planned`` as well, so that ``len`` of the loader is right
+    before the first epoch.
+
     >>> class FirstTen(ReadingServiceInterface):
     ...     def initialize(self, datapipe):
     ...         return datapipe.header(10)
+    ...     def planned(self, datapipe):
+    ...         return datapipe.header(10)
     >>> from datapipes.iter import IterableWrapper
     >>> from loader2 import DataLoader2
-    >>> len(list(DataLoader2(IterableWrapper(range(99)), reading_service=FirstTen())))
-    10
+    >>> dl = DataLoader2(IterableWrapper(range(99)), reading_service=FirstTen())
+    >>> len(dl), len(list(dl)), len(dl)
+    (10, 10, 10)
     """
 
     level: ClassVar[Level | None] = None

@@ -276,3 +276,28 @@ def test_a_service_that_was_made_already_is_refused() -> None:
     made: Any = RunningAhead()
     with pytest.raises(BadArgumentType, match=r"check_service\(RunningAhead\), or a function"):
         check_service(made)
+
+
+class FirstTen(ReadingServiceInterface):
+    """It leaves out elements where there are many, and does not say so beforehand."""
+
+    def initialize(self, datapipe: Pipe) -> Pipe:
+        return datapipe.header(10)
+
+
+class FirstTenAsPlanned(FirstTen):
+    """It says so beforehand."""
+
+    def planned(self, datapipe: Pipe) -> Pipe:
+        return datapipe.header(10)
+
+
+def test_a_service_that_cuts_long_streams_is_found() -> None:
+    with pytest.raises(LawBroken) as caught:
+        check_service(FirstTen)
+    assert caught.value.law == "same elements"
+    with pytest.raises(LawBroken) as caught:
+        check_service(FirstTen, regroups=True)
+    assert caught.value.law == "honest len"
+    assert "planned()" in str(caught.value)
+    check_service(FirstTenAsPlanned, regroups=True)
