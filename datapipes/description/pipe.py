@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, datacla
 from torch.utils.data import Dataset, IterableDataset
 
 from datapipes.description import plugins, user_iter
+from datapipes.description.given_sources import kind_of, taking_iterables
 from datapipes.description.names import Factory, describe_owner, register
 from datapipes.description.parameters import with_shared
 from datapipes.errors import BadArgument, GraphError, NameTaken, PluginError
@@ -405,6 +406,10 @@ def operator(cls: C) -> C:
     if "_parents" not in vars(made):
         known = getattr(made, "_parents", None) or ()
         made._parents = tuple(each.name for each in fields(made) if each.name in known or "DataPipe" in str(each.type))
+    kinds = {each.name: kind_of(each.type) for each in fields(made)}
+    sources = {name: kind for name, kind in kinds.items() if kind is not None and name in made._parents}
+    if sources and "__init__" in vars(made):
+        made.__init__ = taking_iterables(vars(made)["__init__"], sources, Named)
     return cls
 
 

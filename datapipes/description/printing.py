@@ -18,6 +18,7 @@ from types import BuiltinFunctionType, MethodDescriptorType, ModuleType
 from typing import Any
 
 from datapipes.description import structure
+from datapipes.description.given_sources import is_given
 from datapipes.description.names import is_hidden
 from datapipes.description.pipe import IterDataPipe, MapDataPipe
 from datapipes.description.structure import of_class
@@ -89,10 +90,13 @@ def _chain(pipe: object, room: _Room) -> str:
 
 
 def _fluent(pipe: object) -> str | None:
-    """Return the method that makes a stage of this very class; None for a user's subclass, or a hidden operator."""
+    """Return the method that makes a stage of this very class.
+
+    Return None for a user's subclass, for an operator whose name a program has taken, and for one of a list.
+    """
     name: str | None = vars(type(pipe)).get("_fluent")
     kind = IterDataPipe if isinstance(pipe, IterDataPipe) else MapDataPipe
-    return None if name is not None and is_hidden(kind, name) else name
+    return None if name is None or is_hidden(kind, name) or _given(pipe) else name
 
 
 def _child(pipe: structure.Pipe) -> tuple[object, int] | None:
@@ -110,7 +114,7 @@ def _call(pipe: object, room: _Room) -> str:
         return f"[{child[1]}]"
     fluent = _fluent(pipe)
     arguments = _arguments(pipe, skip_source=fluent is not None, room=room)
-    return f"{'.' + fluent if fluent else type(pipe).__qualname__}({', '.join(arguments)})"
+    return f"{'.' + fluent if fluent else structure.class_name(pipe)}({', '.join(arguments)})"
 
 
 @of_class
@@ -125,6 +129,8 @@ def _arguments(pipe: object, skip_source: bool, room: _Room) -> list[str]:
     """The arguments of the constructor call, read back from the attributes of the same names."""
     shown: list[str] = []
     values = structure.attributes(pipe)
+    if not skip_source:  # a class may keep its source under another name than the parameter's
+        values = {**{p.name: s for p, s in zip(_parameters(type(pipe)), _given(pipe), strict=False)}, **values}
     for parameter in _parameters(type(pipe)):
         name, kind, default = parameter.name, parameter.kind, parameter.default
         value = values.get(name, values.get(f"_{name}", _MISSING))
@@ -144,6 +150,11 @@ def _arguments(pipe: object, skip_source: bool, room: _Room) -> list[str]:
     return shown
 
 
+def _given(pipe: object) -> list[object]:
+    """Return the source of a stage, in a list, if that is no pipe."""
+    return [source for source in structure.parents(pipe)[:1] if is_given(source)]
+
+
 def _same(value: object, default: object) -> bool:
     comparable = isinstance(value, bool | int | float | str | tuple | BuiltinFunctionType)
     return comparable and type(value) is type(default) and bool(value == default)
@@ -161,6 +172,8 @@ def _value(value: Any, room: _Room) -> str:
     if value is _MISSING:
         return "..."  # a class that keeps its argument under another name, or not at all
     if structure.is_pipe(value):
+        if is_given(value):
+            return _value(vars(value)[value._identified_by], room)
         return _inner_chain(value, room)
     if isinstance(value, type):
         return value.__qualname__

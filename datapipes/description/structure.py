@@ -17,7 +17,6 @@ and what two pipes share is shared afterwards.
 from __future__ import annotations
 
 import copy
-import re
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -29,6 +28,7 @@ from weakref import WeakSet
 from torch.utils.data import IterDataPipe as TorchIterDataPipe
 from torch.utils.data import MapDataPipe as TorchMapDataPipe
 
+from datapipes.description.given_sources import kind_of
 from datapipes.description.pipe import IterDataPipe, MapDataPipe
 from datapipes.errors import GraphError
 
@@ -37,8 +37,9 @@ DataPipe: TypeAlias = IterDataPipe | MapDataPipe | TorchIterDataPipe | TorchMapD
 Pipe: TypeAlias = Any
 """The same, where code deals with any of the four: they have no base of their own in common."""
 
-_ONE_PIPE = re.compile(r"(?:Iter|Map)DataPipe(?:\[.*\])?$")
 R = TypeVar("R")
+
+_OPERATORS_OF_HUBS = {"fork": "Forker", "demux": "Demultiplexer"}
 
 NO_CELL = -1
 """The place of stages that keep no position, which sessions add to a graph and no state knows of."""
@@ -108,7 +109,7 @@ def _data(cls: type) -> frozenset[str]:
 def _single_parents(cls: type) -> tuple[str, ...]:
     """The fields of an operator that hold one pipe each."""
     known = getattr(cls, "__dataclass_fields__", {})
-    return tuple(name for name in _declared(cls) or () if name in known and _ONE_PIPE.match(str(known[name].type)))
+    return tuple(name for name in _declared(cls) or () if name in known and kind_of(known[name].type) is not None)
 
 
 def needs_parents(stage: Pipe) -> None:
@@ -117,7 +118,7 @@ def needs_parents(stage: Pipe) -> None:
         given = vars(stage)[name]
         if given is not None and not is_pipe(given):  # None where a part of a graph was cut off
             raise GraphError(
-                f"{type(stage).__name__}({name}=...) expects a pipe, got {type(given).__name__}: {given!r:.80}; wrap a "
+                f"{class_name(stage)}({name}=...) expects a pipe, got {type(given).__name__}: {given!r:.80}; wrap a "
                 "list, or what else can be iterated over, in IterableWrapper(...)"
             )
 
@@ -458,6 +459,12 @@ def _above_itself(pipe: Pipe) -> GraphError:
 def is_hub(pipe: Pipe) -> bool:
     """Whether a stage is an operator that several children read: the source of fork and its kin."""
     return is_hub_class(type(pipe))
+
+
+def class_name(pipe: Pipe) -> str:
+    """Return the name of a stage's class, or of the operator that makes it, if that is a hub of its own class."""
+    cls = type(pipe)
+    return _OPERATORS_OF_HUBS.get(cls._fluent, cls.__qualname__) if is_hub_class(cls) else cls.__qualname__
 
 
 def has_hubs(stages: Iterable[Pipe]) -> bool:

@@ -15,7 +15,6 @@ from datapipes.description.printing import stage
 from datapipes.description.structure import Pipe
 
 _DEEPEST = 20  # branches within branches that are drawn in their place
-_NAMES = {"fork": "Forker", "demux": "Demultiplexer"}  # what the users of fork() and demux() know their hubs by
 
 
 def to_text(datapipe: Pipe) -> str:
@@ -169,5 +168,4 @@ def to_graph(dp: Pipe, *, debug: bool = False) -> Any:
 
 
 def _name(pipe: Pipe) -> str:
-    name = type(pipe).__name__.lstrip("_").replace("IterDataPipe", "").replace("MapDataPipe", "")
-    return _NAMES.get(type(pipe)._fluent, name) if structure.is_hub(pipe) else name
+    return structure.class_name(pipe).lstrip("_").replace("IterDataPipe", "").replace("MapDataPipe", "")

@@ -23,6 +23,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, ClassVar, TypeVar
 
+from datapipes.description.given_sources import as_pipe
 from datapipes.description.indexed import Indexed, indexed
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import holds_stream, is_lost
@@ -80,7 +81,7 @@ class ThreadPoolMapper(IterDataPipe[R_co]):
         **threadpool_kwargs: Any,
     ) -> None:
         needs_callable("threadpool_map", fn)
-        self.datapipe = source_datapipe
+        self.datapipe = as_pipe(source_datapipe, "Iter")
         self.fn = fn
         self.input_col = input_col
         self.output_col = check_columns(input_col, output_col)
