@@ -198,6 +198,8 @@ POPTORCH: Mapping[str, Homes] = {
 
 TABLES: Mapping[str, Mapping[str, Homes]] = {"torchdata": TORCHDATA, "poptorch": POPTORCH}
 
+STAYING = ("nodes", "stateful_dataloader")
+"""Packages of torchdata that stay its own."""
 VERSIONS: Mapping[str, str] = {"torchdata": "0.9.0", "poptorch": "3.4.0"}
 """What ``__version__`` says where the package is not installed: the version whose names a table has."""
 

@@ -36,6 +36,7 @@ from loader2.old_modules import (
     JANITOR,
     LENT,
     POPTORCH,
+    STAYING,
     TABLES,
     TORCHDATA,
     VERSIONS,
@@ -211,7 +212,7 @@ class _Advice(MetaPathFinder):
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
         parent, _, name = fullname.rpartition(".")
-        if parent in _stand_ins:
+        if parent in _stand_ins and (parent != "torchdata" or name not in STAYING):
             raise ImportError(_advice(parent, name, {**TORCHDATA, **POPTORCH}[parent]), name=parent)
 
 

@@ -132,6 +132,8 @@ class _Program:
                 f"{name}(shuffle=) switches the shuffles of a copy of a graph on or off; True is an error if it has "
                 "none: put shuffle() into the graph, above its sharding_filter()",
             )
+        if name in ("ipuHardwareIsAvailable", "ipuHardwareVersion"):
+            yield Note(node.lineno, f"{name}() finds no IPU here, the device is simulated: leave the check out")
         for value in (*node.args, *arguments.values()):
             if isinstance(value, ast.Constant) and value.value in _PACKAGES:
                 yield _package(node, f"{name}({value.value!r})", value.value)

@@ -37,6 +37,7 @@ from libcst.metadata import (
 
 from loader2.migrating.names import Gone, Member, Module, New, in_text, new
 from loader2.migrating.notes import Note, decisions
+from loader2.old_modules import STAYING
 
 _DOTTED: Final = re.compile(r"[A-Za-z_]\w*(?:\.\w+)+")
 _ROOTS: Final = ("datapipes", "loader2", "reading_services")
@@ -44,9 +45,6 @@ _RENAMED: Final = ("PrototypeMultiProcessingReadingService",)
 """Names that go where nothing but this file has them: their counterparts take other arguments, as is noted."""
 _WIDTH: Final = 88
 """Characters of a line: an import that is taken apart and has more gets a name in a line."""
-
-_STAYING: Final = {"nodes", "stateful_dataloader"}
-"""What of torchdata stays torchdata's."""
 
 _Import = cst.Import | cst.ImportFrom
 
@@ -260,7 +258,7 @@ class _Program:
             module = here.module if isinstance(here, Module) else None
             if old == "torchdata" and needs and alias not in self._stays:
                 continue  # it stood for our modules alone
-            if old == "torchdata" and not (self._stays.get(alias) or {""}) <= _STAYING:
+            if old == "torchdata" and not (self._stays.get(alias) or {""}) <= {*STAYING}:
                 self._note_at(node, "torchdata is still imported: leave it out, or the program needs torchdata")
             if module is None:
                 kept[alias] = self._module.code_for_node(alias.with_changes(comma=cst.MaybeSentinel.DEFAULT))

@@ -29,7 +29,7 @@ import loader2.random
 import reading_services
 from datapipes.errors import BadArgument, BadArgumentType
 from datapipes.iter import IterableWrapper
-from loader2.old_modules import INSTEAD, POPTORCH, TABLES, TORCHDATA, VERSIONS
+from loader2.old_modules import INSTEAD, POPTORCH, STAYING, TABLES, TORCHDATA, VERSIONS
 from loader2.old_names import old_names
 from tests.preloaded import Ended, Preloaded
 
@@ -239,6 +239,7 @@ def test_torchdata_need_not_be_installed(monkeypatch: pytest.MonkeyPatch) -> Non
     assert find_spec("torchdata") is None
     with old_names():
         assert import_module("torchdata").datapipes.iter.Mapper is datapipes.iter.Mapper
+        assert [find_spec(f"torchdata.{name}") for name in STAYING] == [None, None]
         assert pytest.importorskip("torchdata", minversion="0.4").__version__ == VERSIONS["torchdata"]
     assert sys.modules["torchdata"] is None
     with pytest.raises(pytest.skip.Exception):

@@ -201,6 +201,7 @@ NOTED = [
     ("import torchdata\nprint(torchdata.nodes, torchdata)", "torchdata is still imported"),
     ("import torchdata as t\nt.__version__", "torchdata.__version__ is that of torchdata"),
     ("import poptorch\nassert poptorch.__version__ > '3'", "poptorch.__version__ is that of poptorch"),
+    ("import poptorch as p\nassert p.ipuHardwareIsAvailable(2)", "ipuHardwareIsAvailable() finds no IPU here"),
     ("from torchdata import __version__", "torchdata.__version__ is that of torchdata"),
     ("from importlib.util import find_spec\nfind_spec('torchdata')", "find_spec('torchdata') asks for torchdata"),
     ("pytest.importorskip(modname='poptorch')", "importorskip('poptorch') asks for poptorch"),
