@@ -150,14 +150,17 @@ class Arguments:
 
     def growth(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
         """Return how many times as many rows all tensors of a later call have; 1 if it differs in anything else."""
-        whole = bound(self.signature, args, kwargs)
+        try:
+            whole = bound(self.signature, args, kwargs)
+        except Error:
+            return 1
         compiled, given = ([*tensors_of(each)] for each in ((self.args, self.kwargs), (whole.args, whole.kwargs)))
         if len(compiled) != len(given) or not all(each.dim() for each in (*compiled, *given)):
             return 1
         factors = {divmod(more.shape[0], fewer.shape[0]) for fewer, more in zip(compiled, given, strict=True)}
         if len(factors) != 1 or (factor := factors.pop())[1]:
             return 1
-        times = int(factor[0])
+        times = max(1, int(factor[0]))
         grown = [each.new_empty((each.shape[0] * times, *each.shape[1:])) for each in compiled]
         wanted_args, wanted_kwargs = rebuilt((self.args, self.kwargs), grown)
         try:

@@ -157,10 +157,10 @@ class Program:
                 self.flops = flops_of(lambda: self._learn(first, trains))
         finally:
             self.module.zero_grad()
-        now = self._buffers()
-        self.changes_buffers = any(b is not a or a._version != v for (a, v, _), b in zip(held, now, strict=True))
-        with torch.no_grad():
-            self._load([buffer.detach_().copy_(before) for buffer, _, before in held])
+            now = self._buffers()
+            self.changes_buffers = any(b is not a or a._version != v for (a, v, _), b in zip(held, now, strict=True))
+            with torch.no_grad():
+                self._load([buffer.detach_().copy_(before) for buffer, _, before in held])
 
     def _learn(self, first: list[Tensor], trains: bool) -> None:
         with on_device() as this, Watching(this), Constants(self.device.plain()) as constants:

@@ -166,8 +166,31 @@ def test_replicas_keep_their_buffers_when_inputs_have_grown(under_old_names: Non
     assert inference(torch.tensor([1.0, 1.0, 10.0, 10.0])).tolist() == [3.0, 30.0]
 
 
+def test_inputs_that_cannot_be_compiled_for_leave_the_model_as_it_was(under_old_names: None) -> None:
+    class Small(Normed):
+        def forward(self, x: Tensor, target: Tensor) -> Any:
+            outputs = super().forward(x, target)
+            if len(x) > 4:
+                raise ValueError("too many rows")
+            return outputs
+
+    models, losses = [Small(), Small()], []
+    models[1].load_state_dict(models[0].state_dict())
+    x, target = rows(4)
+    for number, model in enumerate(models):
+        training = poptorch.trainingModel(model, optimizer=sgd(model))
+        training(x, target)
+        if number:
+            with pytest.raises(ValueError, match="too many rows"):
+                training(*rows(8))
+        losses.append(training(x, target)[1])
+    assert torch.equal(*losses)
+    torch.testing.assert_close(dict(models[0].state_dict()), dict(models[1].state_dict()), rtol=0, atol=0)
+
+
 X, Y = rows(8)
 OTHERS: dict[str, tuple[Any, ...]] = {
+    "no rows": (X[:0], {"y": Y[:0], "n": 1}),
     "fewer rows": (X[:4], {"y": Y[:4], "n": 1}),
     "rows of one": (torch.cat([X, X]), {"y": Y, "n": 1}),
     "other factors": (torch.cat([X, X]), {"y": torch.cat([Y, Y, Y]), "n": 1}),
