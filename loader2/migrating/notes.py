@@ -10,6 +10,7 @@ from importlib import import_module
 from itertools import chain
 from typing import Any, Final
 
+from datapipes.description.names import OF_TORCH, PROTOCOL
 from datapipes.iter import IterDataPipe
 from datapipes.map import MapDataPipe
 from loader2.migrating.names import Member, names_of, new
@@ -142,14 +143,20 @@ class _Program:
         """Notes on a class: the name of its method, what it takes over from its base, and how it shards."""
         bases = self._bases(node)
         kind: type = MapDataPipe if any(base.endswith("MapDataPipe") for base in bases) else IterDataPipe
+        taken = {*dir(kind), *PROTOCOL} - OF_TORCH[kind.__name__]
         for decorator in node.decorator_list:
             match decorator:
                 case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]):
-                    if str(self.dotted(func)).endswith(".functional_datapipe") and hasattr(kind, name):
+                    if str(self.dotted(func)).endswith(".functional_datapipe") and name in taken:
+                        what = (
+                            "which loaders call"
+                            if name in PROTOCOL
+                            else f"whose place {node.name} takes, with a warning"
+                        )
                         yield Note(
                             decorator.lineno,
-                            f"{name} is a method of this library's pipes, too: give that of {node.name} another name, "
-                            f"or leave {node.name} out if it does the same",
+                            f"{name} is a method of this library's pipes, too, {what}: give it another name, or leave "
+                            f"{node.name} out if it does the same",
                         )
         if any(map(_is_pipe, bases)):
             yield from _sharding(node, self._has_own_loader or not self._has_others_loader)

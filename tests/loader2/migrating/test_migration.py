@@ -208,7 +208,8 @@ NOTED = [
     ("'torchdata' in sys.modules", "'torchdata' asks for torchdata"),
     (LOADER + "import torchdata.datapipes.iter as i\nDataLoader(i.Mapper(x, y), shuffle=True)", "DataLoader(shuffle=)"),
     (OF_PIPES + "@functional_datapipe('take')\nclass A(IterDataPipe): pass", "take is a method of this library's"),
-    (OF_PIPES + "class A(IterDataPipe): pass\n@functional_datapipe('cycle')\nclass B(A): pass", "cycle is a method"),
+    (OF_PIPES + "class A(IterDataPipe): pass\n@functional_datapipe('cycle')\nclass B(A): pass", "whose place B takes"),
+    (OF_PIPES + "@functional_datapipe('state_dict')\nclass A(IterDataPipe): pass", "which loaders call"),
     (
         OF_MAPS + "class A(Mapper):\n    def f(self): self._there = self._gone",
         "self._gone is not here: if it was private to Mapper",
@@ -238,6 +239,7 @@ QUIET = [
     f"{OF_MAPS}class A(Mapper):\n    _b = 1\n    def _f(self): self._b, self._f, self._apply_fn, self.__class__",
     f"from mine import Base\n{OF_MAPS}class A(Mapper, Base):\n    def f(self): self._b",
     f"{OF_PIPES}@functional_datapipe('mine')\nclass A(IterDataPipe): pass",
+    f"{OF_PIPES}@functional_datapipe('batch')\nclass A(IterDataPipe): pass",
     "import torchdata.datapipes\ndp.fork(2), dp.unzip(n), x == 'MineIterDataPipe', f('torch')",
 ]
 
