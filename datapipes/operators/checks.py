@@ -61,6 +61,8 @@ def misspelt(called: Any, given: Mapping[str, object]) -> BadArgumentType | None
 
     None: there is no such argument.
     """
+    if not given:
+        return None
     parameters = inspect.signature(called.__init__).parameters
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return None

@@ -83,9 +83,10 @@ class PipeIterator(chain[T]):
         """
         if self.session.started:
             raise StateError("a position can only be loaded before the first element is taken; make a new iterator")
-        newer = _FIELDS_OF_2 if isinstance(state_dict, dict) and state_dict.get("version") != 1 else ()
+        is_old = isinstance(state_dict, dict) and CHECKSUM not in state_dict and "passes" not in state_dict
+        newer = () if is_old else _FIELDS_OF_2
         version, seed, epoch, stages, sources, cells, *rest = fields(state_dict, *_FIELDS, *newer)
-        check(type(version) is int and version in (1, VERSION), "version", f"1 or {VERSION}", version)
+        check(type(version) is int and version == (1 if is_old else VERSION), "version", f"1 or {VERSION}", version)
         for name, number in (("seed", seed), ("epoch", epoch)):
             check(is_uint64(number), name, "an unsigned 64-bit number", number)
         counted = rest[0] if rest else {}
