@@ -426,6 +426,113 @@ assert match_masks("a.txt", "*.txt")
 print("done")
 """
 
+EPOCHS_PROGRAM = """
+from pathlib import Path
+from torchdata.dataloader2 import (
+    DataLoader2,
+    DistributedReadingService,
+    MultiProcessingReadingService,
+    SequentialReadingService,
+)
+from torchdata.datapipes.iter import IterableWrapper
+
+
+def numbered(row):
+    return int(row[0])
+
+
+if __name__ == "__main__":
+    for part in range(2):
+        Path(f"{part}.csv").write_text("".join(f"{10 * part + i},text\\n" for i in range(10)))
+    pipe = IterableWrapper(["0.csv", "1.csv"]).open_files(encoding="utf-8").parse_csv()
+    pipe = pipe.shuffle().sharding_filter().map(numbered).batch(4)
+    for service in (
+        MultiProcessingReadingService(num_workers=2),
+        DistributedReadingService(),
+        SequentialReadingService(DistributedReadingService(), MultiProcessingReadingService(num_workers=2)),
+    ):
+        loader, orders = DataLoader2(pipe, reading_service=service), []
+        for epoch in range(2):
+            loader.seed(epoch)
+            orders.append([x for batch in loader for x in batch])
+        loader.shutdown()
+        assert sorted(orders[0]) == sorted(orders[1]) == [*range(20)] and orders[0] != orders[1]
+    print("done")
+"""
+
+WORKERS_PROGRAM = """
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+
+
+class Rows(Dataset):
+    def __getitem__(self, i):
+        return i, get_worker_info().id
+
+    def __len__(self):
+        return 6
+
+
+class Stream(IterableDataset):
+    def __init__(self, by_init):
+        self.start, self.end, self.by_init = 0, 6, by_init
+
+    def __iter__(self):
+        if not self.by_init:
+            part(self)
+        return iter(range(self.start, self.end))
+
+
+def part(stream):
+    info = get_worker_info()
+    size = (stream.end - stream.start) // info.num_workers
+    stream.start += info.id * size
+    stream.end = stream.start + size
+
+
+def init(worker):
+    part(get_worker_info().dataset)
+
+
+if __name__ == "__main__":
+    assert [[int(x) for x in row] for row in DataLoader(Rows(), num_workers=2)] == [[i, i % 2] for i in range(6)]
+    for loader in (
+        DataLoader(Stream(False), num_workers=2),
+        DataLoader(Stream(True), num_workers=2, worker_init_fn=init),
+        torch.utils.data.DataLoader(Stream(True), num_workers=2, worker_init_fn=init),
+    ):
+        assert [int(x) for x in loader] == [0, 3, 1, 4, 2, 5]
+    print("done")
+"""
+
+INSTANCES_PROGRAM = """
+import sys
+import popdist.poptorch
+import poptorch
+import torch
+
+
+class Numbers(torch.utils.data.Dataset):
+    def __getitem__(self, i):
+        return torch.tensor(i), i % 10
+
+    def __len__(self):
+        return 1000
+
+
+if __name__ == "__main__":
+    plain, informed = poptorch.Options(), popdist.poptorch.Options()
+    for options in (plain, informed):
+        loader = poptorch.DataLoader(options, Numbers(), batch_size=16, drop_last=True)
+        for numbers, labels in loader:
+            print(options.replication_factor, len(loader), len(numbers), int(numbers[0]))
+            break
+    try:
+        informed.replicationFactor(2)
+    except RuntimeError as error:
+        sys.exit(0 if "replicationFactor" in str(error) else 1)
+"""
+
 POPTORCH_PROGRAM = """
 import popdist
 import popdist.poptorch
@@ -544,7 +651,7 @@ def test_a_program_on_text_with_workers(method: str, tmp_path: Path, preloaded: 
     assert (ended.code, ended.out) == (0, "5\n"), ended.err
 
 
-@pytest.mark.parametrize("text", [LOADING_PROGRAM, PLAIN_TORCH_PROGRAM])
+@pytest.mark.parametrize("text", [LOADING_PROGRAM, PLAIN_TORCH_PROGRAM, EPOCHS_PROGRAM, WORKERS_PROGRAM])
 def test_a_program_on_graphs(text: str, tmp_path: Path, preloaded: Preloaded) -> None:
     ended = run(preloaded, tmp_path, text, *WITH_OLD_NAMES, "program.py")
     assert (ended.code, ended.out) == (0, "done\n"), ended.err
@@ -553,6 +660,18 @@ def test_a_program_on_graphs(text: str, tmp_path: Path, preloaded: Preloaded) ->
 def test_a_program_for_poptorch(tmp_path: Path, preloaded: Preloaded) -> None:
     ended = run(preloaded, tmp_path, POPTORCH_PROGRAM, *WITH_OLD_NAMES, "--poptorch", "program.py")
     assert (ended.code, ended.out) == (0, "done\n"), ended.err
+
+
+def test_instances_of_poprun(tmp_path: Path, preloaded: Preloaded) -> None:
+    launcher = ("reading_services.ipu.poprun", "--num-replicas", "4", "--num-instances", "2")
+    program = (sys.executable, "-m", *WITH_OLD_NAMES, "--poptorch", "program.py")
+    ended = run(preloaded, tmp_path, INSTANCES_PROGRAM, *launcher, *program)
+    assert ended.code == 0, ended.err
+    # Of 62 batches of 16 each instance has 31, or with both of its replicas 15 steps of 32.
+    lines = {
+        f"[1,{i}]<stdout>:{line}" for i in range(2) for line in (f"1 31 16 {i * 31 * 16}", f"2 15 32 {i * 15 * 32}")
+    }
+    assert {*ended.out.splitlines()} == lines
 
 
 @pytest.mark.parametrize("first", ["trained", "untouched"])
