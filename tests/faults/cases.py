@@ -138,11 +138,11 @@ AWKWARD: dict[str, tuple[Callable[[], BaseException], type[BaseException]]] = {
     "ValueError": (lambda: ValueError("plain"), ValueError),
     "two arguments": (lambda: TwoArguments(7, "seven"), TwoArguments),
     "KeyError": (lambda: KeyError("key"), KeyError),
-    "SystemExit": (lambda: SystemExit(4), SystemExit),
     "StopIteration": (lambda: StopIteration("stray"), RuntimeError),
     "a group": (lambda: ExceptionGroup("several", [ValueError("one"), TwoArguments(2, "two")]), ExceptionGroup),
     "unpicklable": (lambda: Unpicklable("held a lock"), WorkerError),
     "UnicodeDecodeError": (lambda: UnicodeDecodeError("utf-8", b"\xff", 0, 1, "no"), UnicodeDecodeError),
+    "SystemExit": (lambda: SystemExit(4), SystemExit),  # the last one: it costs no element, and so comes again
 }
 
 
