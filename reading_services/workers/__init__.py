@@ -3,6 +3,7 @@
 - ``process/``: worker processes: started, watched and ended
 - ``transport/``: transport between a producer of elements and its consumer: protocol, messages, pipes, shared memory
 - ``at_work``: what a worker is at work on, written where it can be read once the worker is dead
+- ``chunk_watch``: sends what is there of a chunk while its next element takes long
 - ``cut``: a graph cut into the parts for workers, the dispatcher and home
 - ``dispatched``: the stage that, in a worker, fetches the elements that the dispatcher makes for all
 - ``dispatcher``: the dispatcher's loop, a part of the graph run once for all workers

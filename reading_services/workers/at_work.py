@@ -86,6 +86,11 @@ class Record:
         """Write down which elements are being made; ``wanted=0``: none."""
         _ELEMENTS.pack_into(self._memory, 0, first, wanted)
 
+    def made(self, count: int) -> None:
+        """Write down that the first ones of those being made are ready."""
+        first, wanted = _ELEMENTS.unpack_from(self._memory)
+        self.making(first + count, wanted - count)
+
     def calling(self, calls: list[Call]) -> None:
         """Write down which calls are under way, the newest ones if there are many."""
         data = pickle.dumps([tuple(call) for call in calls[-_MOST_CALLS:]], 5)

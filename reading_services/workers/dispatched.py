@@ -25,7 +25,14 @@ from reading_services.interface.service import WorkerInfo
 from reading_services.workers.cut import dispatched_end, with_end_replaced
 from reading_services.workers.kept_by_workers import Keeping
 from reading_services.workers.transport.packing import unpacked
-from reading_services.workers.transport.protocol import Consumer, End, Failed, Items, ToConsumer, ToProducer
+from reading_services.workers.transport.protocol import (
+    Consumer,
+    End,
+    Failed,
+    Items,
+    ToConsumer,
+    ToProducer,
+)
 from reading_services.workers.worker import Order, part_of
 
 T_co = TypeVar("T_co", covariant=True)
@@ -61,6 +68,8 @@ class Mishap:
     """A failure in place of an element that the dispatcher could not make; the ones behind it follow."""
 
     failure: Any
+    count: int
+    """Number of elements that it has cost: 0 if the same one comes again, else 1."""
 
 
 class DispatcherGone(WorkerDied):
@@ -85,6 +94,7 @@ class Dispatched(IterDataPipe[T_co]):
     """
 
     is_dealt: ClassVar[bool] = True
+    _may_be_late: ClassVar[bool] = True  # as the part that it stands for
 
     length: int | LengthUnknown | None = None
     """How many elements all workers get together, or why that is not known; None where nobody asks, in a worker."""

@@ -22,13 +22,13 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from datapipes.description import passes
-from datapipes.errors import GraphError
+from datapipes.errors import GraphError, consumes_element
 from datapipes.messages.warnings import warn
 from datapipes.position.cells import Table
 from reading_services.workers.dispatched import Absent, Mishap, PartRequest
 from reading_services.workers.portable import note_unsendable
 from reading_services.workers.transport.packing import unpacked
-from reading_services.workers.transport.protocol import START, Open, Producer, ToConsumer, ToProducer, Window
+from reading_services.workers.transport.protocol import START, Credit, Open, Producer, ToConsumer, ToProducer, Window
 from reading_services.workers.worker import Loop, Making
 
 
@@ -86,6 +86,7 @@ class Dispatcher(Loop):
         self._key = START  # the opening that is asked for
         self._absent: set[int] = set()  # who will not ask for its share of it
         self._dealt = 0
+        self._unread: list[tuple[int, ToProducer]] = []  # a message that came while elements were made, if there is one
         self._start: tuple[Any, int] | None = None  # the position before the first element, until another is known
 
     @property
@@ -95,7 +96,7 @@ class Dispatcher(Loop):
     def _serve(self) -> None:
         while not self.gone:
             room = self._room()
-            received = self._links.receive(wait=not room)
+            received = self._unread.pop() if self._unread else self._links.receive(wait=not room)
             if received is not None:
                 self._receive(*received)
             elif room:
@@ -191,17 +192,17 @@ class Dispatcher(Loop):
         if session is None:
             return
         chunk: list[Any] = []
-        error = self._pulled(session, room, chunk, self._at_once * len(self._workers))
+        error, sent = self._pulled(session, room, chunk, self._at_once * len(self._workers))
         made = len(chunk)
         self._dealt += made
         position = None if error is not None else self._behind_all()
-        self._deal(chunk, self._dealt - made, position or self._start)
+        self._deal(chunk, self._dealt - made, position or self._start, self._errors())
         if position is not None:
             self._start = None
         if error is not None:
             self._deal_error(error)
             error = None  # it keeps the frames that it went through, and with them this one
-        elif made < room:
+        elif sent + made < room:
             errors = self._errors()
             self._leave_session()  # what users' classes keep is complete then
             kept = self._keeping.after()
@@ -212,10 +213,27 @@ class Dispatcher(Loop):
                 self._send_kept(number)
 
     def _deal_error(self, error: BaseException) -> None:
-        self._dealt += 1
-        self._deal([Mishap(self._failure(error))], self._dealt - 1, self._behind_all(in_any_case=True))
+        first = self._dealt
+        self._dealt += consumes_element(error)
+        mishap = Mishap(self._failure(error), self._dealt - first)
+        self._deal([mishap], first, self._behind_all(in_any_case=True), self._errors())
 
-    def _deal(self, chunk: list[Any], first: int, position: tuple[Any, int] | None) -> None:
+    def _send_early(self, chunk: list[Any]) -> int:
+        there = chunk[:]
+        del chunk[: len(there)]
+        self._dealt += len(there)
+        # The counts of errors are those of the elements that are being made, too: they come with the next message.
+        self._deal(there, self._dealt - len(there), self._start, errors=None)
+        while not self._unread and (received := self._links.receive(wait=False)) is not None:
+            if isinstance(received[1], Credit):
+                self._receive(*received)
+            else:
+                self._unread.append(received)
+        return len(there)
+
+    def _deal(
+        self, chunk: list[Any], first: int, position: tuple[Any, int] | None, errors: dict[str, int] | None
+    ) -> None:
         """Deal each worker its part of the elements from the given number on."""
         count = len(self._workers)
         for number in self._taking_part():
@@ -223,25 +241,28 @@ class Dispatcher(Loop):
             part = chunk[offset::count]
             had = sum(self._workers[number].had((first + offset) // count + i) for i in range(len(part)))
             if part[had:]:
-                self._keep(number, part[had:], position)
+                self._keep(number, part[had:], position, errors)
                 self._send_kept(number)
 
-    def _keep(self, number: int, part: list[Any], position: tuple[Any, int] | None) -> None:
+    def _keep(
+        self, number: int, part: list[Any], position: tuple[Any, int] | None, errors: dict[str, int] | None
+    ) -> None:
         try:
             body, size = self._pack(part)
         except Exception as error:
             if len(part) == 1:
                 if self._session is not None:
                     note_unsendable(error, part[0], self._session.description)
-                self._keep(number, [Mishap(self._failure(error))], position)
+                self._keep(number, [Mishap(self._failure(error), 1)], position, errors)
             else:
                 for element in part:  # one of them cannot be sent; whoever resumes in between passes over the others
-                    self._keep(number, [element], None)
+                    self._keep(number, [element], None, errors)
             return
         self._average = max(size // len(part), 1)
         worker = self._workers[number]
-        told, worker.news = (position, self._errors(), worker.news), None
-        worker.kept.append(partial(worker.producer.items, len(part), size, body, *told))
+        told, worker.news = (position, errors, worker.news), None
+        count = part[0].count if type(part[0]) is Mishap else len(part)
+        worker.kept.append(partial(worker.producer.items, count, size, body, *told))
 
     def _send_kept(self, number: int) -> None:
         worker = self._workers[number]

@@ -2,7 +2,8 @@
 
 The loop waits only when it has nothing to do: for a message that opens something, or for credit. Elements travel in
 chunks, as many as are made in two milliseconds, in four if they are few, or what suits the link, so a slow element is
-on its way at once and quick ones share the price of a message. With a chunk goes the position after it, as long as
+on its way at once and quick ones share the price of a message. What is there of a chunk is sent within 0.1 s though its
+next element takes longer (``ChunkWatch``), without a position. With a chunk goes the position after it, as long as
 looking at positions takes a small share of the time; whoever saves in between counts the elements since. A position
 that holds much, such as a buffer of pictures, would take a multiple of its memory until it is at home, and is told only
 where somebody saves.
@@ -14,7 +15,7 @@ import pickle
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import islice, takewhile
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -32,6 +33,7 @@ from datapipes.position.trail import Looking
 from datapipes.position.user_classes import is_sharding, shard
 from reading_services.interface.service import WorkerInfo, graph_from
 from reading_services.workers.at_work import Record, Watch, Watched
+from reading_services.workers.chunk_watch import ChunkWatch
 from reading_services.workers.generators import Generators, opened
 from reading_services.workers.kept_by_workers import Keeping
 from reading_services.workers.portable import note_unsendable
@@ -212,6 +214,7 @@ class Loop:
         self._average = 64  # bytes of an element, as far as is known
         self._pack_position = making.pack_position
         self._looking = Looking()
+        self._watch = ChunkWatch(self._send_early)
 
     def run(self) -> None:
         """Serve until everybody has said that it is enough, or is gone."""
@@ -220,6 +223,7 @@ class Loop:
         except (EOFError, BrokenPipeError, ConnectionResetError):
             pass  # nobody is interested any more
         finally:
+            self._watch.end()
             self._leave_session()
 
     def _serve(self) -> None:
@@ -237,10 +241,23 @@ class Loop:
         self._looking = Looking()
         return self._session
 
-    def _pulled(self, session: Session, most: int, chunk: list[Any], full: int) -> BaseException | None:
-        """``pull``, and learn from it how many elements to make at once; ``full``: those of a whole chunk."""
+    def _send_early(self, chunk: list[Any]) -> int | None:
+        """Send what is there of a chunk of several, as ``ChunkWatch`` asks for."""
+        raise NotImplementedError(f"{type(self).__name__} has no _send_early")
+
+    def _pulled(self, session: Session, most: int, chunk: list[Any], full: int) -> tuple[BaseException | None, int]:
+        """``pull``, and learn from it how many elements to make at once; ``full``: those of a whole chunk.
+
+        Returns how many elements were sent early, too.
+        """
         started = perf_counter()
-        error = pull(session, most, chunk)
+        sent = 0
+        if most > 1:
+            self._watch.open(chunk)
+            error = pull(session, most, chunk)
+            sent = self._watch.close()
+        else:
+            error = pull(session, most, chunk)
         took = perf_counter() - started
         self._looking.making += took
         seconds = self._seconds * (2 if self._at_once < _FEW else 1)
@@ -248,7 +265,7 @@ class Loop:
             self._at_once = min(2 * self._at_once, _LARGEST)
         elif took > seconds * 2:
             self._at_once = max(self._at_once // 2, 1)
-        return error
+        return error, sent
 
     def _position(self) -> Any:
         """The session's position, packed; or why nobody can save that. It is for the caller to ask if that is cheap."""
@@ -364,7 +381,7 @@ class Server(Loop):
             wanted = 1
         if self._record is not None:
             self._record.making(self._made, wanted)
-        error = self._pulled(session, wanted, chunk, self._at_once)
+        error, sent = self._pulled(session, wanted, chunk, self._at_once)
         self._made += (made := len(chunk))
         if self._record is not None:
             self._record.making(self._made, 0)
@@ -378,10 +395,40 @@ class Server(Loop):
         elif error is not None:
             self._fail(error)
             error = None  # it keeps the frames that it went through, and with them this one
-        elif made < wanted:
+        elif sent + made < wanted:
             errors = self._errors()
             self._leave_session()  # what users' classes keep is complete then
             self._link.send(self._producer.end(errors, self._keeping.after()))
+
+    def _send_early(self, chunk: list[Any]) -> int | None:
+        there = chunk[:]
+        if not there:
+            return 0
+        try:
+            body, size = self._pack(there)
+        except Exception:  # one element cannot be sent, of which the loop tells: those before it can
+            there = list(takewhile(self._can_be_sent, there))
+            if not there:
+                return None
+            body, size = self._pack(there)
+        del chunk[: (count := len(there))]
+        there.clear()
+        # The counts of errors are those of the elements that are being made, too: they come with the next message.
+        told = None, None, self._keeping.news(), self._start, None
+        self._start = None
+        self._average = max(size // count, 1)
+        self._link.send(self._producer.items(count, size, body, *told))
+        self._made += count
+        if self._record is not None:
+            self._record.made(count)
+        return count
+
+    def _can_be_sent(self, element: Any) -> bool:
+        try:
+            self._pack([element])
+        except Exception:
+            return False
+        return True
 
     def _send(self, session: Session, chunk: list[Any], look: bool) -> bool:
         """Send elements, and let go of them; False if one could not be sent, which ends the opening."""

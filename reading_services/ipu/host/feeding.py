@@ -224,7 +224,7 @@ def feed(job: FeedJob) -> None:
         traceback.print_exception(error)
         job.link.send(Failed(START, Failure.of(error, f"{where}, while it was starting")))
         return
-    batches_from(job.link.allocate)
+    batches_from(job.link.writer.reserve)
     Feeder(job.link, source, job.window, job.load_indefinitely, job.seed, where).run()
 
 

@@ -87,7 +87,7 @@ def work(job: WorkerJob) -> None:
     epochs = WorkerEpochs(graph, reset_fn, job.info)
     asking.keeping = epochs.keeping
     generators = Generators()
-    batches_from(job.link.allocate)
+    batches_from(job.link.writer.reserve)
 
     def of_epoch(order: Order) -> Pipe:
         generators.seed(order.seed)

@@ -17,14 +17,16 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import threading
 import weakref
 from bisect import insort
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
 from datapipes.memory.leases import lend
-from datapipes.position.forks import OwnerProcess
+from datapipes.position.forks import OwnerProcess, tell_of_forks
 
 _FLAGS = 4096
 """At most so many slots are taken at a time. Their flags come first, a byte each."""
@@ -41,6 +43,8 @@ def create(size: int) -> int:
 
 class NoRoom:
     """The writer of a link without shared memory: all goes through the pipe."""
+
+    lock: AbstractContextManager[object] = nullcontext()
 
     def put(self, buffers: Iterable[memoryview]) -> None:
         """There is no room."""
@@ -66,6 +70,11 @@ class Writer:
         self._taken: dict[int, tuple[int, int]] = {}  # flag: (offset, size)
         self._flags = list(range(_FLAGS))
         self._reserved: dict[int, tuple[int, int, weakref.ref[Any]]] = {}  # offset: (flag, size, who refers to it)
+        self.lock = threading.RLock()  # one thread may reserve a slot while another sends one
+        tell_of_forks(self)
+
+    def forked(self) -> None:
+        self.lock = threading.RLock()  # a thread that is not there may have had it
 
     def put(self, buffers: Iterable[memoryview]) -> tuple[int, int, int] | None:
         """Copy buffers into one slot, each aligned; (flag, offset, size), or None if there is no room."""
@@ -98,7 +107,10 @@ class Writer:
         return offset if found is not None and found[1] == part.nbytes else None
 
     def hand_over(self, offset: int) -> tuple[int, int, int] | memoryview:
-        """(flag, offset, size) of a reserved slot that nobody here refers to any more; else its bytes, to be copied."""
+        """(flag, offset, size) of a reserved slot that nobody here refers to any more; else its bytes, to be copied.
+
+        The caller holds ``lock`` since before it let go of the slot: another thread would take it back as free.
+        """
         flag, size, owner = self._reserved[offset]
         if (lease := owner()) is not None:
             return memoryview(lease).cast("B")  # which keeps it until it is copied
@@ -108,6 +120,10 @@ class Writer:
 
     def _take(self, size: int) -> tuple[int, int] | None:
         """Room at the lowest offset there is, so that no more memory is touched than is in use at a time."""
+        with self.lock:
+            return self._take_first(size)
+
+    def _take_first(self, size: int) -> tuple[int, int] | None:
         self._reclaim()
         for i, (offset, room) in enumerate(self._free):
             if room >= size and self._flags:

@@ -87,11 +87,12 @@ class ProducerEnd:
     def _packed(self, frame: Items) -> bytes:
         """Pickle a message; its elements must be nobody's but the message's by now."""
         data, buffers = frame.body
-        writer = self._writer
+        writer = self.writer
         offsets = [writer.reserved_at(buffer) for buffer in buffers]
         parts = [buffer for buffer, offset in zip(buffers, offsets, strict=True) if offset is None]
-        buffers.clear()  # what lies in slots of its own is handed over, unless somebody else refers to it
-        places: list[Any] = [None if offset is None else writer.hand_over(offset) for offset in offsets]
+        with writer.lock:
+            buffers.clear()  # what lies in slots of its own is handed over, unless somebody else refers to it
+            places: list[Any] = [None if offset is None else writer.hand_over(offset) for offset in offsets]
         rest = iter(parts)
         copied = [next(rest) if place is None else place for place in places if type(place) is not tuple]
         sizes = [len(data), *(part.nbytes for part in copied)]
@@ -109,12 +110,9 @@ class ProducerEnd:
         parts = [memoryview(head), memoryview(data), *copied]
         return b"".join(each for part in parts for each in (part, bytes(-part.nbytes % arena.ALIGNED)))
 
-    def allocate(self, size: int) -> memoryview | None:
-        """Memory for a batch, in which it can travel."""
-        return self._writer.reserve(size)
-
     @cached_property
-    def _writer(self) -> arena.Writer | arena.NoRoom:
+    def writer(self) -> arena.Writer | arena.NoRoom:
+        """The memory of the link: a batch that is made in it travels as it is."""
         return arena.NoRoom() if self._memory is None else arena.Writer(self._memory.fd)
 
     def receive(self, wait: bool = True) -> ToProducer | None:
