@@ -5,10 +5,13 @@ The source raises PullTimeout in place of an element that it gives when it is as
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import PullTimeout
@@ -18,8 +21,10 @@ from datapipes.position.cells import Given
 from datapipes.position.opening import Opening
 from loader2 import DataLoader2
 from loader2.testing.comparing import SEED, taken
+from tests.naive_graphs import KINDS, Graph
 from tests.specimens.catalogue import SPECIMENS
 from tests.specimens.specimen import Specimen, Tap, shown
+from tests.test_random_graphs import EXAMPLES, GRAPH, SEEDS
 
 MOST_ERRORS = 12  # readers in several threads meet the same error
 
@@ -35,13 +40,13 @@ class Late(IterDataPipe[Any]):
     to_come: set[int]
 
     def _open(self, at: Opening) -> Iterator[Any]:
-        given = at.cell(Given)
-        return given.counting(self._elements(at.source(self.source_datapipe), given))
+        cell = at.cell(Given)
+        return cell.counting(self._elements(at.source(self.source_datapipe), cell))
 
-    def _elements(self, source: Iterator[Any], given: Given) -> Iterator[Any]:
+    def _elements(self, source: Iterator[Any], cell: Given) -> Iterator[Any]:
         while True:
-            if given.save() in self.to_come:
-                self.to_come.remove(given.save())
+            if cell.save() in self.to_come:
+                self.to_come.remove(cell.save())
                 raise PullTimeout("not yet")
             for element in source:
                 yield element
@@ -85,12 +90,42 @@ def test_a_late_element_costs_nothing(together: list[Specimen], monkeypatch: pyt
             must_cost_nothing(specimen, late)
 
 
+@EXAMPLES
+@given(GRAPH, SEEDS, st.sets(st.integers(0, 8), max_size=2))
+@pytest.mark.filterwarnings("ignore:.* goes on after", "ignore:random_split deals elements out by their number")
+def test_a_late_element_costs_nothing_in_any_graph(graph: Graph, seed: int, late: set[int]) -> None:
+    def build(*late: int) -> Pipe:
+        def late_source(source: Callable[[Any], Pipe], elements: list[Any]) -> Pipe:
+            return Late(source(elements), set(late))
+
+        with pytest.MonkeyPatch.context() as patched:
+            for kind, source in KINDS.items():
+                patched.setitem(KINDS, kind, partial(late_source, source))
+            return graph.build()
+
+    def loaded(*late: int) -> DataLoader2[Any]:
+        loader: DataLoader2[Any] = DataLoader2(build(*late))
+        loader.seed(seed)
+        return loader
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Retrier, "_pause", lambda self, attempt: 0.0)
+        must_be_the_same(loaded, tuple(late), f"{graph}")
+
+
 def must_cost_nothing(specimen: Specimen, late: tuple[int, ...]) -> None:
-    with opened(specimen) as loader:
+    def opened(*late: int) -> DataLoader2[Any]:
+        return specimen.loader(specimen.build(LateSource(*late)), SEED)
+
+    must_be_the_same(opened, late, str(specimen))
+
+
+def must_be_the_same(opened: Callable[..., DataLoader2[Any]], late: tuple[int, ...], what: str) -> None:
+    with opened() as loader:
         whole = taken(iter(loader))
     found: list[str] = []
     saved: list[tuple[int, dict[str, Any]]] = []
-    with opened(specimen, *late) as loader:
+    with opened(*late) as loader:
         iterator = iter(loader)
         while len(saved) < MOST_ERRORS:
             try:
@@ -99,12 +134,9 @@ def must_cost_nothing(specimen: Specimen, late: tuple[int, ...]) -> None:
                 saved.append((len(found), loader.state_dict()))
             except StopIteration:
                 break
-    assert found == whole, f"{specimen}, with {late} late"
-    for given, state in saved:
-        with opened(specimen) as loader:
+    assert found == whole, f"{what}, with {late} late"
+    for given_before, state in saved:
+        with opened() as loader:
             loader.load_state_dict(state)
-            assert found[:given] + taken(iter(loader)) == whole, f"{specimen}, with {late} late, resumed after {given}"
-
-
-def opened(specimen: Specimen, *late: int) -> DataLoader2[Any]:
-    return specimen.loader(specimen.build(LateSource(*late)), SEED)
+            rest = taken(iter(loader))
+        assert found[:given_before] + rest == whole, f"{what}, with {late} late, resumed after {given_before}"

@@ -123,7 +123,7 @@ def test_at_any_moment(service: Service, placed: str) -> None:
         return x
 
     source = IterableWrapper(range(5000))
-    pipe = source.map(bad, on_error="skip").sharding_round_robin_dispatch()
+    pipe: Pipe = source.map(bad, on_error="skip").sharding_round_robin_dispatch()
     pipe = source.sharding_filter().map(bad, on_error="skip") if placed == "shard" else pipe
     left = [x for x in range(5000) if x % 331 != 330]
     with DataLoader2(pipe, reading_service=service(1)) as loader:
