@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 from datapipes.description import structure
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.structure import Pipe
-from datapipes.errors import LengthUnknown, WorkerDied
+from datapipes.errors import GraphError, LengthUnknown, WorkerDied
 from datapipes.operators.checks import length_of, no_length
 from datapipes.parts.sharding import shard_length
 from datapipes.position.cells import Cell, count, fields, table
@@ -106,13 +106,15 @@ class Dispatched(IterDataPipe[T_co]):
     def _open(self, at: Opening) -> Iterator[T_co]:
         asking = self.asking
         dealt = at.cell(lambda: Dealt(asking.stop))
+        if dealt.failed is not None:
+            raise dealt.failed.error.error()
         if not dealt.asked:  # at once, because the others wait for it; after an exception it goes on with what came
-            dealt.asked = True
             asking.ask(asking.share(at.run, dealt))
+            dealt.asked = True
         return self._elements(dealt, at.run.errors)
 
     def _elements(self, dealt: Dealt, errors: ErrorCounts) -> Iterator[T_co]:
-        while True:
+        while not dealt.ended:
             yield from dealt.left
             if (used_up := dealt.used_up()) is not None:
                 self.asking.used_up(used_up)
@@ -124,9 +126,9 @@ class Dispatched(IterDataPipe[T_co]):
             if isinstance(frame, Items):
                 error = dealt.take(frame)
             elif isinstance(frame, Failed):
-                error = frame.error.error()
+                error, dealt.failed = frame.error.error(), frame
             elif frame is not None:
-                return
+                dealt.ended = True  # what is opened again behind an error is told nothing more
             if error is not None:
                 try:
                     raise error
@@ -163,6 +165,11 @@ class Asking:
 
     def ask(self, share: PartRequest | Absent) -> None:
         """Begin an opening."""
+        if self._asked == share.order.key != 0:
+            raise GraphError(
+                "a stage reads more than once what is dispatched: dispatch what it gives. A plain class that reads one "
+                "child of a fork does so when it is replayed: give the class state_dict() and load_state_dict()"
+            )
         self._asked = share.order.key
         self._send(self._consumer.open(share))
 
@@ -250,7 +257,8 @@ class Dealt(Cell):
         self._stop = stop
         self._behind = 0
         self._frame: Items | None = None
-        self.asked = False
+        self.asked = self.ended = False
+        self.failed: Failed | None = None
         self.left: Iterator[Any] = iter(())
         """Elements that have come and were not taken yet."""
         self.above: Any = None  # packed, as it came
@@ -290,4 +298,5 @@ class Dealt(Cell):
         self.above, self.before, self._behind = table(above), count(before, "before"), count(taken, "taken")
 
     def close(self) -> None:
-        self._stop()
+        if self.asked:  # and is not one that was refused, beside another
+            self._stop()

@@ -22,7 +22,7 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from datapipes.description import passes
-from datapipes.errors import GraphError, consumes_element
+from datapipes.errors import consumes_element
 from datapipes.messages.warnings import warn
 from datapipes.position.cells import Table
 from reading_services.workers.dispatched import Absent, Mishap, PartRequest
@@ -125,9 +125,6 @@ class Dispatcher(Loop):
         if isinstance(share, Absent):
             self._absent.add(number)
             self._links.send(number, worker.producer.end())
-        elif worker.share is not None:
-            self._refuse(number, GraphError("a stage reads more than once what is dispatched: dispatch what it gives"))
-            return
         else:
             worker.share = share
         if self._session is None and {*self._absent, *self._with_shares()} >= set(share.order.crowd):

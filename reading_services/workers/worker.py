@@ -213,6 +213,7 @@ class Loop:
         self._at_once = 1  # elements in a chunk, so that making them takes about as long as it should
         self._average = 64  # bytes of an element, as far as is known
         self._pack_position = making.pack_position
+        self._is_replayed = False  # whether the graph can be resumed from its start alone, and so tells no position
         self._looking = Looking()
         self._watch = ChunkWatch(self._send_early)
 
@@ -237,6 +238,7 @@ class Loop:
     def _open(self, graph: Pipe, run: Run, above: Table | None) -> Session:
         """Open a graph at a position."""
         self._session = opened(graph, run, above, self._generators)
+        self._is_replayed = _reads_dealt_elements_twice(self._session, graph)
         self._at_once = 1
         self._looking = Looking()
         return self._session
@@ -269,7 +271,7 @@ class Loop:
 
     def _position(self) -> Any:
         """The session's position, packed; or why nobody can save that. It is for the caller to ask if that is cheap."""
-        if (session := self._session) is None:
+        if (session := self._session) is None or self._is_replayed:
             return None
         try:
             table = session.table() if self._generators is None else self._generators.beside(session)
@@ -290,6 +292,12 @@ class Loop:
         session, self._session = self._session, None
         if session is not None:
             session.close()
+
+
+def _reads_dealt_elements_twice(session: Session, graph: Pipe) -> bool:
+    """Return whether a resume in mid-epoch reads elements of the dispatcher twice: for a detached hub, and a replay."""
+    hubs = [stage for stage in structure.walk(graph) if structure.place_of(stage) in session.apart]
+    return any(getattr(type(stage), "is_dealt", False) for hub in hubs for stage in structure.walk(hub))
 
 
 class Server(Loop):

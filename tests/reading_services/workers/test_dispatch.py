@@ -189,3 +189,51 @@ def test_the_length(service: Service) -> None:
     for graph in (dispatched(9), dispatched(9).batch(2)):
         with DataLoader2(graph, reading_service=service(2)) as loader:
             assert len(loader) == len(list(iter(loader))) == len(loader)
+
+
+class Passing(IterDataPipe[Any]):
+    """A user's class that is replayed."""
+
+    def __init__(self, source: Pipe) -> None:
+        self.source = source
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.source
+
+
+def one_child_replayed(fails: int | None = None) -> Pipe:
+    def made(x: int) -> int:
+        if x == fails:
+            raise ValueError(x)
+        return x
+
+    a, b = numbers(9).map(made).sharding_round_robin_dispatch().fork(2)
+    return Passing(a).zip(b)
+
+
+def test_a_replay_of_one_child_of_a_fork_is_resumed_anywhere(service: Service) -> None:
+    for k in range(9):
+        with DataLoader2(one_child_replayed(), reading_service=service(2)) as loader:
+            iterator = iter(loader)
+            assert [next(iterator) for _ in range(k)] == [(x, x) for x in range(k)]
+            state = loader.state_dict()
+            rest = list(iterator)
+        with DataLoader2(one_child_replayed(), reading_service=service(2)) as again:
+            again.load_state_dict(state)
+            assert list(again) == rest == [(x, x) for x in range(k, 9)]
+
+
+def test_an_error_above_that_fork_keeps_nobody_waiting(service: Service) -> None:
+    with DataLoader2(one_child_replayed(fails=3), reading_service=service(2, timeout=30.0)) as loader:
+        iterator, given, errors = iter(loader), [], []
+        while len(errors) < 9:
+            try:
+                given.append(next(iterator))
+            except StopIteration:
+                break
+            except (ValueError, GraphError) as error:
+                errors.append(error)
+        assert given[:3] == [(x, x) for x in range(3)]
+        assert {(x, x) for x in range(0, 9, 2)} <= set(given), "the other worker goes on"
+        assert isinstance(errors[0], ValueError)
+        assert "give the class state_dict()" in str(errors[-1])
