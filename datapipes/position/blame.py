@@ -88,7 +88,7 @@ def note_opening(error: Exception, stage: structure.Pipe) -> None:
         error.add_note(f"{FIRST_WORDS}{printed(stage)}, when it was opened")
 
 
-FUNCTIONS = ("fn", "filter_fn", "classifier_fn", "collate_fn", "key_fn", "group_key_fn", "len_fn", "joiner")
+FUNCTIONS = ("fn", "async_fn", "filter_fn", "classifier_fn", "collate_fn", "key_fn", "group_key_fn", "len_fn", "joiner")
 
 
 def _is_shuffled(stage: structure.Pipe) -> bool:

@@ -9,16 +9,20 @@ A class that is replayed comes to it in each replay, so its worker leaves the el
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import mmap
 import os
 import pickle
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
+from inspect import iscoroutinefunction
 from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 from datapipes.description import structure
 from datapipes.description.printing import stage as printed
@@ -32,6 +36,7 @@ _ELEMENTS = struct.Struct("<qq")  # the first element under way, and how many
 _LENGTH = struct.Struct("<I")  # of the pickle of the calls, behind these
 _CALLS = _ELEMENTS.size + _LENGTH.size
 _MOST_CALLS = 32  # that are written down, of those that several threads make at a time
+_PATIENCE = 1.0  # seconds that a coroutine which is watched waits for the others of its batch
 _LONGEST = 200  # characters of an element
 
 
@@ -128,6 +133,7 @@ class Watched:
         self._always = frozenset[int]()
         self._under_way: dict[object, Call] = {}
         self._lock = threading.Lock()  # a threadpool_map calls from several threads
+        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         self.goes_on = True
 
     def over(self, graph: Pipe) -> Pipe:
@@ -147,24 +153,51 @@ class Watched:
         place, named = structure.place_of(stage), printed(stage)
         is_counted = getattr(stage, "on_error", "raise") == "raise"
 
-        @wraps(fn)
-        def called(*args: Any, **kwargs: Any) -> Any:
-            if not self.goes_on and place not in self._always:
-                return fn(*args, **kwargs)
+        @contextmanager
+        def written_down(args: tuple[Any, ...]) -> Iterator[None]:
             digest, text = _described(args)
             call = Call(place, digest, named, text, is_counted)
             if call.key in self._left_out:
                 raise LeftOut(f"{named} of {text} has killed its worker, and is left out")
             if not self.goes_on:
-                return fn(*args, **kwargs)
+                yield
+                return
             token = object()
             self._write(token, call)
             try:
-                return fn(*args, **kwargs)
+                yield
             finally:
                 self._write(token, None)
 
-        return called
+        @wraps(fn)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            if not self.goes_on and place not in self._always:
+                return fn(*args, **kwargs)
+            with written_down(args):
+                return fn(*args, **kwargs)
+
+        @wraps(fn)
+        async def awaited(*args: Any, **kwargs: Any) -> Any:
+            if not self.goes_on and place not in self._always:
+                return await fn(*args, **kwargs)
+            async with self._by_itself():
+                with written_down(args):
+                    return await fn(*args, **kwargs)
+
+        return awaited if iscoroutinefunction(fn) or iscoroutinefunction(type(fn).__call__) else called
+
+    @asynccontextmanager
+    async def _by_itself(self) -> AsyncIterator[None]:
+        """Wait for the other coroutines of a batch, one of which would be blamed for all; not for ever."""
+        lock = self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+        has_it = False
+        with suppress(TimeoutError):  # one that waits for the others of its batch
+            has_it = await asyncio.wait_for(lock.acquire(), _PATIENCE)
+        try:
+            yield
+        finally:
+            if has_it:
+                lock.release()
 
     def _write(self, token: object, call: Call | None) -> None:
         with self._lock:

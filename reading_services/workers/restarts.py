@@ -90,8 +90,10 @@ class Deaths:
             began: By worker, the element at which its opening began.
         """
         ended = error.ended
-        if not isinstance(ended, Ended) or not self.allowed.restarts:
+        if not isinstance(ended, Ended):
             raise error
+        if not self.allowed.restarts:
+            raise self._named(ended, began) or error
         counts, left_out = True, sum(map(len, self._left_out.values()))
         if ended.worker is not None and ended.at_work is not None:
             counts = self._suspect(ended, ended.at_work, began[ended.worker])
@@ -105,6 +107,26 @@ class Deaths:
         with suppress(UserWarning):  # where warnings are errors, nobody is there to catch one
             warn(f"{ended.name} {ended.how}{_said_of(ended)}; it is replaced and goes on {after} ({more} more)")
         return ended
+
+    def _named(self, ended: Ended, began: list[int]) -> WorkerDied | None:
+        """Return an error that names the element, if a worker has died of it before, where none is replaced unasked."""
+        worker, at_work = ended.worker, ended.at_work
+        if worker is None or at_work is None:
+            return None
+        before = self._suspicions.get(worker, _Suspicion())
+        first = began[worker] + at_work.first
+        elements, deaths = range(first, first + at_work.wanted), before.deaths + 1
+        if first >= before.watched_until:
+            before, deaths = _Suspicion(), 1
+        until = first + max(at_work.wanted, _AT_LEAST)
+        self._suspicions[worker] = _Suspicion(elements, until, deaths=deaths)
+        if len(elements) != 1 or first not in before.elements:
+            return None
+        return WorkerDied(
+            f"element {first} of worker {worker} (counted from 0, from where this iteration began) has killed its "
+            f"worker {deaths} times in a row{_said_of(ended)}; last, {ended.name} {ended.how}; next() tries it again, "
+            'and a service with restart=n and on_death="skip" leaves such elements out'
+        )
 
     def _suspect(self, ended: Ended, at_work: AtWork, began: int) -> bool:
         """Blame an element, if the worker has died of the same one before; whether the death is one to be allowed."""

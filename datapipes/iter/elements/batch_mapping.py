@@ -27,7 +27,7 @@ from datapipes.operators.columns import check_columns, on_input, placing, valida
 from datapipes.operators.flattening import Flattening, Inner
 from datapipes.position.cells import Cell, fields
 from datapipes.position.forks import OwnerProcess
-from datapipes.position.on_error import SKIP, Faults, OnError, Tolerant, may_leave_out
+from datapipes.position.on_error import SKIP, Faults, LeftOut, OnError, Tolerant, may_leave_out
 from datapipes.position.opening import Opening
 
 R_co = TypeVar("R_co", covariant=True)
@@ -194,7 +194,12 @@ class _AsyncMapper(Tolerant, IterDataPipe[list[Any]]):
         call, place = on_input(self.async_fn, self.input_col), placing(self.input_col, self.output_col)
 
         async def made(element: Any) -> Any:
-            return place(element, await call(element))
+            try:
+                return place(element, await call(element))
+            except LeftOut:
+                if loop.faults is None:
+                    return SKIP  # and the others of the batch stay
+                raise
 
         for batch in source:
             loop.must_be_here()

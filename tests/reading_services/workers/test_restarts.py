@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
 import pickle
@@ -28,7 +29,7 @@ from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
 from reading_services import MultiProcessingReadingService, ThreadingReadingService
-from reading_services.workers import thread_place
+from reading_services.workers import at_work, thread_place
 from reading_services.workers.at_work import AtWork, Call, Record, Watch, Watched, file_for_record
 from tests.reading_services.workers.in_turn import SEED, numbers
 
@@ -170,11 +171,17 @@ def kills_13(x: int) -> int:
     return kills(frozenset({13}), signal.SIGKILL, x)
 
 
+async def kills_13_later(x: int) -> int:
+    await asyncio.sleep(0)
+    return kills_13(x)
+
+
 SHAPES: dict[str, Callable[[Pipe], Pipe]] = {
     "in a thread": lambda dp: dp.map(kills_13).prefetch(5).map(abs),
     "in several threads": lambda dp: dp.threadpool_map(kills_13, max_workers=4),
     "tolerated": lambda dp: dp.map(kills_13, on_error="skip"),
     "below a fork": lambda dp: (lambda a, b: a.map(kills_13).zip(b).map(itemgetter(0)))(*dp.fork(2)),
+    "of a batch that is awaited": lambda dp: dp.async_map_batches(kills_13_later, 4),
     "flattened": lambda dp: dp.flatmap(lambda x: [kills_13(x)]),
     "a batch at a time": lambda dp: dp.map_batches(lambda batch: [*map(kills_13, batch)], batch_size=1),
 }
@@ -331,6 +338,57 @@ def test_a_replay_long_after_it_leaves_it_out_still() -> None:
         assert sum(loader.errors.values()) == 1
 
 
+def test_without_restarts_the_second_death_names_the_element() -> None:
+    with with_restarts(numbers(40).sharding_filter().map(kills_13), 0) as loader:
+        given: list[int] = []
+        iterator = iter(loader)
+        said = []
+        for _ in range(4):
+            with pytest.raises(WorkerDied) as caught:
+                given.extend(iterator)
+            said.append(str(caught.value))
+        assert given == list(range(13)), "nothing is skipped"
+    assert "killed its worker" not in said[0]
+    for number, text in enumerate(said[1:], 2):
+        assert (
+            f"element 6 of worker 1 (counted from 0, from where this iteration began) has killed its worker {number}"
+            in text
+        )
+        assert "kills_13" in text
+        assert "of 13" in text
+        assert "restart=n" in text
+
+
+def test_without_restarts_deaths_by_chance_blame_no_element() -> None:
+    with with_restarts(numbers(1000).sharding_filter().map(wider), 0) as loader:
+        iterator = iter(loader)
+        given = [next(iterator)]
+        for _ in range(3):
+            given += islice(iterator, 200)
+            killed(workers_of(loader)[1])
+            with pytest.raises(WorkerDied, match="in the middle of its work"):
+                given.extend(iterator)
+        given.extend(iterator)
+        assert [x for x, _ in given] == list(range(1000))
+
+
+def test_coroutines_that_wait_for_each_other_are_watched_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(at_work, "_PATIENCE", 0.01)
+    waiting: list[asyncio.Event] = []
+
+    async def meets_another(x: int) -> int:
+        waiting.append(asyncio.Event())
+        if len(waiting) % 2 == 0:
+            for each in waiting:
+                each.set()
+        await waiting[-1].wait()
+        return x
+
+    record = Record(file_for_record())
+    graph = Watched(record, Watch(9)).over(numbers(4).async_map_batches(meets_another, 2))
+    assert list(graph) == list(range(4))
+
+
 @REPLACED
 def test_the_stack_of_a_crash_is_told() -> None:
     with with_restarts(deadly({13}, by=signal.SIGSEGV), 3) as loader, pytest.raises(WorkerDied, match="in kills"):
@@ -476,7 +534,7 @@ def test_calls_under_way_are_written_down() -> None:
     there.making(7, 1)
     graph = Watched(here, Watch(9)).over(IterableWrapper([3, "y" * 999]).map(look))
     assert list(graph) == [3, "y" * 999]
-    (first,), (second,) = (at_work.calls for at_work in seen)
+    (first,), (second,) = (each.calls for each in seen)
     assert seen[0][:2] == (7, 1)
     assert (first.text, len(second.text)) == ("3", 200)
     assert "look" in first.stage
