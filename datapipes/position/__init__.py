@@ -3,6 +3,7 @@
 - ``blame``: notes on exceptions: the stage, the user's function, the element
 - ``cells``: Cell, the saved and restored position of one stage; counts
 - ``forks``: fork safety: what one process began is refused in a fork of it
+- ``global_draws``: the global generators of random numbers, as far as positions depend on them
 - ``inner_session``: what is above a stage, in a session of its own that can be given up and begun again
 - ``iterator``: PipeIterator, with ``state_dict`` and ``load_state_dict``
 - ``kept``: state that a user's plain class keeps on ``self`` from one epoch to the next

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from datapipes.description import structure
 from datapipes.errors import StateError, UnsavableElement
+from datapipes.position import global_draws
 from datapipes.position.cells import AT_START, Cell, Table, table_of, without_streams
 from datapipes.position.seeds import Run
 
@@ -113,9 +114,14 @@ class Opening:
         return Above(self._session, self.place) if self.is_private() else None
 
     def mark(self) -> Callable[[], Table] | None:
-        """The function that looks at the positions above this stage, if nobody else reads there."""
+        """The function that looks at the positions above this stage, if nobody else reads there.
+
+        In a worker process the table has the global generators, too, as they were at that moment.
+        """
         above = self.above()
-        return None if above is None else above.now
+        if above is None or self._session.is_inner:  # which loads no generators
+            return None if above is None else above.now
+        return lambda: {**above.now(), **global_draws.saved()}
 
     def is_last(self) -> bool:
         """Whether a loop gets what this stage hands on, as it is: both have then counted the same."""

@@ -49,7 +49,7 @@ def resume(specimen: Specimen) -> None:
             for number, expected in enumerate(stop.follows):
                 must_equal(taken(iter(loader)), expected, f"{stop.where}: epoch {number} after loading")
             loader.shutdown()
-    if structure.is_native(specimen.pipe()):
+    if _is_iterated_alone(specimen):
         _resume_without_a_loader(specimen)
 
 
@@ -137,6 +137,11 @@ def _must_be_plain(value: object, where: str) -> None:
     must(type(value) in plain, f"{where} is no plain data: {type(value).__name__}")
 
 
+def _is_iterated_alone(specimen: Specimen) -> bool:
+    """Return whether to try plain iterations as well, which no service has a part in."""
+    return specimen.service is None and structure.is_native(specimen.pipe())
+
+
 def _opened(pipe: Any, seed: int) -> Any:
     """A pipe's own iterator, whose seed comes from torch's default generator."""
     with torch.random.fork_rng(devices=[]):
@@ -151,7 +156,7 @@ def independence(specimen: Specimen) -> None:
     """
     pipe = specimen.pipe()
     openings: list[Callable[[Any, int], Iterator[Any]]] = [lambda pipe, seed: iter(specimen.loader(pipe, seed))]
-    if structure.is_native(pipe):
+    if _is_iterated_alone(specimen):
         openings.append(_opened)
     for opening in openings:
         alone = {seed: _one_after_the_other(opening, specimen.pipe(), seed) for seed in (SEED, SEED + 1)}
@@ -173,7 +178,7 @@ def independence(specimen: Specimen) -> None:
                 must_equal(from_b, alone[second][1], f"the second of two openings, {ahead} elements behind")
     if structure.is_stream(pipe) and not specimen.random:
         loader = DataLoader2(Zipper(pipe, pipe))
-        rows = [f"tuple({one}, {one})" for one in alone[SEED][0]]
+        rows = [f"tuple({one}, {one})" for one in taken(iter(DataLoader2(pipe)))]
         must_equal(taken(iter(loader)), rows, "two openings in one graph, zip(pipe, pipe)")
 
 
@@ -197,8 +202,7 @@ def same_seed(specimen: Specimen) -> None:
         must(epochs[0] != epochs[1] != epochs[2] != epochs[0], f"epochs are alike: {epochs!s:.200}")
     if specimen.random == "pinned":
         must_equal(_reseeded(specimen), epochs, "three epochs with another seed before each, resumed in each")
-        pipe = specimen.pipe()
-        if specimen.service is None and structure.is_native(pipe) and any(map(_is_seeded, structure.walk(pipe))):
+        if _is_iterated_alone(specimen) and any(map(_is_seeded, structure.walk(specimen.pipe()))):
             must_equal(_passes(specimen), epochs, "three iterations without a loader, the second one resumed")
     if specimen.random == "by seed":
         must(epochs[0] != others, f"two seeds give one order: {others!s:.200}")

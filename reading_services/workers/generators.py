@@ -1,10 +1,11 @@
-"""Global random number generators: those of ``random``, ``numpy.random`` and torch, which belong to nobody.
+"""Global random number generators: those of ``random``, ``numpy.random`` and torch's default one.
 
 In a process of its own a worker seeds them for each epoch, so that functions which draw from them can be repeated. Once
 something was drawn, the worker's positions say where the generators are, beside where the stages are: an epoch that is
 resumed, or goes on behind an error, draws what it would have drawn. A graph with a class that is replayed has no
 position once something was drawn: what is behind that class was drawn in between, so all is made again from the start
-of the epoch, or from the last position before that. Threads share these generators, and leave them alone.
+of the epoch, or from the last position before that. What was drawn for a buffer cannot be drawn again, so buffers save
+their elements then. Threads share these generators with the program, and leave them alone.
 """
 
 from __future__ import annotations
@@ -58,15 +59,26 @@ class Generators:
         seed_all(seed)
         self._fresh, self._drawn = _now(), False
 
+    def drawn(self) -> bool:
+        """Return whether anything was drawn since the generators were seeded."""
+        self._drawn = self._drawn or _now() != self._fresh
+        return self._drawn
+
+    def saved(self) -> Table:
+        """Return the state of the generators as an entry of a table; no entry as long as nothing was drawn."""
+        return {PLACE: encode(_now(), what=_WHAT)} if self.drawn() else {}
+
     def beside(self, session: Session) -> Table | None:
-        """The position of a session, and of the generators if anybody has drawn from them; None: there is none."""
-        now = _now()
-        self._drawn = self._drawn or now != self._fresh
-        if not self._drawn:
-            return session.table()
-        if any(isinstance(cell, Replayed) for cell in session.cells.values()):
+        """The position of a session, and of the generators if anybody has drawn from them; None: there is none.
+
+        Where a stage carries an earlier position of those above it, the generators are as they were then.
+        """
+        cells = session.cells.values()
+        if self.drawn() and any(isinstance(cell, Replayed) for cell in cells):
             return None
-        return {**session.table(), PLACE: encode(now, what=_WHAT)}
+        table = session.table()
+        carries = any(cell.carries and cell.carried() is not None for cell in cells)
+        return table if carries else {**table, **self.saved()}
 
     def load(self, saved: object) -> None:
         """Go on from a saved position."""

@@ -16,9 +16,11 @@ from datapipes.elements import encode
 from datapipes.errors import StateError
 from datapipes.graph import Pipe
 from datapipes.iter import IterDataPipe
+from datapipes.map import SequenceWrapper
 from datapipes.position.plain_data import sealed
 from datapipes.position.seeds import Run
 from datapipes.position.session import Session
+from datapipes.position.trail import Looking
 from loader2 import DataLoader2
 from reading_services.workers.generators import PLACE, Generators
 from tests.reading_services.workers.in_turn import SEED, numbers, processes, texts, threads
@@ -49,10 +51,28 @@ class Augmenting(IterDataPipe[Any]):
             yield element, random.random()
 
 
+class Augmented:
+    """A data set that draws for each of its elements."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        return augmented(index)
+
+
 KINDS: dict[str, Callable[[], Pipe]] = {
     "mapped": lambda: numbers(40).shuffle().sharding_filter().map(augmented),
     "batched": lambda: numbers(40).shuffle().sharding_filter().map(augmented).batch(3),
     "grouped": lambda: numbers(40).sharding_filter().map(augmented).groupby(first_by_three, buffer_size=9),
+    "shuffled": lambda: numbers(40).sharding_filter().map(augmented).shuffle(buffer_size=9).batch(3),
+    "shuffled out of a collection": lambda: (
+        SequenceWrapper(Augmented(40), deepcopy=False).to_iter_datapipe().sharding_filter().shuffle(buffer_size=9)
+    ),
+    "prefetched": lambda: numbers(40).shuffle().sharding_filter().map(augmented).prefetch(3).batch(2),
     "dispatched": lambda: numbers(40).map(augmented).sharding_round_robin_dispatch().map(augmented),
     "replayed": lambda: Augmenting(numbers(40).sharding_filter().map(augmented)).batch(2),
     "drawn behind what is replayed": lambda: Augmenting(numbers(40).sharding_filter()).map(augmented).batch(2),
@@ -68,8 +88,12 @@ def loader_of(kind: str, service: Any) -> DataLoader2[Any]:
     return loader
 
 
+@pytest.mark.parametrize("looks", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_resumed_epoch_draws_what_it_would_have_drawn(kind: str) -> None:
+def test_a_resumed_epoch_draws_what_it_would_have_drawn(
+    kind: str, looks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Looking, "is_cheap", lambda self: looks)  # in the workers, too, which are forks
     with loader_of(kind, processes(2)) as loader:
         first, second = texts(iter(loader)), texts(iter(loader))
     for number in range(0, len(first), 1 + len(first) // 4):
@@ -99,6 +123,27 @@ def test_so_does_an_epoch_that_goes_on_behind_an_error() -> None:
                     next(iterator)
             epochs.append([*found, *iterator])
     assert epochs[1] == [x for x in epochs[0] if x[0] != 9]
+
+
+def fails_at_three(x: int) -> int:
+    if x == 3:
+        raise LookupError(x)
+    return x
+
+
+def test_an_error_above_the_sharding_changes_no_draws_of_the_other_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for looks in (True, False):
+        monkeypatch.setattr(Looking, "is_cheap", lambda self, looks=looks: looks)
+        graph = numbers(8).map(fails_at_three).sharding_filter().map(augmented).shuffle(buffer_size=6).batch(2)
+        with DataLoader2(graph, reading_service=processes(2)) as loader:
+            loader.seed(SEED)
+            iterator = iter(loader)
+            begun = texts(islice(iterator, 1))
+            with pytest.raises(LookupError):
+                next(iterator)
+            found.append([*begun, *texts(iterator)])
+    assert found[0] == found[1]
 
 
 def test_a_state_holds_no_generators_that_nobody_used() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from functools import partial
 from typing import Any
 
@@ -48,6 +49,14 @@ def dispatched(tap: Tap) -> Pipe:
 def pinned_and_dispatched(tap: Tap) -> Pipe:
     above = tap(numbers(6)).shuffle().set_seed(4).sharding_round_robin_dispatch()
     return above.map(add_ten).shuffle(buffer_size=2).set_seed(4)
+
+
+def drawn(x: int) -> tuple[int, float]:
+    return x, random.random()
+
+
+def drawing(tap: Tap) -> Pipe:
+    return tap(numbers(6)).sharding_filter().map(drawn).shuffle(buffer_size=3)
 
 
 def pinned(tap: Tap) -> Pipe:
@@ -103,6 +112,8 @@ def _services() -> list[Specimen]:
             one("dispatched above a shuffle", dispatched, random="by seed"),
             one("pinned seeds", pinned_and_dispatched, random="pinned"),
         ]
+        if service is _processes:  # elsewhere these generators are the program's own
+            specimens.append(one("functions that draw", drawing, random="by seed"))
     ipu = partial(Specimen, "service.ipu", regroups=True)
     specimens += [
         ipu("read at once", micro_batches, random="by seed", service=_steps),

@@ -6,7 +6,8 @@ and the block's number, so the position of the draws is their count, and no gene
 batch is a pure function of the seed and the batch's number.
 
 Above a source that can be sought, the position is saved as that count alone: which elements are in the buffer follows
-from it, and they are read again. Above any other source the elements in the buffer are saved.
+from it, and they are read again. Above any other source the elements in the buffer are saved; so they are in a worker
+whose functions draw from global generators, since they would draw other numbers when they are called again.
 
 Above a map-style pipe it is the numbers of the elements that are shuffled, and elements are read behind it: the buffer
 holds no rows, and the first one need not wait until the buffer is full of them. An element that cannot be read is then
@@ -30,6 +31,7 @@ from datapipes.errors import StateError
 from datapipes.iter.grouping.batch import UnBatcher
 from datapipes.operators.checks import needs_count, same_length
 from datapipes.operators.random_order import Draws, Shuffling
+from datapipes.position import global_draws
 from datapipes.position.cells import Cell, Given, Part, count, fields
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import Run, derive
@@ -119,6 +121,7 @@ class _Buffer(Cell):
         self._draws: Draws[int] = Draws(_BLOCK, lambda block: slots(block).tolist())
         self._by_position = indexed(pipe.datapipe) is not None
         self._of_positions = type(pipe.datapipe) is Positions
+        self._may_draw = not self._of_positions and any(map(_calls, structure.walk(pipe.datapipe)))
         self._taken_in_all = 0
         self._loaded: dict[str, Any] | None = None  # a position whose elements are still to be read again
         self.emptying = False
@@ -195,7 +198,7 @@ class _Buffer(Cell):
             "left": left,
             "emptying": self.emptying,
         }
-        if not self._by_position:
+        if not self._by_position or (self._may_draw and global_draws.drawn()):
             saved["positions" if self._of_positions else "elements"] = self.encode(self._elements)
         return saved
 
@@ -229,6 +232,11 @@ class _Buffer(Cell):
 
     def close(self) -> None:
         self._elements.clear()
+
+
+def _calls(stage: structure.Pipe) -> bool:
+    """Return whether a stage calls code of a user's for an element: a function, or that of a map-style pipe."""
+    return not structure.is_stream(stage) or stage._commutes or stage._step() is not None
 
 
 def _slots(seed: int, size: int, block: int) -> torch.Tensor:

@@ -23,6 +23,7 @@ import torch
 
 from datapipes.description.structure import Pipe
 from datapipes.memory.batches import batches_from
+from datapipes.position import global_draws
 from datapipes.position.orphans import leave_with
 from datapipes.position.seeds import derive
 from reading_services.interface.service import WorkerInfo, set_worker_info
@@ -87,6 +88,7 @@ def work(job: WorkerJob) -> None:
     epochs = WorkerEpochs(graph, reset_fn, job.info)
     asking.keeping = epochs.keeping
     generators = Generators()
+    global_draws.watch(generators)
     batches_from(job.link.writer.reserve)
 
     def of_epoch(order: Order) -> Pipe:
@@ -129,6 +131,7 @@ def dispatch(job: DispatcherJob) -> None:
         sys.exit(COULD_NOT_START)
     epochs = WorkerEpochs(graph, reset_fn, WorkerInfo(len(job.links), 0))
     generators = Generators()
+    global_draws.watch(generators)
 
     def of_epoch(order: Order) -> Pipe:
         generators.seed(derive("dispatcher", *order.run.key))

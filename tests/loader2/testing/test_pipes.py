@@ -12,7 +12,7 @@ import pytest
 
 from datapipes.errors import BadArgument, BadArgumentType
 from datapipes.graph import Pipe
-from datapipes.iter import IterableWrapper, IterDataPipe
+from datapipes.iter import IterableWrapper, IterDataPipe, Mapper
 from datapipes.map import MapDataPipe
 from datapipes.position.cells import Cell
 from datapipes.position.opening import Opening
@@ -313,10 +313,16 @@ class Greedy(Operator):
             yield from pair
 
 
+def drawn(element: Any) -> Any:
+    """Draw from the program's own generator, as there are no worker processes."""
+    return element, random.random()
+
+
 @pytest.mark.parametrize(
     ("law", "culprit", "where", "length"),
     [
         ("same seed", Moody, "three epochs with the same seed", 1),
+        ("same seed", lambda source: Mapper(source, drawn), "three epochs with the same seed", 1),
         ("independence", OneCursor, "of two openings", 1),
         ("innocence", Noting, "iterating half-way changed the graph", 1),
         ("pickling", Locked, "TypeError: cannot pickle '_thread.lock' object", 0),
