@@ -27,8 +27,10 @@ from datapipes.description.pipe import IterDataPipe
 from datapipes.elements.streams import StreamWrapper, holds_stream, streams_of
 from datapipes.errors import StateError, UnsavableElement
 from datapipes.position.cells import Cell, Counted, Table, count, fields
+from datapipes.position.iterator import PipeIterator, repeatable
 from datapipes.position.on_error import SKIP, Faults
 from datapipes.position.opening import Above, Opening
+from datapipes.position.seeds import derive
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -73,6 +75,7 @@ class Inner(Cell):
         self._above: Table | None = None  # the positions before the element at hand was taken
         self._as_taken: bytes | None = None  # the element at hand as it was then, if it holds streams and is saved so
         self._watch = True
+        self.seed = self.number = 0  # of the stage and of the epoch, for pipes that elements become
 
     def inputs(self, source: Iterator[Any], above: Above | None = None, at_start: bool = True) -> Iterator[Any]:
         """The element at hand, if there is one, and then those of the source.
@@ -118,6 +121,8 @@ class Inner(Cell):
         if type(becomes) in (list, tuple):
             self._counted, self.rest, skipped = None, iter(becomes), 0
         else:
+            if isinstance(becomes, IterDataPipe):
+                becomes = repeatable(becomes, derive(self.seed, self._text_of(element)), self.number)
             skipped = becomes.skip(self._behind) if isinstance(becomes, Parts) and self._behind else 0
             self._counted = Counted(becomes, start=skipped)
             self.rest = self._counted.elements
@@ -127,6 +132,13 @@ class Inner(Cell):
         mark, self._mark = self._mark, None
         if mark is not None and isinstance(becomes, Parts) and becomes.mark() != mark:
             raise StateError(f"{self.label}: {becomes.changed()}")
+
+    def _text_of(self, element: Any) -> bytes:
+        """Return the element as bytes, so that pipes of different elements have different seeds."""
+        try:
+            return self.encode([element])
+        except UnsavableElement:
+            return b""
 
     def start_over(self, given: int) -> None:
         """Have the element at hand made once more, and what was given of it passed over."""
@@ -238,7 +250,7 @@ class Inner(Cell):
             self._behind = count(given, "given")
 
     def close(self) -> None:
-        if isinstance(self._becomes, GeneratorType):
+        if isinstance(self._becomes, GeneratorType | PipeIterator):
             self._becomes.close()
         if self._watch and self._element is not None:
             self._let_go(self._element)
@@ -258,6 +270,7 @@ class Flattening(IterDataPipe[T_co]):
         (source,) = self._reads()
         above = at.above()
         held = at.cell(partial(self._cell, self, self._let_go))
+        held.seed, held.number = at.seed(), at.run.number
         return self._elements(held.inputs(at.source(source), above, at_start=not at.resumed), held)
 
     def _let_go(self, element: Any) -> None:

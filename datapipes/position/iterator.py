@@ -134,6 +134,17 @@ class _ClosedIterator(PipeIterator[T]):
         raise StateError("the iterator was closed before its end, and its position is gone: call state_dict() first")
 
 
+def repeatable(pipe: IterDataPipe[T], seed: int, number: int) -> PipeIterator[T]:
+    """Iterate over a pipe that is an element or an argument of another one: the same again for the same seed.
+
+    Args:
+        pipe: The pipe, which is no stage of the graph, so that the position in it can only be counted.
+        seed: The seed of its stages.
+        number: The number of the epoch, for its pinned stages.
+    """
+    return PipeIterator.over(Session(pipe, Run(seed, number=number)))
+
+
 def _segments(session: Session) -> Iterator[Iterator[Any]]:
     try:
         _count(session)

@@ -47,6 +47,11 @@ def up_to(x: int) -> Iterator[int]:
         yield 10 * x + i
 
 
+def shuffled_up_to(x: int) -> Pipe:
+    """A pipe of three elements for each in x."""
+    return IterableWrapper(range(10 * x, 13 * x)).shuffle()
+
+
 def as_pair(x: int) -> tuple[int, str]:
     return x, str(x)
 
@@ -116,6 +121,7 @@ ELEMENTWISE = [
     Specimen("iter.IterableWrapper", "None among the elements", lambda tap: tap(IterableWrapper(ELEMENTS))),
     Specimen("iter.IterableWrapper", "not copied", lambda tap: tap(IterableWrapper([[1], [2]], deepcopy=False))),
     Specimen("iter.IterableWrapper", "no sequence", lambda tap: tap(unseekable(5))),
+    shuffled("iter.IterableWrapper", "a shuffled pipe", lambda tap: IterableWrapper(numbers(7).shuffle()).batch(2)),
     Specimen("iter.IterableWrapper", "a string", lambda tap: tap(IterableWrapper("abc"))),
     Specimen("iter.IterableWrapper", "a dict", lambda tap: tap(IterableWrapper({"a": 1, "b": 2}))),
     Specimen("iter.IterableWrapper", "empty", lambda tap: tap(IterableWrapper([]))),
@@ -131,6 +137,7 @@ ELEMENTWISE = [
     Specimen("iter.filter", "between maps", lambda tap: tap(numbers(8)).map(add_ten).filter(is_even).map(add_ten)),
     Specimen("iter.filter", "of a column", lambda tap: tap(numbers(5)).map(as_pair).filter(is_even, input_col=0)),
     Specimen("iter.filter", "nothing passes", lambda tap: tap(numbers(5)).filter(is_negative)),
+    shuffled("iter.flatmap", "shuffled pipes", lambda tap: numbers(4).flatmap(shuffled_up_to)),
     Specimen("iter.flatmap", "lists", lambda tap: tap(numbers(4)).flatmap(tap.function(twice))),
     Specimen("iter.flatmap", "generators, some empty", lambda tap: tap(numbers(4)).flatmap(tap.generator(up_to))),
     Specimen("iter.flatmap", "strings", lambda tap: tap(IterableWrapper(["ab", "", "c"])).flatmap()),

@@ -14,7 +14,7 @@ from torch.utils.data import BatchSampler, DistributedSampler, RandomSampler, We
 from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, Sampler
 from datapipes.map import SequenceWrapper
-from tests.specimens.elements import add_ten, is_even, twice, up_to
+from tests.specimens.elements import add_ten, is_even, shuffled_up_to, twice, up_to
 from tests.specimens.files import lines_of
 from tests.specimens.specimen import Function, Specimen, Tap, numbers, paths, shuffled, unseekable
 
@@ -262,6 +262,11 @@ TRANSFORMS = [
         "below a shuffle, prefetched",
         lambda tap: tap(numbers(5)).shuffle(buffer_size=2).shuffled_flatmap(up_to, buffer_size=3).prefetch(2),
         after_fault="otherwise",
+    ),
+    shuffled(
+        "iter.shuffled_flatmap",
+        "shuffled pipes",
+        lambda tap: numbers(4).shuffled_flatmap(shuffled_up_to, buffer_size=2),
     ),
     shuffled(
         "iter.shuffled_flatmap",

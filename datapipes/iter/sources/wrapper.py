@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from itertools import islice
 from operator import length_hint
 from types import GeneratorType
@@ -22,10 +22,11 @@ from weakref import WeakSet
 from datapipes.description.indexed import Indexed
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.structure import place_of
-from datapipes.errors import BadArgumentType, StateError
+from datapipes.errors import BadArgumentType, StateError, UnsavableElement
 from datapipes.messages.warnings import warn
 from datapipes.operators.checks import no_length
 from datapipes.position.cells import Cell, Counted, count, skip
+from datapipes.position.iterator import repeatable
 from datapipes.position.opening import Opening
 from datapipes.rewriting.gathering import Rows
 from datapipes.rewriting.pushdown import Part, Positions
@@ -44,6 +45,8 @@ class IterableWrapper(IterDataPipe[T_co]):
         iterable: The iterable. Of one that cannot start anew, as a generator, later iterations give what is left, with
             a warning. An object that has ``[i]`` and ``len`` in place of ``__iter__``, as a map-style data set, gives
             as many elements as its ``len`` says.
+            A pipe is read with seeds that follow from this stage's, and is read again up to a saved position; to use
+            the pipe itself is quicker. The position in a ``DataLoader2`` cannot be saved.
         deepcopy: Whether copies are given, so that stages which change elements in place leave the originals as they
             were: the elements of a list are copied one by one, another iterable as a whole. False saves the time and
             the memory; what cannot be copied is used as it is, with a warning.
@@ -69,7 +72,10 @@ class IterableWrapper(IterDataPipe[T_co]):
             )
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        cell = at.cell(lambda: _Index(self._is_sequence()))
+        cell = at.cell(lambda: _Index(self._is_sequence(), _is_a_loader(self.iterable)))
+        if isinstance(self.iterable, IterDataPipe):
+            seed, number = at.seed(), at.run.number
+            return cast("Iterator[T_co]", cell.start(self, lambda pipe: repeatable(pipe, seed, number)))
         return cast("Iterator[T_co]", cell.start(self))
 
     @property
@@ -116,20 +122,22 @@ class IterableWrapper(IterDataPipe[T_co]):
 class _Index(Cell):
     """Position in an iterable: the number of elements that were taken."""
 
-    def __init__(self, is_sequence: bool) -> None:
+    def __init__(self, is_sequence: bool, is_of_a_loader: bool = False) -> None:
         self._is_sequence = is_sequence
+        self._is_of_a_loader = is_of_a_loader
         self._behind = 0
         self._sequence: Sequence[Any] = ()
         self._iterator: Iterator[Any] | None = None
         self._elements: Iterator[Any] = iter(())
         self._counted: Counted[Any] | None = None
 
-    def start(self, pipe: IterableWrapper[Any]) -> Iterator[Any]:
+    def start(self, pipe: IterableWrapper[Any], of_pipe: Callable[[Any], Iterator[Any]] | None = None) -> Iterator[Any]:
+        """Return the elements from the position on; ``of_pipe`` iterates over an iterable that is a pipe."""
         if self._iterator is None:
-            self._begin(pipe)
+            self._begin(pipe, of_pipe)
         return self._elements
 
-    def _begin(self, pipe: IterableWrapper[Any]) -> None:
+    def _begin(self, pipe: IterableWrapper[Any], of_pipe: Callable[[Any], Iterator[Any]] | None) -> None:
         data: Any = pipe.iterable
         if self._is_sequence:
             if self._behind > len(data):
@@ -141,7 +149,10 @@ class _Index(Cell):
             if pipe._copies():
                 self._elements = map(_copied, self._elements)
             return
-        self._iterator = _iterator_of(_copied(data) if pipe.deepcopy else data)
+        if of_pipe is None:
+            self._iterator = _iterator_of(_copied(data) if pipe.deepcopy else data)
+        else:
+            self._iterator = of_pipe(data)
         if self._iterator is data:
             _warn_if_used(data)
         if skip(self._iterator, self._behind) < self._behind:
@@ -150,16 +161,26 @@ class _Index(Cell):
         self._elements = self._counted.elements
 
     def save(self) -> int:
+        if self._is_of_a_loader:
+            raise UnsavableElement(
+                f"{self.label} holds a loader, which has an order and a position of its own; put its graph in its place"
+            )
+        return self.done()
+
+    def done(self) -> int:
         if self._iterator is None:
             return self._behind
         if self._counted is not None:
             return self._counted.taken
         return len(self._sequence) - length_hint(self._iterator)  # right for a list that grows meanwhile, too
 
-    done = save
-
     def load(self, saved: Any) -> None:
         self._behind = count(saved)
+
+
+def _is_a_loader(data: Any) -> bool:
+    """Return whether something is a DataLoader2, whose package is above this one."""
+    return any((cls.__module__, cls.__name__) == ("loader2.loader", "DataLoader2") for cls in type(data).__mro__)
 
 
 def _iterator_of(data: Any) -> Iterator[Any]:

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from datapipes.errors import BadArgumentType, StateError
+from datapipes.errors import BadArgumentType, StateError, UnsavableElement
 from datapipes.iter import IterableWrapper
 from datapipes.position.iterator import iterate
+from loader2 import DataLoader2
 from tests.datapipes.iter.mishaps import outcomes
 
 
@@ -204,3 +205,27 @@ def test_the_iterable_is_not_touched_before_the_first_element() -> None:
             raise AssertionError("iterated")
 
     iter(IterableWrapper(Untouched(), deepcopy=False).map(str))
+
+
+def test_a_loader_has_no_position_of_the_graph() -> None:
+    inner: DataLoader2[int] = DataLoader2(IterableWrapper(range(4)).shuffle())
+    with DataLoader2(IterableWrapper(inner, deepcopy=False)) as dl:
+        with pytest.warns(UserWarning, match="holds a loader"):
+            next(iterator := iter(dl))
+        with pytest.raises(UnsavableElement, match="put its graph in its place"):
+            dl.state_dict()
+        assert len(list(iterator)) == 3
+
+
+def test_pipes_that_elements_become_have_orders_of_their_own() -> None:
+    def shuffled(first: int) -> Any:
+        return IterableWrapper(range(20)).shuffle()
+
+    def epochs(seed: int) -> list[list[int]]:
+        with DataLoader2(IterableWrapper(range(2)).flatmap(shuffled)) as dl:
+            dl.seed(seed)
+            return [list(dl), list(dl)]
+
+    first, second = epochs(1)
+    assert len({str(order) for order in (first[:20], first[20:], second[:20], second[20:])}) == 4
+    assert epochs(1) == [first, second] != epochs(2)
