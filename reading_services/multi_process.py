@@ -49,7 +49,7 @@ class MultiProcessingReadingService(OnWorkers):
         in_order: Whether workers take turns, so that the order is the same in every run. ``False`` hands on what is
             there first: nobody waits for a slow element, and the order varies.
         timeout: After how many seconds in which a worker that is waited for has sent nothing there is a
-            ``WorkerTimeout``; to start it has a minute more. ``None``: never.
+            ``WorkerTimeout``. A worker has up to a minute more until it has started. ``None``: never.
         restart: How many workers that die in an epoch are replaced without an error: no element is lost, doubled or out
             of order, and a warning says who died, and how. An element that has killed its worker twice in a row is a
             ``WorkerDied`` that names it; going on then leaves it out.

@@ -30,6 +30,7 @@ from reading_services.workers.transport.protocol import (
     End,
     Failed,
     Items,
+    OfOpening,
     ToConsumer,
     ToProducer,
 )
@@ -163,6 +164,14 @@ class Asking:
         order = Order(run) if self._order is None else replace(self._order, run=run)
         return PartRequest(order, dealt.above, dealt.before, dealt.taken)
 
+    def started(self) -> Failed | None:
+        """Wait until the dispatcher has started; return its message that it could not, if it is that."""
+        if self.link is not None:
+            with suppress(EOFError, OSError):  # that it has gone is said when it is asked for something
+                frame = self.link.receive()
+                return frame if isinstance(frame, Failed) else None
+        return None
+
     def ask(self, share: PartRequest | Absent) -> None:
         """Begin an opening."""
         if self._asked == share.order.key != 0:
@@ -179,8 +188,8 @@ class Asking:
             with suppress(WorkerDied):
                 self.ask(Absent(self._order))
 
-    def receive(self) -> ToConsumer | None:
-        """The next message; None if it belongs to an earlier opening."""
+    def receive(self) -> OfOpening | None:
+        """The next message; None if it belongs to no opening, or to an earlier one."""
         try:
             frame = self._connected().receive()
         except (EOFError, OSError):

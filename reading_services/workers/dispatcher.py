@@ -94,6 +94,8 @@ class Dispatcher(Loop):
         return all(worker.producer.gone for worker in self._workers)
 
     def _serve(self) -> None:
+        for number, worker in enumerate(self._workers):
+            self._links.send(number, worker.producer.started())
         while not self.gone:
             room = self._room()
             received = self._unread.pop() if self._unread else self._links.receive(wait=not room)

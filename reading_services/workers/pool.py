@@ -24,7 +24,16 @@ from datapipes.errors import WorkerDied, WorkersLeft, WorkerTimeout
 from datapipes.position.forks import OwnerProcess
 from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.restarts import BEFORE_ITS_FIRST, Ended, died
-from reading_services.workers.transport.protocol import START, Consumer, Failed, Items, ToConsumer, ToProducer
+from reading_services.workers.transport.protocol import (
+    START,
+    Consumer,
+    Failed,
+    Items,
+    OfOpening,
+    Started,
+    ToConsumer,
+    ToProducer,
+)
 from reading_services.workers.worker import Order, PoolPlan, numbered
 
 Number = int | None
@@ -37,7 +46,7 @@ class Place(ABC):
     members: ClassVar[str]
     """What they are, in a word or two;"""
     to_start: ClassVar[float] = 0.0
-    """seconds that one may take before its first message, beside the user's timeout."""
+    """seconds that one may take to start, beside the user's timeout."""
 
     @abstractmethod
     def start(self, numbers: Collection[int]) -> None:
@@ -116,11 +125,13 @@ class _Worker:
     """Home's record of a worker."""
 
     consumer: Consumer = field(default_factory=Consumer)
-    frames: deque[ToConsumer] = field(default_factory=deque)
+    frames: deque[OfOpening] = field(default_factory=deque)
     """Messages that have come and were not asked for yet."""
     runs: bool = False
+    started: float | None = None
+    """When its message came that it has started;"""
     has_spoken: bool = False
-    """Whether anything has come since it was started."""
+    """and whether anything has come since."""
     failure: Failed | None = None
     """Its message that it could not start, until somebody is told: whatever opening that is, and however long it takes
     to end."""
@@ -256,7 +267,7 @@ class Pool:
             if (credit := self._workers[number].consumer.used_up(frame, self.saves)) is not None:
                 self._tell(number, credit)
 
-    def next_frame(self, numbers: Iterable[int]) -> tuple[int, ToConsumer]:
+    def next_frame(self, numbers: Iterable[int]) -> tuple[int, OfOpening]:
         """The next message of one of these workers, whichever comes first."""
         with self._lock:
             self._must_talk()
@@ -282,12 +293,15 @@ class Pool:
             raise WorkersLeft("this iteration was left, or its workers were ended, while an element was waited for")
 
     def _patience(self, asked: list[tuple[int, _Worker]], since: float) -> float:
-        """Seconds that are left of the timeout; a worker that is only starting has to import first."""
-        started = all(worker.has_spoken for _, worker in asked)
-        return max(0.0, since + (self._timeout or 0) + (0 if started else self._place.to_start) - monotonic())
+        """Seconds that are left of the timeout; for a worker that is starting it begins when that has imported."""
+        begun = [since + self._place.to_start if worker.started is None else worker.started for _, worker in asked]
+        return max(0.0, max(since, *begun) + (self._timeout or 0) - monotonic())
 
     def _take(self, worker: _Worker, frame: ToConsumer) -> None:
         current = worker.consumer.receive(frame)
+        if isinstance(frame, Started):
+            worker.started = monotonic()
+            return
         if isinstance(current, Failed) and current.opening == START:
             worker.failure = current
             return

@@ -323,6 +323,7 @@ class Server(Loop):
 
     def _serve(self) -> None:
         producer = self._producer
+        self._link.send(producer.started())
         while not producer.gone:
             room = producer.room(self._average)
             frame = self._link.receive(wait=not room)

@@ -99,6 +99,9 @@ def work(job: WorkerJob) -> None:
     failure = partial(Failure.of, where=where)
     record = Record(job.record.fd)
     making = Making(of_epoch, epochs.keeping, job.window, packed, failure, generators, Packed.of, record)
+    if (failed := asking.started()) is not None:
+        job.link.send(failed)
+        return
     Server(job.link, making, asking.leave).run()
 
 

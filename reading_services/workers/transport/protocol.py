@@ -8,10 +8,11 @@ one).
     Credit   a message of yours was used up       Failed   an error in place of an element, and the position after it
     Widen    run ahead so far from now on         End      the opening has no more elements
     Stop     nobody wants the rest of an opening
-    Close    leave
+    Close    leave                                Started  ready for the first opening
 
     producer is   it may send    and becomes      it may get    and becomes
-    new           Failed(start)  gone             Open          open
+    new           Started        new              Open          open
+                  Failed(start)  gone
                                                   Close         gone
     open          Items          open             Open          open, with the new opening
                   Failed, End    idle             Credit, Widen open
@@ -78,6 +79,13 @@ class Close:
 
 
 @dataclass(frozen=True, slots=True)
+class Started:
+    """The producer has started, which may take long; what follows is the user's own work."""
+
+    opening: int = START
+
+
+@dataclass(frozen=True, slots=True)
 class Items:
     """``count`` elements, and the position after them, if it was looked at."""
 
@@ -117,7 +125,8 @@ class End:
 
 
 ToProducer: TypeAlias = Open | Credit | Widen | Stop | Close
-ToConsumer: TypeAlias = Items | Failed | End
+OfOpening: TypeAlias = Items | Failed | End
+ToConsumer: TypeAlias = Started | OfOpening
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +209,12 @@ class Producer:
             room = max(room, (window.together - self._bytes) // size)
         return min(room, max(min(window.most - self._bytes, window.most // 2) // size, 1))
 
+    def started(self) -> Started:
+        """The message before all others."""
+        if self._latest != START or self.gone:
+            raise ProtocolError("Started after other messages")
+        return Started()
+
     def items(self, count: int, size: int, body: Any, *told: Any) -> Items:
         """The message for some elements, and what is told with them, in the order of ``Items``."""
         frame = Items(self._open_one(), count, size, body, *told)
@@ -246,8 +261,10 @@ class Consumer:
         self.ended = self.stopped = False
         return Open(self.opening, order)
 
-    def receive(self, frame: ToConsumer) -> ToConsumer | None:
-        """A message from the producer, or None if it is of an earlier opening and has to be dropped."""
+    def receive(self, frame: ToConsumer) -> OfOpening | None:
+        """A message from the producer, or None if it is of an earlier opening, or of none, and has to be dropped."""
+        if isinstance(frame, Started):
+            return None
         if frame.opening == START and isinstance(frame, Failed):
             self.ended = True
             return frame

@@ -6,6 +6,7 @@ import errno
 import multiprocessing
 import os
 import select
+import threading
 from collections.abc import Collection, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -13,17 +14,21 @@ from typing import Any, ClassVar
 
 import pytest
 
-from datapipes.errors import WorkerDied
+from datapipes.errors import WorkerDied, WorkerTimeout
+from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper
 from datapipes.position.seeds import Run
 from loader2 import DataLoader2
 from reading_services import MultiProcessingReadingService, WorkerInfo
+from reading_services.workers.dispatched import Asking
 from reading_services.workers.failures import Failure
 from reading_services.workers.pool import Number, Place, Pool
 from reading_services.workers.process.members import FILES_OF_A_WORKER
+from reading_services.workers.process.place import Processes
 from reading_services.workers.restarts import Ended
-from reading_services.workers.transport.protocol import START, Failed, ToConsumer, ToProducer, Window
+from reading_services.workers.transport.protocol import START, Failed, Started, ToConsumer, ToProducer, Window
 from reading_services.workers.worker import Order, PoolPlan
+from tests.reading_services.workers.in_turn import HANGS, processes
 
 
 class LongInEnding(Place):
@@ -231,3 +236,57 @@ def test_a_worker_needs_as_many_files_as_are_told() -> None:
             next(iter(loader))
             used.append(len(os.listdir("/proc/self/fd")))
     assert used[1] - used[0] == 8 * FILES_OF_A_WORKER
+
+
+def stuck(x: int) -> int:
+    threading.Event().wait(HANGS)
+    return x
+
+
+@pytest.mark.parametrize("dispatched", [False, True])
+def test_an_element_that_hangs_is_told_when_the_worker_has_started(
+    dispatched: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Processes, "to_start", 2 * HANGS)
+    source = IterableWrapper(range(4))
+    graph = source.map(stuck).sharding_round_robin_dispatch() if dispatched else source.sharding_filter().map(stuck)
+    with DataLoader2(graph, reading_service=processes(2, timeout=0.2)) as loader:
+        for _ in range(2):
+            with pytest.raises(WorkerTimeout, match="has sent nothing for"):
+                next(iter(loader))
+
+
+def slowly(pipe: Pipe, info: WorkerInfo) -> Pipe:
+    threading.Event().wait(1)
+    return pipe
+
+
+def test_a_worker_that_starts_slowly_has_time_for_it() -> None:
+    service = processes(2, timeout=0.5, worker_init_fn=slowly)
+    with DataLoader2(IterableWrapper(range(4)).sharding_filter(), reading_service=service) as loader:
+        assert list(loader) == [0, 1, 2, 3]
+
+
+class Link:
+    """The end of a link with a dispatcher that gives these messages and ends."""
+
+    def __init__(self, *frames: ToConsumer) -> None:
+        self.frames = list(frames)
+
+    def send(self, frame: ToProducer) -> None:
+        raise AssertionError(frame)
+
+    def receive(self) -> ToConsumer:
+        if not self.frames:
+            raise EOFError
+        return self.frames.pop(0)
+
+
+def test_a_worker_has_started_when_its_dispatcher_has() -> None:
+    asking = Asking()
+    assert asking.started() is None
+    for link in (Link(Started()), Link()):
+        asking.link = link
+        assert (asking.started(), link.frames) == (None, [])
+    asking.link = Link(failed := Failed(START, "why"))
+    assert asking.started() is failed
