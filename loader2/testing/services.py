@@ -74,7 +74,7 @@ def _dispatched(tap: Tap) -> Pipe:
 
 
 def _many(tap: Tap) -> Pipe:
-    return tap(IterableWrapper(range(1000))).sharding_filter()
+    return ShardingFilter(tap(IterableWrapper(range(1000))))
 
 
 def _plus_ten(element: Any) -> Any:
