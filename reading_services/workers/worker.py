@@ -413,13 +413,13 @@ class Server(Loop):
         there = chunk[:]
         if not there:
             return 0
-        try:
-            body, size = self._pack(there)
-        except Exception:  # one element cannot be sent, of which the loop tells: those before it can
-            there = list(takewhile(self._can_be_sent, there))
+        packed = self._packed(there)
+        if isinstance(packed, Exception):  # one element cannot be sent, which the loop will say: those before it can
+            there = list(takewhile(lambda element: not isinstance(self._packed([element]), Exception), there))
             if not there:
                 return None
-            body, size = self._pack(there)
+            packed = self._pack(there)
+        body, size = packed
         del chunk[: (count := len(there))]
         there.clear()
         # The counts of errors are those of the elements that are being made, too: they come with the next message.
@@ -432,12 +432,12 @@ class Server(Loop):
             self._record.made(count)
         return count
 
-    def _can_be_sent(self, element: Any) -> bool:
+    def _packed(self, elements: list[Any]) -> tuple[Any, int] | Exception:
+        """Return elements as the body of a message and its size, or why they cannot be sent."""
         try:
-            self._pack([element])
-        except Exception:
-            return False
-        return True
+            return self._pack(elements)
+        except Exception as error:
+            return error
 
     def _send(self, session: Session, chunk: list[Any], look: bool) -> bool:
         """Send elements, and let go of them; False if one could not be sent, which ends the opening."""

@@ -10,12 +10,13 @@ import json
 import random
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
+from contextlib import suppress
+from functools import cache, partial
 from typing import Any
 
 import pytest
 
-from datapipes.errors import StateError
+from datapipes.errors import GraphError, StateError
 from datapipes.iter import IterableWrapper
 from datapipes.position.iterator import iterate
 from loader2 import DataLoader2
@@ -55,17 +56,17 @@ def states() -> list[tuple[State, Load, list[str]]]:
     found: list[tuple[State, Load, list[str]]] = []
     for graph in GRAPHS:
         for state, expected in states_of(graph)[::3]:
-            found.append((state, lambda state, graph=graph: by_loader(graph, state), expected))
+            found.append((state, partial(by_loader, graph), expected))
         iterator = iterate(graph())
         next(iterator)
         state = iterator.state_dict()
-        found.append((state, lambda state, graph=graph: by_iterator(graph, state), shown(iterator)))
+        found.append((state, partial(by_iterator, graph), shown(iterator)))
     with DataLoader2(sharded(), reading_service=ThreadingReadingService(2)) as loader:
         loader.seed(1)
-        iterator = iter(loader)
-        next(iterator)
+        begun = iter(loader)
+        next(begun)
         state = loader.state_dict()
-        expected = shown(iterator) + shown(loader)
+        expected = shown(begun) + shown(loader)
     found.append((state, lambda state: by_threads(sharded, state), expected))
     return found
 
@@ -133,14 +134,13 @@ def test_no_edit_gives_other_elements() -> None:
 def test_without_the_checksum_some_would() -> None:
     """The edits prove something: states of the version without checksums do not notice all of them."""
     draw = random.Random(0)
-    noticed = []
+    went_through = []
     for _ in range(EDITS):
         state, load, expected = draw.choice(states())
-        try:
-            noticed.append(load(edited(as_0_1_0(state), draw)) == expected)
-        except Exception:
-            noticed.append(True)
-    assert not all(noticed)
+        # An edit may raise anything here: nothing but the checksum keeps it from the stages.
+        with suppress(StateError, TypeError, ValueError, LookupError, AttributeError, GraphError, OverflowError):
+            went_through.append(load(edited(as_0_1_0(state), draw)) != expected)
+    assert any(went_through)
 
 
 @pytest.mark.parametrize("number", range(4))

@@ -239,7 +239,7 @@ def test_a_worker_needs_as_many_files_as_are_told() -> None:
 
 
 def stuck(x: int) -> int:
-    threading.Event().wait(HANGS)
+    threading.Event().wait(HANGS)  # an element that hangs
     return x
 
 
@@ -257,7 +257,7 @@ def test_an_element_that_hangs_is_told_when_the_worker_has_started(
 
 
 def slowly(pipe: Pipe, info: WorkerInfo) -> Pipe:
-    threading.Event().wait(1)
+    threading.Event().wait(1)  # a start that takes long
     return pipe
 
 
