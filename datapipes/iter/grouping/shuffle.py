@@ -236,7 +236,8 @@ class _Buffer(Cell):
 
 def _calls(stage: structure.Pipe) -> bool:
     """Return whether a stage calls code of a user's for an element: a function, or that of a map-style pipe."""
-    return not structure.is_stream(stage) or stage._commutes or stage._step() is not None
+    is_operator = structure.is_native(stage) and structure.is_stream(stage)
+    return not is_operator or stage._commutes or stage._step() is not None
 
 
 def _slots(seed: int, size: int, block: int) -> torch.Tensor:
