@@ -128,11 +128,12 @@ def main() -> None:
         error = WorkerError(_OTHER_CODE.format(where=told["where"], modules=", ".join(others)))
         link.send(Failed(START, Failure.of(error, f"{told['name']}{place}")))
         return
+    record = SharedFd(told["record"])
     if listens is not None:
         links = _met(listens, task)
-        dispatch(DispatcherJob(links, task.graph, task.window, stacks, os.getppid(), place))
+        dispatch(DispatcherJob(links, task.graph, task.window, stacks, record, os.getppid(), place))
         return
-    info, record = WorkerInfo(task.workers, task.number), SharedFd(told["record"])
+    info = WorkerInfo(task.workers, task.number)
     dealt = None
     if task.dispatcher is not None:
         dealt = consumer_end(call(task.dispatcher, machine, {"number": task.number}), task.arena_bytes)

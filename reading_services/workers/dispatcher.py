@@ -156,7 +156,9 @@ class Dispatcher(Loop):
         try:
             graph = self._open_graph(first.order)
             run = replace(first.order.run.alone(), passes=passes.numbers(graph))
-            self._open(graph, run, unpacked(first.above))
+            if self._record is not None:
+                self._record.making(first.dealt, 0)
+            self._open(self._watching(graph, first.order.dealing), run, unpacked(first.above))
         except BaseException as error:
             for number in self._taking_part():
                 self._refuse(number, error)
@@ -191,14 +193,22 @@ class Dispatcher(Loop):
         if session is None:
             return
         chunk: list[Any] = []
+        if self._watched is not None and self._goes_on_watched(self._watched, self._dealt):
+            room = 1
+        if self._record is not None:
+            self._record.making(self._dealt, room)
         error, sent = self._pulled(session, room, chunk, self._at_once * len(self._workers))
         made = len(chunk)
+        if self._record is not None:
+            self._record.making(self._dealt + made, 0)
         self._dealt += made
         position = None if error is not None else self._behind_all()
         self._deal(chunk, self._dealt - made, position or self._start, self._errors())
         if position is not None:
             self._start = None
-        if error is not None:
+        if session.passes_over(error):  # home has counted it
+            error = None
+        elif error is not None:
             self._deal_error(error)
             error = None  # it keeps the frames that it went through, and with them this one
         elif sent + made < room:
@@ -223,6 +233,8 @@ class Dispatcher(Loop):
         self._dealt += len(there)
         # The counts of errors are those of the elements that are being made, too: they come with the next message.
         self._deal(there, self._dealt - len(there), self._start, errors=None)
+        if self._record is not None:
+            self._record.made(len(there))
         while not self._unread and (received := self._links.receive(wait=False)) is not None:
             if isinstance(received[1], Credit):
                 self._receive(*received)

@@ -198,8 +198,11 @@ class Turns(Cell):
         share.frame, share.left, share.began = None, iter(()), share.told
         seed = derive("worker", *run.key, ranks().rank, number)
         known, watch = self.kept.of(number) or None, self._deaths.watch(number, share.told)
+        dealing = None if self._makers.alone else self._deaths.watch(None, 0)
         saves = self._makers.saves or self._deaths.allowed.restarts > 0
-        order = Order(run.alone(), share.above, share.since, start, seed, kept=known, watch=watch, saves=saves)
+        order = Order(
+            run.alone(), share.above, share.since, start, seed, kept=known, watch=watch, dealing=dealing, saves=saves
+        )
         return order if number in self.waiting else None
 
     def survive(self, death: WorkerDied) -> set[int]:

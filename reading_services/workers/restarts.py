@@ -72,11 +72,11 @@ class Deaths:
     errors: ErrorCounts
     """The counts of tolerated errors, by stage: an element that is left out is one."""
     _survived: int = 0
-    _suspicions: dict[int, _Suspicion] = field(default_factory=dict)
-    _left_out: dict[int, dict[Key, int]] = field(default_factory=dict)
+    _suspicions: dict[int | None, _Suspicion] = field(default_factory=dict)
+    _left_out: dict[int | None, dict[Key, int]] = field(default_factory=dict)
     """By worker: calls that are left out, with an element up to which the worker is watched for others."""
 
-    def watch(self, worker: int, begins: int) -> Watch | None:
+    def watch(self, worker: int | None, begins: int) -> Watch | None:
         """How a worker that begins at an element has to be watched, if at all."""
         left_out, suspicion = self._left_out.get(worker, {}), self._suspicions.get(worker)
         until = max([*left_out.values(), suspicion.watched_until if suspicion else 0])
@@ -95,8 +95,8 @@ class Deaths:
         if not self.allowed.restarts:
             raise self._named(ended, began) or error
         counts, left_out = True, sum(map(len, self._left_out.values()))
-        if ended.worker is not None and ended.at_work is not None:
-            counts = self._suspect(ended, ended.at_work, began[ended.worker])
+        if ended.at_work is not None:
+            counts = self._suspect(ended, ended.at_work, _began(ended, began))
         if counts and self._survived >= self.allowed.restarts:
             self._survived = 0  # whoever goes on has said that it shall go on
             error.add_note(f"  after {self.allowed.restarts} that were replaced (restart=){_said_of(ended)}")
@@ -111,10 +111,10 @@ class Deaths:
     def _named(self, ended: Ended, began: list[int]) -> WorkerDied | None:
         """Return an error that names the element, if a worker has died of it before, where none is replaced unasked."""
         worker, at_work = ended.worker, ended.at_work
-        if worker is None or at_work is None:
+        if at_work is None:
             return None
         before = self._suspicions.get(worker, _Suspicion())
-        first = began[worker] + at_work.first
+        first = _began(ended, began) + at_work.first
         elements, deaths = range(first, first + at_work.wanted), before.deaths + 1
         if first >= before.watched_until:
             before, deaths = _Suspicion(), 1
@@ -123,14 +123,14 @@ class Deaths:
         if len(elements) != 1 or first not in before.elements:
             return None
         return WorkerDied(
-            f"element {first} of worker {worker} (counted from 0, from where this iteration began) has killed its "
-            f"worker {deaths} times in a row{_said_of(ended)}; last, {ended.name} {ended.how}; next() tries it again, "
+            f"{_element(worker, first)} has killed {_its(worker)} {deaths} times in a row{_said_of(ended)}; last, "
+            f"{ended.name} {ended.how}; next() tries it again, "
             'and a service with restart=n and on_death="skip" leaves such elements out'
         )
 
     def _suspect(self, ended: Ended, at_work: AtWork, began: int) -> bool:
         """Blame an element, if the worker has died of the same one before; whether the death is one to be allowed."""
-        worker = ended.worker or 0
+        worker = ended.worker
         before = self._suspicions.get(worker, _Suspicion())
         first = began + at_work.first
         calls = {call.key: call for call in at_work.calls if call.key is not None}
@@ -158,10 +158,25 @@ class Deaths:
             after = "next() goes on without it" if key is not None else "it died outside of any function of a stage"
             how = 'on_death="skip" leaves such elements out' if key is not None else "so it cannot be left out"
             raise WorkerDied(
-                f"element {first} of worker {worker} (counted from 0, from where this iteration began) has killed its "
-                f"worker {deaths} times in a row{what}; last, {ended.name} {ended.how}; {after}, and {how}"
+                f"{_element(worker, first)} has killed {_its(worker)} {deaths} times in a row{what}; last, "
+                f"{ended.name} {ended.how}; {after}, and {how}"
             )
         return True  # one for the element: if all kill, this has an end
+
+
+def _began(ended: Ended, began: list[int]) -> int:
+    """Return the element at which a worker's opening began; the dispatcher counts from the start of the epoch."""
+    return 0 if ended.worker is None else began[ended.worker]
+
+
+def _element(worker: int | None, number: int) -> str:
+    if worker is None:
+        return f"element {number} of the dispatcher (counted from 0, from the start of the epoch)"
+    return f"element {number} of worker {worker} (counted from 0, from where this iteration began)"
+
+
+def _its(worker: int | None) -> str:
+    return "the dispatcher" if worker is None else "its worker"
 
 
 def _said_of(ended: Ended) -> str:

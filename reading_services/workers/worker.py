@@ -77,6 +77,8 @@ class Order:
     """State that users' classes keep, as far as home knows it (``kept_by_workers``)."""
     watch: Watch | None = None
     """Whether to go one by one, and write down what is done: a worker has died here."""
+    dealing: Watch | None = None
+    """The same for the dispatcher, by the number of elements that it has dealt since the start of the epoch."""
     saves: bool = False
     """Whether somebody saves positions, so that large ones are wanted as well."""
 
@@ -208,6 +210,9 @@ class Loop:
         self._pack = making.pack
         self._failure = making.failure
         self._generators = making.generators
+        self._record = making.record
+        self._watched: Watched | None = None
+        self._watched_until = 0
         self._session: Session | None = None
         self._seconds = making.window.seconds
         self._at_once = 1  # elements in a chunk, so that making them takes about as long as it should
@@ -242,6 +247,21 @@ class Loop:
         self._at_once = 1
         self._looking = Looking()
         return self._session
+
+    def _watching(self, graph: Pipe, watch: Watch | None) -> Pipe:
+        """Return a graph, or a copy that writes down what it calls if it has to be watched."""
+        self._watched, self._watched_until = None, 0
+        if watch is None or self._record is None:
+            return graph
+        self._watched, self._watched_until = Watched(self._record, watch), watch.elements
+        return self._watched.over(graph)
+
+    def _goes_on_watched(self, watched: Watched, made: int) -> bool:
+        """Whether to make one element, and write down how; watching ends once there were as many as was asked."""
+        if made < self._watched_until:
+            return True
+        watched.goes_on, self._watched = False, None
+        return False
 
     def _send_early(self, chunk: list[Any]) -> int | None:
         """Send what is there of a chunk of several, as ``ChunkWatch`` asks for."""
@@ -308,14 +328,11 @@ class Server(Loop):
         self._link = link
         self._left = left
         self._producer = Producer(making.window)
-        self._record = making.record
         self._share: Share | None = None
         self._saves = False  # whether large positions are wanted
         self._start: Any = None  # the position before the first element, to be told with it
         self._is_first = True  # whether nothing of this opening was sent yet
         self._made = 0  # how many elements of this opening, with those that home has had
-        self._watched: Watched | None = None
-        self._watched_until = 0
 
     @property
     def gone(self) -> bool:
@@ -348,11 +365,8 @@ class Server(Loop):
     def _begin(self, order: Order) -> None:
         graph = self._open_graph(order)
         run = replace(order.run, passes=passes.numbers(graph))
-        self._made, self._watched_until, self._saves = 0, 0, order.saves
-        if order.watch is not None and self._record is not None:
-            self._watched, self._watched_until = Watched(self._record, order.watch), order.watch.elements
-            graph = self._watched.over(graph)
-        session = self._open(graph, run, unpacked(order.above))
+        self._made, self._saves = 0, order.saves
+        session = self._open(self._watching(graph, order.watch), run, unpacked(order.above))
         self._share = Share(session) if order.run.shown else None
         self._is_first = True
         self._start = self._position() if order.above is None else None
@@ -360,7 +374,7 @@ class Server(Loop):
             self._record.making(0, order.behind)
         while self._made < order.behind:
             if self._record is not None and self._watched is not None:
-                wanted = 1 if self._goes_on_watched(self._watched) else order.behind - self._made
+                wanted = 1 if self._goes_on_watched(self._watched, self._made) else order.behind - self._made
                 self._record.making(self._made, wanted)
             try:
                 next(session.iterator(), None)
@@ -373,20 +387,13 @@ class Server(Loop):
                     continue  # home has not had it
             self._made += 1
 
-    def _goes_on_watched(self, watched: Watched) -> bool:
-        """Whether to make one element, and write down how; watching ends once there were as many as was asked."""
-        if self._made < self._watched_until:
-            return True
-        watched.goes_on, self._watched = False, None
-        return False
-
     def _make(self, room: int) -> None:
         """Make a chunk of so many elements at most, and send it with what ended it, if something did."""
         if (session := self._session) is None:
             raise ProtocolError("elements are asked for, and nothing is open")
         chunk: list[Any] = []
         wanted = min(self._at_once, room)
-        if self._watched is not None and self._goes_on_watched(self._watched):
+        if self._watched is not None and self._goes_on_watched(self._watched, self._made):
             wanted = 1
         if self._record is not None:
             self._record.making(self._made, wanted)

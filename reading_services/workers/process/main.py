@@ -114,6 +114,7 @@ class DispatcherJob:
     """``PoolPlan.dispatcher_job``, or the pickle of it as above."""
     window: Window
     stacks: SharedFd
+    record: SharedFd
     parent: int
     place: str = ""
 
@@ -141,7 +142,8 @@ def dispatch(job: DispatcherJob) -> None:
         return epochs.graph_of(order)
 
     failure = partial(Failure.of, where=where)
-    making = Making(of_epoch, epochs.keeping, job.window, packed, failure, generators, Packed.of)
+    record = Record(job.record.fd)
+    making = Making(of_epoch, epochs.keeping, job.window, packed, failure, generators, Packed.of, record)
     Dispatcher(links, len(job.links), making).run()
 
 

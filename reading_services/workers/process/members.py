@@ -58,12 +58,18 @@ class WorkerProcess:
 
 
 @dataclass
-class Worker(WorkerProcess):
-    """A worker process, its link, and what it writes down."""
+class RecordedProcess(WorkerProcess):
+    """A worker or the dispatcher, and what it writes down."""
+
+    record: Record
+
+
+@dataclass
+class Worker(RecordedProcess):
+    """A worker process and its link."""
 
     number: int
     link: process.ConsumerEnd
-    record: Record
 
 
 def begin(context: Any, main: Any, job: Any, name: str, daemon: bool = True) -> Any:

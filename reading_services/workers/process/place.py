@@ -25,6 +25,7 @@ from reading_services.workers.process.members import (
     COULD_NOT_START,
     STARTS_WORKERS,
     UNGUARDED,
+    RecordedProcess,
     Worker,
     WorkerProcess,
     begin,
@@ -57,7 +58,7 @@ class Processes(PolledPlace):
         self._sent = self._to_send(plan.worker_job)
         self._dispatched = None if plan.dispatcher_job is None else self._to_send(plan.dispatcher_job)
         self._workers: dict[int, Worker] = {}
-        self._dispatcher: WorkerProcess | None = None
+        self._dispatcher: RecordedProcess | None = None
         self._poller = Poller((), ())
         self._watched: dict[int, WorkerProcess] = {}  # who a descriptor belongs to: a link, or what tells of a death
         self._said_it_is_full = False
@@ -81,15 +82,18 @@ class Processes(PolledPlace):
         if self._dispatched is None:
             return [None] * self._plan.workers
         links = [process.Pair(self._context, self._arena_bytes) for _ in range(self._plan.workers)]
-        stacks = file_for_stacks()
+        stacks, shared = file_for_stacks(), file_for_record()
         job = DispatcherJob(
             [link.producer for link in links],
             self._dispatched,
             self._plan.window,
             process.SharedFd(stacks),
+            process.SharedFd(shared),
             os.getpid(),
         )
-        self._dispatcher = WorkerProcess("the dispatcher", begin(self._context, dispatch, job, "dispatcher"), stacks)
+        begun = begin(self._context, dispatch, job, "dispatcher")
+        self._dispatcher = RecordedProcess("the dispatcher", begun, stacks, Record(shared))
+        os.close(shared)
         for link in links:
             link.producer_started()
         return list(links)
@@ -114,7 +118,7 @@ class Processes(PolledPlace):
             dealt.consumer_started()
         record = Record(shared)
         os.close(shared)
-        return Worker(f"worker {number}", begun, stacks, number, link.consumer, record)
+        return Worker(f"worker {number}", begun, stacks, record, number, link.consumer)
 
     def _watch(self) -> None:
         self._watched = {member.process.sentinel: member for member in self.processes}
@@ -182,7 +186,7 @@ class Processes(PolledPlace):
             member.process.kill()
         if crash := stacks_at_crash(member):
             how += f", where it stood at\n{crash}\n"
-        return Ended(number, str(member), how, member.record.read() if isinstance(member, Worker) else None)
+        return Ended(number, str(member), how, member.record.read())
 
     def stacks_of(self, number: int) -> str:
         return stacks_of(self._workers[number])

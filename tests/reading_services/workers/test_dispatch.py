@@ -225,7 +225,8 @@ def test_a_replay_of_one_child_of_a_fork_is_resumed_anywhere(service: Service) -
 
 def test_an_error_above_that_fork_keeps_nobody_waiting(service: Service) -> None:
     with DataLoader2(one_child_replayed(fails=3), reading_service=service(2, timeout=30.0)) as loader:
-        iterator, given = iter(loader), []
+        iterator = iter(loader)
+        given: list[Any] = []
         errors: list[Exception] = []
         while len(errors) < 9:
             try:

@@ -359,6 +359,33 @@ def test_without_restarts_the_second_death_names_the_element() -> None:
         assert "restart=n" in text
 
 
+def deadly_for_the_dispatcher(below: Callable[[Pipe], Pipe] = lambda dp: dp) -> Pipe:
+    return below(numbers(40).map(kills_13)).sharding_round_robin_dispatch().map(abs)
+
+
+@REPLACED
+@pytest.mark.parametrize("on_death", ["skip", "raise"])
+@pytest.mark.parametrize("below", [lambda dp: dp, Passing, lambda dp: dp.prefetch(3)], ids=["", "Passing", "prefetch"])
+def test_an_element_that_kills_the_dispatcher_is_left_out(below: Callable[[Pipe], Pipe], on_death: str) -> None:
+    with with_restarts(deadly_for_the_dispatcher(below), 4, on_death=on_death) as loader:
+        given: list[int] = []
+        iterator = iter(loader)
+        if on_death == "raise":
+            with pytest.raises(WorkerDied, match=r"element 13 of the dispatcher .*kills_13.* of 13"):
+                given.extend(iterator)
+        assert [*given, *iterator] == [x for x in range(40) if x != 13]
+        assert sum(loader.errors.values()) == 1
+
+
+def test_without_restarts_the_second_death_of_the_dispatcher_names_the_element() -> None:
+    with with_restarts(deadly_for_the_dispatcher(), 0) as loader:
+        iterator = iter(loader)
+        for named in (False, True, True):
+            with pytest.raises(WorkerDied) as caught:
+                list(iterator)
+            assert ("element 13 of the dispatcher" in str(caught.value)) == named
+
+
 def test_without_restarts_deaths_by_chance_blame_no_element() -> None:
     with with_restarts(numbers(1000).sharding_filter().map(wider), 0) as loader:
         iterator = iter(loader)
