@@ -316,7 +316,7 @@ class Loop:
 
 def _reads_dealt_elements_twice(session: Session, graph: Pipe) -> bool:
     """Return whether a resume in mid-epoch reads elements of the dispatcher twice: for a detached hub, and a replay."""
-    hubs = [stage for stage in structure.walk(graph) if structure.place_of(stage) in session.apart]
+    hubs = [stage for stage in structure.walk(graph) if vars(stage).get("_place") in session.apart]
     return any(getattr(type(stage), "is_dealt", False) for hub in hubs for stage in structure.walk(hub))
 
 
