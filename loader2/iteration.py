@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from datapipes.errors import BadArgument
 from datapipes.position.cells import Given
-from datapipes.position.session import Session, segments
+from datapipes.position.session import Session, segment, unbroken
 from reading_services import ReadingServiceInterface
 
 if TYPE_CHECKING:
@@ -133,10 +133,19 @@ class LookingIterator(DataLoader2Iterator[T]):
 
 def _segments(position: Callable[[], Position], service: ReadingServiceInterface | None) -> Iterator[Iterator[Any]]:
     """The stream, a part at a time: each ends with an exception, or at the end of the epoch."""
-    session, given, progress = position()
-    for part in segments(session):
-        with progress:
-            yield given.counting(part)
-    session.close()
-    if service is not None:
-        service.finalize_iteration()
+    along: list[Position] = []
+
+    def part_of(shown: ExitStack) -> Iterator[Any] | None:
+        shown.close()
+        if not along:
+            along.append(position())
+        session, given, progress = along[0]
+        if not session.ended:
+            shown.enter_context(progress)
+            return given.counting(segment(session, passes_over=True))
+        session.close()
+        if service is not None:
+            service.finalize_iteration()
+        return None
+
+    return unbroken(part_of, ExitStack())

@@ -257,3 +257,13 @@ def janitor(obj: object) -> None:
     True
     """
     StreamWrapper.close_streams(obj)
+
+
+def rewound(element: Any) -> bool:
+    """Take the streams of an element back to their start, if they can go there."""
+    try:
+        for stream in streams_of(element):
+            stream.seek(0)
+    except (AttributeError, OSError, ValueError):
+        return False
+    return True

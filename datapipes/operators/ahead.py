@@ -23,6 +23,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from datapipes.elements.streams import StreamWrapper, is_lost
+from datapipes.messages.interrupts import CtrlCWaits
 from datapipes.position.cells import Cell, Table
 from datapipes.position.forks import OwnerProcess, tell_of_forks
 from datapipes.position.trail import Trail, loaded_waiting, saved_waiting
@@ -56,6 +57,7 @@ class Ahead(Cell):
         self._credit: SimpleQueue[bool] = SimpleQueue()
         self._guard = threading.Lock()  # held while the source moves
         self._thread: threading.Thread | None = None
+        self._leaving: threading.Thread | None = None  # told to end, and perhaps still at work on an element
         self._origin = OwnerProcess()
         tell_of_forks(self)
         self._trail: Trail[Table] = Trail()
@@ -66,11 +68,13 @@ class Ahead(Cell):
         source: Iterator[Any],
         mark: Callable[[], Table] | None,
         begin: Callable[[Any], Callable[[], Any]] | None = None,
+        interrupted: Callable[[BaseException], None] | None = None,
     ) -> Iterator[Any]:
         """The elements of ``source``; ``mark`` looks at the positions above, if nobody else reads there.
 
         ``begin`` is called with each, in the thread, and what it returns when the element is handed on, which gives
-        what is handed on in its place. What is ahead is saved as the source gave it.
+        what is handed on in its place. What is ahead is saved as the source gave it. ``interrupted`` is told in the
+        thread of what was raised there.
         """
         self._origin.must_be_here(_AHEAD)
         self._arrived, self._credit = SimpleQueue(), SimpleQueue()
@@ -81,23 +85,36 @@ class Ahead(Cell):
         for _ in range(self._size - len(self._buffer)):
             self._credit.put(True)
         taken = self._handed_on + len(self._buffer)
-        thread = threading.Thread(target=self._run, args=(source, mark, taken, begin), name="prefetch", daemon=True)
-        self._thread = thread
-        thread.start()
+        thread = threading.Thread(
+            target=self._run, args=(source, mark, taken, begin, interrupted), name="prefetch", daemon=True
+        )
         try:
+            with CtrlCWaits():
+                self._thread = thread
+                thread.start()
             while True:
                 self._arrived.get()
-                element, error, self._handed_on, finish = self._buffer.popleft()
+                element, error, number, finish = self._buffer[0]
                 if error is not None:
+                    del self._buffer[0]
+                    self._handed_on = number
                     try:
                         raise error
                     finally:
                         del error  # its traceback holds this frame
                 if element is _END:
                     return
-                self._credit.put(True)
                 if begin is not None:
-                    element = (finish or begin(element))()  # one that was saved was not begun here
+                    try:
+                        element = (finish or begin(element))()  # one that was saved was not begun here
+                    except Exception:
+                        del self._buffer[0]
+                        self._handed_on = number
+                        raise
+                self._credit.put(True)
+                # It is handed on in the step that takes it out: nothing is called in between, so no signal comes there.
+                del self._buffer[0]
+                self._handed_on = number
                 yield element
         finally:
             self._stop()
@@ -108,6 +125,7 @@ class Ahead(Cell):
         mark: Callable[[], Table] | None,
         number: int,
         begin: Callable[[Any], Callable[[], Any]] | None,
+        interrupted: Callable[[BaseException], None] | None,
     ) -> None:
         credit = self._credit
         while credit.get():
@@ -119,6 +137,8 @@ class Ahead(Cell):
                     if begin is not None and taken.element is not _END:
                         taken = taken._replace(finish=begin(taken.element))
                 except BaseException as error:  # handed to the consumer, who raises it
+                    if interrupted is not None:
+                        interrupted(error)
                     taken = _Taken(None, error, number)
                 try:
                     if taken.element is not _END:
@@ -140,8 +160,15 @@ class Ahead(Cell):
                 while True:
                     self._credit.get_nowait()
             self._credit.put(False)
+            self._leaving = thread
             if thread is not threading.current_thread():  # in which the collector may find an abandoned iterator
                 thread.join(_PATIENCE)
+
+    def settle(self) -> None:
+        leaving = self._leaving
+        if leaving is not None and leaving is not threading.current_thread() and self._origin.is_here:
+            leaving.join()  # as long as its element takes: who iterates goes on and waits for the same one
+        self._leaving = None
 
     def forked(self) -> None:
         self._thread = None

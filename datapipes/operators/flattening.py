@@ -24,7 +24,7 @@ from types import GeneratorType
 from typing import Any, ClassVar, TypeVar
 
 from datapipes.description.pipe import IterDataPipe
-from datapipes.elements.streams import StreamWrapper, holds_stream, streams_of
+from datapipes.elements.streams import StreamWrapper, holds_stream, rewound
 from datapipes.errors import StateError, UnsavableElement
 from datapipes.position.cells import Cell, Counted, Table, count, fields
 from datapipes.position.iterator import PipeIterator, repeatable
@@ -70,12 +70,13 @@ class Inner(Cell):
         self.lost = 0  # how many elements of the one at hand could not be made
         self._behind = 0
         self._mark: str | None = None  # that of the elements before a loaded position
-        self._pending = False  # whether a loaded element waits to be made anew
+        self.pending = False  # whether a loaded element waits to be made anew
         self._loaded: Any = None  # a loaded position, until something is taken
         self._above: Table | None = None  # the positions before the element at hand was taken
         self._as_taken: bytes | None = None  # the element at hand as it was then, if it holds streams and is saved so
         self._watch = True
         self.seed = self.number = 0  # of the stage and of the epoch, for pipes that elements become
+        self._gone = False  # whether the element at hand cannot be made again
 
     def inputs(self, source: Iterator[Any], above: Above | None = None, at_start: bool = True) -> Iterator[Any]:
         """The element at hand, if there is one, and then those of the source.
@@ -85,16 +86,22 @@ class Inner(Cell):
             above: The positions above, to be looked at. ``None``: they are shared with somebody.
             at_start: Whether nothing was taken yet.
         """
-        if self._loaded is None and not self._pending:
+        if self._loaded is None and not self.pending:
             self._behind, self._mark = 0, None  # the element that these were meant for could not be taken again
-        if self.rest is not None or self._pending:
-            self._pending, self._loaded = False, None
+        if self._gone:
+            raise StateError(
+                f"{self.label}: a stream was being read when the iteration was interrupted, and cannot be read again "
+                "from its start"
+            )
+        if self.rest is not None or self.pending:
+            self._loaded = None
             yield self._element
         while self._watch:
             if above is not None:
                 self._above = above.at_start() if at_start else above.kept()
                 at_start, self._loaded = False, None
             for element in source:
+                self._element, self.pending = element, True
                 self._look_at(element)
                 yield element
                 break
@@ -113,21 +120,24 @@ class Inner(Cell):
 
     def hold(self, element: Any, above: Table | None) -> None:
         """Hold an element; ``above``: the positions before it was taken, if they are known."""
-        self._element, self._pending, self._loaded, self._above = element, True, None, above
+        self._element, self.pending, self._loaded, self._above = element, True, None, above
         self._look_at(element)
 
     def begin(self, element: Any, becomes: Iterable[Any]) -> None:
         """Begin to iterate over what an element became."""
+        counted, skipped = None, 0
         if type(becomes) in (list, tuple):
-            self._counted, self.rest, skipped = None, iter(becomes), 0
+            rest = iter(becomes)
         else:
             if isinstance(becomes, IterDataPipe):
                 becomes = repeatable(becomes, derive(self.seed, self._text_of(element)), self.number)
             skipped = becomes.skip(self._behind) if isinstance(becomes, Parts) and self._behind else 0
-            self._counted = Counted(becomes, start=skipped)
-            self.rest = self._counted.elements
-        self.lost = self._replay(self.rest, self._behind - skipped)
+            counted = Counted(becomes, start=skipped)
+            rest = counted.elements
+        lost = self._replay(rest, self._behind - skipped)
+        self._counted, self.rest, self.lost = counted, rest, lost  # nothing is called in between
         self._element, self._becomes, self._behind, self._loaded = element, becomes, 0, None
+        self.pending = False
         self._tallied = self._taken()
         mark, self._mark = self._mark, None
         if mark is not None and isinstance(becomes, Parts) and becomes.mark() != mark:
@@ -143,6 +153,18 @@ class Inner(Cell):
     def start_over(self, given: int) -> None:
         """Have the element at hand made once more, and what was given of it passed over."""
         self._behind, self.rest = given, None
+
+    def failed(self) -> None:
+        """Take an error for the end of the element at hand, if that became nothing."""
+        self.pending = False
+
+    def interrupted(self, element: Any) -> None:
+        """Keep an element that an interruption has come in; what it had become may be lost with the frames."""
+        if self.pending or (self.rest is not None and self._counted is not None):
+            given = self._behind if self.rest is None else self.given()
+            self._gone = self._watch and not rewound(element)
+            self.start_over(given)
+            self._element, self.pending = element, True
 
     def given(self) -> int:
         """The number of elements of the one at hand that are behind it, those included that could not be made."""
@@ -185,11 +207,13 @@ class Inner(Cell):
 
     def finish(self) -> None:
         """Let go of an element that is used up; its stream is closed."""
-        if self._watch and self._element is not None:
-            self._let_go(self._element)
+        element = self._element
         self.tally()
         self.rest = self._element = self._becomes = self._counted = self._as_taken = None
         self.lost = self._tallied = 0
+        self.pending = False
+        if self._watch and element is not None:
+            self._let_go(element)
 
     def save(self) -> dict[str, Any] | None:
         if self.faults is None:
@@ -199,7 +223,7 @@ class Inner(Cell):
 
     def where(self) -> dict[str, Any] | None:
         """The position without the errors; None if there is no element at hand."""
-        if self._loaded is not None or (self.rest is None and not self._pending):
+        if self._loaded is not None or (self.rest is None and not self.pending):
             loaded: dict[str, Any] | None = self._loaded
             return loaded
         if self.rest is not None and self._counted is None:
@@ -215,7 +239,7 @@ class Inner(Cell):
         return position
 
     def carried(self) -> Table | None:
-        is_made_anew = self._pending or (self.rest is not None and self._counted is not None)
+        is_made_anew = self.pending or (self.rest is not None and self._counted is not None)
         holds_unsaved = is_made_anew and self._watch and self._loaded is None
         return self._above if holds_unsaved else None
 
@@ -243,7 +267,7 @@ class Inner(Cell):
             elements = self.decode_list(element)
             if len(elements) != 1:
                 raise StateError(f"element: expected one, found {len(elements)}")
-            self._element, self._pending = elements[0], True
+            self._element, self.pending = elements[0], True
             self._as_taken = element if holds_stream(self._element) else None
         else:
             (given,) = fields(saved, "given")
@@ -279,24 +303,32 @@ class Flattening(IterDataPipe[T_co]):
 
     def _elements(self, inputs: Iterator[Any], held: Inner) -> Iterator[T_co]:
         for element in inputs:
-            if held.faults is not None:
-                yield from self._tolerant(element, held, held.faults)
-                continue
-            if held.rest is None:
-                try:
-                    held.begin(element, self._inner(element))
-                except Exception:
-                    self._let_go(element)
-                    raise
+            held.pending = held.rest is None
             try:
-                yield from held.rest or ()
-            except Exception as error:
-                held.lost += 1
-                held.locate(error)
-                if isinstance(error, _BROKEN_STREAM):
-                    held.finish()
+                if held.faults is not None:
+                    yield from self._tolerant(element, held, held.faults)
+                    continue
+                if held.rest is None:
+                    try:
+                        held.begin(element, self._inner(element))
+                    except Exception:
+                        held.failed()
+                        self._let_go(element)
+                        raise
+                try:
+                    yield from held.rest or ()
+                except Exception as error:
+                    held.lost += 1
+                    held.locate(error)
+                    if isinstance(error, _BROKEN_STREAM):
+                        held.finish()
+                    raise
+                held.finish()
+            except (Exception, GeneratorExit):
                 raise
-            held.finish()
+            except BaseException:
+                held.interrupted(element)
+                raise
         if held.faults is not None:
             held.faults.finish()
 
@@ -321,6 +353,7 @@ class Flattening(IterDataPipe[T_co]):
                 gives_up = isinstance(error, _BROKEN_STREAM) or alike == _STUCK
                 broken = held.rest is None or (gives_up and not faults.retries)
             if made is not SKIP:
+                held.pending = held.pending and not broken
                 yield made
             if broken:
                 break
@@ -333,7 +366,7 @@ class Flattening(IterDataPipe[T_co]):
         before = held.given()
 
         def again() -> Any:
-            if not _rewound(element):
+            if not rewound(element):
                 raise error
             held.start_over(before)
             held.begin(element, self._inner(element))
@@ -351,13 +384,3 @@ _BROKEN_STREAM = (OSError, EOFError, zlib.error, lzma.LZMAError)
 """Errors that a stream goes on raising. After any other, such as that of one line, the next line may well be sound."""
 _STUCK = 100
 """An iterable that raises one and the same error so often, with nothing in between, is given up."""
-
-
-def _rewound(element: Any) -> bool:
-    """Take the streams of an element back to their start, if they can go there."""
-    try:
-        for stream in streams_of(element):
-            stream.seek(0)
-    except (AttributeError, OSError, ValueError):
-        return False
-    return True

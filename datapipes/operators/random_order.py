@@ -82,6 +82,13 @@ class Draws(Generic[T]):
         """The draws from here on."""
         return chain.from_iterable(self._blocks(*divmod(self.count, self._size)))
 
+    def block(self) -> Iterator[T]:
+        """The draws from here on to the end of a block, at least one."""
+        number, offset = divmod(self.count, self._size)
+        left = iter(self._block(number)[offset:])
+        self._number, self._left = number, left
+        return left
+
     def _blocks(self, number: int, offset: int) -> Iterator[Iterator[T]]:
         while True:
             self._number, self._left = number, iter(self._block(number)[offset:])

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from datapipes.description.printing import stage as printed
 from datapipes.elements import decode, encode
+from datapipes.elements.streams import rewound
 from datapipes.errors import StateError, UnsavableElement
 from datapipes.position.reopening import Places, Reopening
 
@@ -38,6 +39,8 @@ Table: TypeAlias = dict[int, Any]
 
 Part: TypeAlias = tuple[int, int]
 """How many elements were given, and how many it will have been at the end."""
+
+_PUT_BACK = -(1 << 40)
 
 AT_START = "start"
 """Saved position of a stage that is to begin at its start."""
@@ -108,6 +111,9 @@ class Cell:
     def keep(self) -> None:
         """Put what the stage's class has kept where its next opening begins with it."""
 
+    def settle(self) -> None:
+        """Wait until no thread moves what is above, before the stages there are started again."""
+
     def close(self) -> None:
         """Let go of threads and files."""
 
@@ -136,11 +142,12 @@ _without_streams: ContextVar[bool] = ContextVar("without_streams", default=False
 @contextmanager
 def without_streams() -> Iterator[None]:
     """Take buffers of open streams for unsavable, for who only looks whether there is a cheap position above."""
-    token = _without_streams.set(True)
-    try:
+    before = _without_streams.get()
+    try:  # Ctrl-C may come as soon as it is set
+        _without_streams.set(True)
         yield
     finally:
-        _without_streams.reset(token)
+        _without_streams.set(before)
 
 
 class TooLarge(UnsavableElement):
@@ -153,11 +160,12 @@ _at_most: ContextVar[int | None] = ContextVar("at_most", default=None)
 @contextmanager
 def at_most(size: int) -> Iterator[None]:
     """Refuse to save a buffer of more bytes (``TooLarge``), before most of it is looked at."""
-    token = _at_most.set(size)
-    try:
+    before = _at_most.get()
+    try:  # Ctrl-C may come as soon as it is set
+        _at_most.set(size)
         yield
     finally:
-        _at_most.reset(token)
+        _at_most.set(before)
 
 
 _only_trying: ContextVar[bool] = ContextVar("only_trying", default=False)
@@ -165,13 +173,14 @@ _only_trying: ContextVar[bool] = ContextVar("only_trying", default=False)
 
 def unsavable(cells: Sequence[tuple[int, Cell]]) -> str | None:
     """The reason why these positions cannot be saved, as far as a look at a few of the waiting elements tells."""
-    token = _only_trying.set(True)
-    try:
+    before = _only_trying.get()
+    try:  # Ctrl-C may come as soon as it is set
+        _only_trying.set(True)
         table_of(cells)
     except UnsavableElement as error:
         return str(error)  # the error itself would keep the elements alive
     finally:
-        _only_trying.reset(token)
+        _only_trying.set(before)
     return None
 
 
@@ -197,12 +206,15 @@ def table_of(cells: Sequence[tuple[int, Cell]]) -> Table:
     and those are left alone: another thread may be at work on them.
     """
     table: Table = {}
+    carrying: set[int] = set()
     with ExitStack() as still:
         for place, cell in reversed(cells):
-            if place not in table:
+            if place not in table and not (isinstance(cell, PutBack) and cell.below & carrying):
                 if cell.carries:
                     still.enter_context(cell.hold_still())
-                    table.update(cell.carried() or {})
+                    if (carried := cell.carried()) is not None:
+                        carrying.add(place)
+                        table.update(carried)
                 table[place] = cell.save() if cell.is_quiet or not _only_trying.get() else None
     return table
 
@@ -288,6 +300,53 @@ def skip(iterator: Iterator[object], count: int) -> int:
     for _ in counted.elements:
         pass
     return counted.taken
+
+
+class PutBack(Cell):
+    """Elements that a stage had taken when an interruption came, before it could make anything of them.
+
+    They are taken again before those that follow in its source. Only a stage that was interrupted has this cell.
+    """
+
+    def __init__(self) -> None:
+        self.below: set[int] = set()  # the places of the stages that read what is put back, directly or not
+        self._elements: list[Any] = []
+        self._gone = ""  # why the elements cannot be taken again
+        self._counted: Counted[Any] | None = None
+
+    @staticmethod
+    def key(place: int) -> int:
+        """Where the elements that the stage at a place has put back stand in a table."""
+        return _PUT_BACK - place
+
+    def add(self, element: Any) -> None:
+        """Put one more element before the others. Streams in it, which may be half read, go back to their start."""
+        if not rewound(element):
+            self._gone = f"a stream in {element!r:.200} was being read when the iteration was interrupted"
+        self._elements, self._counted = [element, *self._left()], None
+
+    def again(self) -> Iterator[Any]:
+        """The elements, counted: those that are taken are no longer here."""
+        if self._gone:
+            raise StateError(f"{self.label}: {self._gone}, and cannot be read again from its start")
+        self._elements = self._left()
+        self._counted = Counted(self._elements)
+        return self._counted.elements
+
+    def _left(self) -> list[Any]:
+        return self._elements if self._counted is None else self._elements[self._counted.taken :]
+
+    def save(self) -> bytes | None:
+        left = self._left()
+        if left and self._gone:
+            raise UnsavableElement(f"{self.label}: {self._gone}, and cannot be read again from its start")
+        return self.encode(left) if left else None
+
+    def load(self, saved: Any) -> None:
+        self._elements = [] if saved is None else self.decode_list(saved)
+
+    def close(self) -> None:
+        self._elements, self._counted = [], None
 
 
 class Given(Cell):

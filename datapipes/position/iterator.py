@@ -8,6 +8,7 @@ of the stream, or because an exception cut it short.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeVar, cast
@@ -27,7 +28,7 @@ from datapipes.position.plain_data import (
     sealed,
 )
 from datapipes.position.seeds import Run
-from datapipes.position.session import Session, segments
+from datapipes.position.session import Session, segment, unbroken
 from datapipes.position.torch_worker import session_here
 
 T = TypeVar("T")
@@ -55,7 +56,10 @@ class PipeIterator(chain[T]):
     @classmethod
     def over(cls, session: Session) -> PipeIterator[T]:
         """The iterator over a session; it closes the session at the end, or when it is dropped."""
-        iterator = cast("PipeIterator[T]", cls.from_iterable(_segments(session)))
+        closing = ExitStack()
+        closing.callback(session.close)
+        parts = unbroken(lambda _: _part(session), closing)
+        iterator = cast("PipeIterator[T]", cls.from_iterable(parts))
         iterator.session = session
         return iterator
 
@@ -145,19 +149,16 @@ def repeatable(pipe: IterDataPipe[T], seed: int, number: int) -> PipeIterator[T]
     return PipeIterator.over(Session(pipe, Run(seed, number=number)))
 
 
-def _segments(session: Session) -> Iterator[Iterator[Any]]:
-    try:
-        _count(session)
-        yield from segments(session)
-    finally:
-        session.close()
-
-
 def _count(session: Session) -> None:
     """Count a plain iteration, when its first element or its position is asked for."""
     if session.run.passes is None and not session.ended:
         passes.count(session.description)
         session.run = replace(session.run, passes=passes.numbers(session.description))
+
+
+def _part(session: Session) -> Iterator[Any] | None:
+    _count(session)
+    return None if session.ended else segment(session, passes_over=True)
 
 
 def names(stages: Any) -> list[str]:

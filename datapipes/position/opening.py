@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from datapipes.description import structure
-from datapipes.errors import StateError, UnsavableElement
+from datapipes.errors import StateError, UnsavableElement, consumes_element
 from datapipes.position import global_draws
 from datapipes.position.cells import AT_START, Cell, Table, table_of, without_streams
 from datapipes.position.seeds import Run
@@ -39,11 +39,26 @@ class Opening:
         return self._session.run
 
     def source(self, pipe: structure.Pipe) -> Iterator[Any]:
-        """The elements of a parent, from its position on."""
-        return self._session.elements_of(pipe)
+        """The elements of a parent, from its position on; first those that this stage has put back."""
+        return self._session.read(pipe, by=self.pipe)
+
+    def after_put_back(self, elements: Iterator[Any]) -> Iterator[Any]:
+        """The elements that this stage has put back, and then others."""
+        return self._session.after_put_back(self.pipe, elements)
+
+    def put_back(self, element: Any) -> None:
+        """Have this stage take an element of its only source again."""
+        self._session.give_back(self.pipe, element)
+
+    def keep(self, element: Any, error: BaseException) -> None:
+        """Have this stage take an element of its only source again, if ``error`` is one that costs no element."""
+        if not (consumes_element(error) or isinstance(error, GeneratorExit)):
+            self.put_back(element)
 
     def grouped(self, pipe: structure.Pipe, groups: Groups) -> Iterator[Any]:
         """The elements of a parent in batches, filled where they are made if the parent is part of a loop."""
+        if self._session.has_put_back(self.pipe):
+            return groups.batches(self.source(pipe))
         return self._session.elements_of(pipe, groups)
 
     def hub(self, pipe: structure.Pipe) -> Any:
@@ -91,9 +106,14 @@ class Opening:
         """Whether the stage starts again after an exception somewhere in its session."""
         return self._session.restarts > 0
 
-    def may_be_late(self) -> bool:
-        """Return whether a stage above raises in place of an element that it gives when it is asked again."""
-        return any(getattr(type(stage), "_may_be_late", False) for stage in structure.walk(self.pipe))
+    def on_interruption(self, error: BaseException) -> None:
+        """Put back what stages had taken when an interruption came in a thread of this stage."""
+        self._session.interrupted(error)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the stage starts again after an interruption, which costs no element."""
+        return self._session.was_interrupted
 
     def closed(self) -> bool:
         """Whether the session was closed, so that nobody waits for what a thread is still at work on."""
@@ -152,16 +172,18 @@ class Opening:
 class Above:
     """The positions of everything above one stage."""
 
-    __slots__ = ("_cells", "_loaded", "_place", "_session")
+    __slots__ = ("_cells", "_known", "_loaded", "_place", "_session")
 
     def __init__(self, session: Session, place: int) -> None:
         self._session = session
         self._place = place
         self._loaded = session.saved
+        self._known = 0
         self._cells: list[tuple[int, Cell]] | None = None
 
     def _all(self) -> list[tuple[int, Cell]]:
-        if self._cells is None:
+        if self._cells is None or self._known != len(self._session.cells):
+            self._known = len(self._session.cells)  # an interruption adds some
             self._cells = self._session.cells_above(self._place)
         return self._cells
 

@@ -13,22 +13,23 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from types import GeneratorType
 from typing import Any
 
 from datapipes.description import structure
-from datapipes.errors import ForkedIteration, GraphError, StateError
+from datapipes.errors import ForkedIteration, GraphError, StateError, consumes_element
 from datapipes.messages.interrupts import ShortInterrupts, cut
 from datapipes.messages.warnings import warn
 from datapipes.position import kept, user_classes
 from datapipes.position.blame import add_note, note_opening
-from datapipes.position.cells import Cell, Table, held_in, table_of, unsavable
+from datapipes.position.cells import Cell, PutBack, Table, held_in, table_of, unsavable
 from datapipes.position.on_error import LeftOut, StepFaults
 from datapipes.position.opening import Opening
 from datapipes.position.reopening import Reopening
 from datapipes.position.seeds import Run
 from datapipes.position.source_identity import Sources
-from datapipes.position.steps import LONGEST, Groups, Step, loop
+from datapipes.position.steps import LONGEST, Groups, Step, interrupted_at, loop
 from datapipes.position.user_positions import Replayed
 
 # A nested stage takes up to three units of Python's recursion limit, and less than a kilobyte of a stack of 8 MiB.
@@ -58,6 +59,7 @@ class Session:
         self.saved = saved
         self.cells: dict[int, Cell] = {}
         self.restarts = 0
+        self.was_interrupted = False  # whether the last one was because of Ctrl-C, or of what else is no Exception
         self.is_inner = False  # whether a stage has opened it, and not a loop
         self.asked = False  # whether anybody has asked for an element
         self.tells = False  # whether to warn, at the first element, of a position that cannot be saved
@@ -68,6 +70,8 @@ class Session:
         self._refused: tuple[Any, ...] | None = None  # why nothing is opened again, in a fork
         self._native_end = native_end  # a subclass of an operator that calls the operator's own __iter__
         self._generators: dict[int, GeneratorType[Any, Any, Any]] = {}
+        self._looked_at = 0  # the traceback that was looked at last
+        self._first: dict[int, int] = {}  # where in the order that which is above a stage begins
         self._untouched: dict[int, structure.Pipe] | None = None
         self.opened: dict[int, Any] = {}
         self._iterator: Iterator[Any] = iter(())
@@ -80,18 +84,19 @@ class Session:
         if self._refused is not None:
             raise ForkedIteration(*self._refused)
         if self.failed:
-            self.failed = self.started = False
-            self.restarts += 1
             self._close_generators()
+            for cell in list(self.cells.values()):
+                cell.settle()
             self._lay_out()
-        if not self.started:
+            self.restarts += 1
+        if self.failed or not self.started:
+            self.started, self.failed = False, True  # until all are opened: otherwise the next attempt copies all anew
             try:
                 self._open_all()
             except BaseException:
-                self.failed = True  # some stages were opened: the next attempt begins with new copies of all
                 self._stop()
                 raise
-            self.started = True
+            self.started, self.failed = True, False
         return self._iterator
 
     def _lay_out(self) -> None:
@@ -150,7 +155,7 @@ class Session:
         self.sources.begin()
         self.opened = {}
         self._depth: dict[int, int] = {}
-        self._first: dict[int, int] = {}  # where in the order that which is above a stage begins
+        self._first = {}
         self._shards: dict[int, object] = {}
         for stage in structure.walk(self._whole, self._end):
             if not structure.is_stream(stage):  # the streams that a map-style pipe reads are part of this run
@@ -165,15 +170,16 @@ class Session:
             except Exception as error:
                 note_opening(error, stage)
                 raise
-        self._iterator = self.elements_of(self._end)
+        self._iterator = self.read(self._end, by=None)
         self._allow_depth(self._depth[id(self._end)])
-        places = [place for place in map(structure.place_of, self._order) if place in self.cells]
-        self._saving = [(place, self.cells[place]) for place in places]
+        self._note_cells()
+        places = [place for place, _ in self._saving]
         self._carries = any(cell.carries for _, cell in self._saving)
         if self.saved is not None and not set(self.saved) <= set(places):
             extra = sorted(set(self.saved) - set(places))
             raise StateError(f"cells: there are positions for the stages {extra}, which keep none in this graph")
-        if self.saved is not None and (missing := sorted(set(places) - set(self.saved))):
+        kept = {place for place in places if not isinstance(self.cells[place], PutBack)}
+        if self.saved is not None and (missing := sorted(kept - set(self.saved))):
             raise StateError(f"cells: there are no positions for the stages {missing}, which keep one in this graph")
         self.saved = None  # the cells have it now
 
@@ -189,10 +195,10 @@ class Session:
             opened = stage._open(at)
         else:
             above = self.opened[id(sources[0])]
-            if isinstance(above, _Run) and len(above.steps) < LONGEST:
+            if isinstance(above, _Run) and len(above.steps) < LONGEST and not self.has_put_back(stage):
                 opened, depth = above, depth - 1
             else:
-                opened = _Run(self.elements_of(sources[0]))
+                opened = _Run(at.source(sources[0]))
             if stage.on_error != "raise":
                 step = at.cell(partial(StepFaults, stage)).tolerant(step)
             opened.steps.append(step)
@@ -215,6 +221,19 @@ class Session:
         if isinstance(opened, _Run):
             return self._track(loop(opened.source, opened.steps, opened.stages, groups))
         return self._track(opened if groups is None else groups.batches(opened))
+
+    def read(self, stage: structure.Pipe, by: structure.Pipe) -> Iterator[Any]:
+        """The iterator of an opened stage, for its one consumer; first, what that consumer has put back."""
+        return self.after_put_back(by, self.elements_of(stage))
+
+    def after_put_back(self, stage: structure.Pipe, elements: Iterator[Any]) -> Iterator[Any]:
+        """The elements that a stage has put back, and then others."""
+        put_back = self._put_back(stage)
+        return elements if put_back is None else chain(put_back.again(), elements)
+
+    def has_put_back(self, stage: structure.Pipe) -> bool:
+        """Whether a stage ever had to take elements again because it was interrupted."""
+        return self._put_back(stage) is not None
 
     def _track(self, opened: Iterator[Any]) -> Iterator[Any]:
         """Remember what has to be closed."""
@@ -253,6 +272,41 @@ class Session:
         if depth * _UNITS + 600 > sys.getrecursionlimit():
             sys.setrecursionlimit(depth * _UNITS + 1600)
 
+    def _put_back(self, stage: structure.Pipe) -> PutBack | None:
+        """The cell of the elements that a stage had taken when it was interrupted; None if it never was.
+
+        None in place of a stage is the loop, which reads the last one.
+        """
+        key = _put_back_key(stage)
+        cell = self.cells.get(key)
+        if cell is None and self.saved is not None and key in self.saved:
+            cell = self._new_put_back(stage)
+            cell.load(self.saved[key])
+            self.cells[key] = cell
+        return cell  # type: ignore[return-value]  # these keys have no others
+
+    def _new_put_back(self, stage: structure.Pipe) -> PutBack:
+        cell = PutBack()
+        cell.stage, cell.reopening = self._end if stage is None else stage, self.reopening
+        return cell
+
+    def _note_cells(self) -> None:
+        """Note the cells to be saved, and which stages are below those that have put elements back."""
+        self._saving = self._cells_of([*self._order, None])
+        for i, stage in enumerate(self._order):
+            if (put_back := self._put_back(stage)) is not None:
+                below = (j for j, first in self._first.items() if first <= i <= j)
+                put_back.below = {structure.place_of(self._order[j]) for j in below}
+
+    def _cells_of(self, stages: Sequence[structure.Pipe]) -> list[tuple[int, Cell]]:
+        """The cells of some stages, in their order; what a stage has put back is above the stage."""
+        places = (
+            (_put_back_key(stage), structure.NO_CELL if stage is None else structure.place_of(stage))
+            for stage in stages
+        )
+        keys = chain.from_iterable(places)
+        return [(key, self.cells[key]) for key in keys if key in self.cells]
+
     # -- what stages ask -----------------------------------------------------------------------------------------------
 
     def shard_above(self, stage: structure.Pipe) -> object:
@@ -277,8 +331,8 @@ class Session:
     def cells_above(self, place: int) -> list[tuple[int, Cell]]:
         """The cells of all that is above the stage at a place, sources first."""
         i = next(i for i, stage in enumerate(self._order) if structure.place_of(stage) == place)
-        places = map(structure.place_of, self._order[self._first[i] : i])
-        return [(place, self.cells[place]) for place in places if place in self.cells]
+        cells = self._cells_of(self._order[self._first[i] : i + 1])
+        return [(key, cell) for key, cell in cells if key != place]
 
     def is_private(self, stage: structure.Pipe) -> bool:
         """Whether what is above a stage is read by that stage alone: only hubs have several readers."""
@@ -366,6 +420,8 @@ class Session:
         self.failed = True
         if isinstance(error, ForkedIteration):
             self._refused = error.args
+        self.was_interrupted = not consumes_element(error)
+        self.interrupted(error)
         if isinstance(error, Exception):  # and not Ctrl-C, which comes from no stage
             raised = (cell.stage for cell in self.cells.values() if isinstance(cell, Replayed) and cell.raised)
             add_note(error, self._end, self, next(raised, None))
@@ -378,6 +434,31 @@ class Session:
         """
         runs_again = any(isinstance(cell, Replayed) and cell.failed for cell in self.cells.values())
         return isinstance(error, LeftOut) and not runs_again
+
+    def interrupted(self, error: BaseException) -> None:
+        """Put back what the loops had taken, and not handed on, when an interruption came.
+
+        It may be told twice of one that came in a thread: there, and where the thread's consumer raises it.
+        """
+        first = traceback = None if consumes_element(error) else error.__traceback__
+        while traceback is not None and id(traceback) != self._looked_at:
+            found = interrupted_at(traceback)
+            if found is not None and id(stage := found[0]) in self._index:
+                self.give_back(stage, found[1])
+            traceback = traceback.tb_next
+        self._looked_at = id(first)
+
+    def give_back(self, stage: structure.Pipe, element: Any) -> None:
+        """Have a stage take an element again, before those that follow in its source."""
+        cell = self._put_back(stage) or self._new_put_back(stage)
+        cell.add(element)
+        self.cells[_put_back_key(stage)] = cell
+        self._note_cells()
+
+    def take_back(self, element: Any) -> None:
+        """Give an element again as the next one, for a stage that reads this session and was interrupted."""
+        self.give_back(None, element)
+        self.failed = True
 
     def progress(self, stage: structure.Pipe) -> tuple[structure.Pipe, int] | None:
         """The nearest stage, at or above the given one, that knows how many elements it has given, and that number."""
@@ -413,6 +494,19 @@ class Session:
             if len(sources) != 1 or not (cell is None or (passes and cell.in_step())):
                 return None
             stage = vars(sources[0]).get("opened_pipe", sources[0])
+
+
+def _put_back_key(stage: structure.Pipe) -> int:
+    """Where the elements that a stage has put back stand in a table; None is the loop.
+
+    Stages without a place of their own, which are added to a graph, go by that of their source.
+    """
+    if stage is None:
+        return PutBack.key(-1)
+    added = 0
+    while structure.place_of(stage) == structure.NO_CELL and (sources := structure.parents(stage)):
+        stage, added = sources[0], added + 1
+    return PutBack.key(structure.place_of(stage) + added * structure.MOST_POSITIONS)
 
 
 def _close(generator: GeneratorType[Any, Any, Any]) -> None:
@@ -462,7 +556,11 @@ def segment(session: Session, passes_over: bool = False) -> Iterator[Any]:
     try:
         if session.tells:
             for element in elements:
-                session.tell()
+                try:
+                    session.tell()
+                except BaseException:
+                    session.give_back(None, element)
+                    raise
                 yield element
                 break
         for element in elements:
@@ -481,5 +579,42 @@ def segment(session: Session, passes_over: bool = False) -> Iterator[Any]:
 
 def segments(session: Session) -> Iterator[Iterator[Any]]:
     """The parts of a stream that goes on behind its exceptions, each a segment."""
-    while not session.ended:
-        yield segment(session, passes_over=True)
+    return unbroken(lambda _: None if session.ended else segment(session, passes_over=True), ExitStack())
+
+
+def unbroken(part_of: Callable[[ExitStack], Iterator[Any] | None], closing: ExitStack) -> Iterator[Iterator[Any]]:
+    """Call a function for one part of a stream after the other, up to None, and never raise.
+
+    ``itertools.chain`` lets go of a source that raises, and would end there. An exception in the function, which Ctrl-C
+    may be, becomes a part that raises it; then the function is called again.
+
+    Args:
+        part_of: The function. It is given ``closing``, and may add to it.
+        closing: What is left at the end, or when the parts are dropped.
+    """
+    parts = _unbroken(part_of, closing)
+    next(parts)  # from here on a signal finds it within its `try`
+    return parts
+
+
+def _unbroken(part_of: Callable[[ExitStack], Iterator[Any] | None], closing: ExitStack) -> Iterator[Iterator[Any]]:
+    part: Iterator[Any] | None = iter(())
+    with closing:
+        while True:
+            try:
+                while part is not None:
+                    yield part
+                    part = part_of(closing)
+                return
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                part = _raising(error)
+
+
+def _raising(error: BaseException) -> Iterator[Any]:
+    try:
+        raise error
+    finally:
+        del error  # its traceback holds this frame
+    yield

@@ -8,16 +8,18 @@ silent end. Loops are compiled once for each sequence of kinds, and hold at most
 thousands reuses one of them.
 
 A stage that tolerates errors (``datapipes.position.on_error``) has a ``try`` around its line, which costs nothing until
-one comes.
+one comes. The lines that call functions hold nothing else, so the traceback of a KeyboardInterrupt says which stage has
+taken an element and not handed it on (``interrupted_at``): keeping that element costs nothing either.
 """
 
 from __future__ import annotations
 
 import linecache
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from types import CodeType
+from types import CodeType, TracebackType
 from typing import Any, Literal, Protocol
 
 from datapipes.position.on_error import SKIP, Faults
@@ -102,12 +104,15 @@ _AFTER: dict[StepKind, list[str]] = {
     ],
 }
 _HAND_ON = ["        yield x"]
+_FULL = [
+    "        groups.partial = None",
+    "        yield batch",
+    "        batch = groups.partial = new_batch()",
+]
 _GROUP = [
     "        batch.append(x)",
     "        if len(batch) == size:",
-    "            groups.partial = None",
-    "            yield batch",
-    "            batch = groups.partial = new_batch()",
+    *(f"    {line}" for line in _FULL),
 ]
 
 
@@ -118,6 +123,7 @@ def _compiled(kinds: tuple[tuple[StepKind, bool], ...], grouped: bool) -> Callab
     lines = [f"def elements(source, stages, groups, faults, {names}):"]
     if grouped:
         lines += ["    size, new_batch, batch = groups.size, groups.new_batch, groups.begin()"]
+        lines += ["    if len(batch) == size:", *_FULL]
     lines.append("    for x in source:")
     owner: dict[int, int] = {}
     for i, (kind, tolerant) in enumerate(kinds):
@@ -125,7 +131,9 @@ def _compiled(kinds: tuple[tuple[StepKind, bool], ...], grouped: bool) -> Callab
             lines.append("        " + line.format(i=i, answer=_ANSWER[kind]))
             owner[len(lines)] = i
     if not grouped and kinds[-1] == ("map", False):
-        lines[-1] = f"        yield f{len(kinds) - 1}(x)"  # so that nobody here refers to what was handed on
+        # In one expression, so that the loop does not refer to what it has handed on; and the call on its own line.
+        lines[-1:] = ["        yield (", f"            f{len(kinds) - 1}(x)", "        )"]
+        owner[len(lines) - 1] = owner.pop(len(lines) - 2)
     else:
         lines += _GROUP if grouped else _HAND_ON
     if not grouped:
@@ -141,10 +149,25 @@ def _compiled(kinds: tuple[tuple[StepKind, bool], ...], grouped: bool) -> Callab
     exec(compile(text, name, "exec"), scope)
     made: Callable[..., Iterator[Any]] = scope["elements"]
     _OWNERS[made.__code__] = owner
+    _AT_WORK[made.__code__] = frozenset(line for line in owner if _CALLING.search(lines[line - 1]))
     return made
 
 
 _OWNERS: dict[CodeType, dict[int, int]] = {}
+_CALLING = re.compile(r"\bf\d+\(x\)|\brows_of\(")  # also the call of ``absorb``, which calls again
+_AT_WORK: dict[CodeType, frozenset[int]] = {}  # the lines of a loop that call functions
+
+
+def interrupted_at(traceback: TracebackType) -> tuple[Any, Any] | None:
+    """Return the stage of a compiled loop that an interruption found at work, and the element that it had taken.
+
+    Return None for other code, and for lines at which the loop has no element that is still to be handed on.
+    """
+    code, line = traceback.tb_frame.f_code, traceback.tb_lineno
+    if line not in _AT_WORK.get(code, ()):
+        return None
+    variables = traceback.tb_frame.f_locals
+    return variables["stages"][_OWNERS[code][line]], variables["x"]
 
 
 def step_at(code: CodeType, line: int) -> int | None:

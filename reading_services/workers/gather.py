@@ -23,6 +23,7 @@ from datapipes.description.pipe import IterDataPipe, MadeElsewhere, operator
 from datapipes.description.structure import Pipe
 from datapipes.description.user_iter import KEPT
 from datapipes.errors import StateError, WorkerDied, consumes_element
+from datapipes.messages.interrupts import CtrlCWaits
 from datapipes.messages.warnings import warn
 from datapipes.parts.group import ranks
 from datapipes.position import kept
@@ -73,6 +74,8 @@ class Gathered(MadeElsewhere[T_co]):
 
     def _elements(self, turns: Turns, run: Run) -> Iterator[T_co]:
         makers = self.makers
+        with CtrlCWaits():
+            turns.leave_block()
         self._begin(turns, run, set(range(makers.count)))
         while turns.waiting:
             wanted = turns.lacking(self.in_order)
@@ -101,7 +104,9 @@ class Gathered(MadeElsewhere[T_co]):
                     turns.ended(number)
                     continue
             yield from turns.block(self.in_order)
-            for number, frame in turns.commit():
+            with CtrlCWaits():
+                used_up = turns.commit()
+            for number, frame in used_up:
                 try:
                     makers.used_up(number, frame)
                 except WorkerDied as death:
@@ -297,6 +302,15 @@ class Turns(Cell):
                 share.frame = None
                 done.append((number, frame))
         return done
+
+    def leave_block(self) -> None:
+        """Take note of the elements of the block that were handed on; the workers make the others again."""
+        handed_on, members = self._length - length_hint(self._block), self._members
+        for i, number in enumerate(members):
+            rounds, more = divmod(handed_on, len(members))
+            self._shares[number].pass_on(rounds + (i < more), None)
+        self.waiting.rotate(-handed_on)
+        self._members, self._length, self._block = [], 0, iter(())
 
     def part(self) -> Part | None:
         return together([share.part for share in self._shares])

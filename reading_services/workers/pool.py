@@ -21,8 +21,8 @@ from time import monotonic
 from typing import ClassVar
 
 from datapipes.errors import WorkerDied, WorkersLeft, WorkerTimeout
+from datapipes.messages.interrupts import CtrlCWaits
 from datapipes.position.forks import OwnerProcess
-from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.restarts import BEFORE_ITS_FIRST, Ended, died
 from reading_services.workers.transport.protocol import (
     START,
@@ -220,19 +220,19 @@ class Pool:
         with self._lock:
             self._must_talk()
             self._left = False
-            with CtrlCWaits():
+            with CtrlCWaits():  # or a frame would be sent again that was sent already
                 self.start([number for number, order in enumerate(orders) if order is not None])
-            self._opening += 1
-            for number, order in enumerate(numbered(orders, self._opening)):
-                if order is not None:
-                    self._workers[number].frames.clear()
-                    self._tell(number, self._workers[number].consumer.open(order))
+                self._opening += 1
+                for number, order in enumerate(numbered(orders, self._opening)):
+                    if order is not None:
+                        self._workers[number].frames.clear()
+                        self._tell(number, self._workers[number].consumer.open(order))
 
     def stop(self) -> None:
         """Stop the opening: nobody wants the rest; whoever waits for it in another thread is told as well."""
         if not self._origin.is_here or self._closed:
             return
-        with self._nobody_waits():
+        with self._nobody_waits(), CtrlCWaits():
             for number, worker in self._running():
                 worker.frames.clear()
                 if (frame := worker.consumer.stop()) is not None:
@@ -262,7 +262,7 @@ class Pool:
 
     def used_up(self, number: int, frame: Items) -> None:
         """Give a worker credit for a message."""
-        with self._lock:
+        with self._lock, CtrlCWaits():
             self._must_talk()
             if (credit := self._workers[number].consumer.used_up(frame, self.saves)) is not None:
                 self._tell(number, credit)

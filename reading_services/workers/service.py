@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgument, BadArgumentType
+from datapipes.messages.interrupts import CtrlCWaits
 from datapipes.operators.checks import misspelt, whole_number
 from reading_services.interface.service import EpochFn, InitFn, Level, ReadingServiceInterface, ResetFn
 from reading_services.workers.cut import replicable_end, with_end_replaced
 from reading_services.workers.dispatched import length_of_parts, without_dispatched
 from reading_services.workers.gather import Gathered
-from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.pool import Pool
 from reading_services.workers.portable import needs_many_readers
 from reading_services.workers.restarts import Allowed, OnDeath

@@ -34,7 +34,6 @@ class Late(IterDataPipe[Any]):
     """The same elements; before some of them a PullTimeout is raised, once in the life of ``to_come``."""
 
     _fluent: ClassVar[str | None] = "late"
-    _may_be_late: ClassVar[bool] = True
 
     source_datapipe: IterDataPipe[Any]
     to_come: set[int]

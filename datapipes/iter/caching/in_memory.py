@@ -40,6 +40,8 @@ _OF_AN_OPENING = frozenset({"_place", "_run", "_fresh", "_opened_as", "_kept_val
 _PLAIN = (int, float, str, bytes, bool)
 _SMALL = 100
 
+_NONE: Any = object()
+
 
 @operator
 class InMemoryCacheHolder(IterDataPipe[T_co]):
@@ -125,20 +127,29 @@ class InMemoryCacheHolder(IterDataPipe[T_co]):
             reading.noted = _Noted(self.size)
         elements: Any = segment(self._session_of(at, reading))
         while most is None or reading.taken < most:
+            element = _NONE
             try:
-                element = next(elements)
-                reading.taken += 1
+                for element in elements:  # noqa: B007  # used below: next() is a call, and a signal may come behind it
+                    break
+                else:
+                    reading.end()
+                    break
                 if reading.noted is not None:
                     self._refuse_streams(element)
                     reading.noted.add(element)
-            except StopIteration:
-                reading.end()
-                break
             except Exception as error:
+                reading.taken += element is not _NONE
                 if consumes_element(error):
                     reading.lose()
                 raise
-            if not reading.was_given():
+            except BaseException:
+                if element is not _NONE and reading.session is not None:
+                    reading.session.take_back(element)
+                    reading.noted, reading.whole = None, False  # it may have noted the element, or not
+                raise
+            reading.taken += 1
+            if reading.taken > reading.handed_on:
+                reading.handed_on = reading.taken
                 yield element
         elements.close()
         if reading.noted is not None:
@@ -243,30 +254,26 @@ class _Reading(Cell):
         self.noted: _Noted | None = None
         self.session: Session | None = None
         self.loaded: Table | None = None
-        self._given = 0
+        self.handed_on = 0
         self._counted: Counted[Any] | None = None
 
     def given(self) -> int:
         """The number of elements that were given."""
-        return self._given if self._counted is None else self._counted.taken
+        return self.handed_on if self._counted is None else self._counted.taken
 
     done = given
-
-    def was_given(self) -> bool:
-        """Whether the element that was just taken was given before; otherwise it is given now."""
-        before = self.taken <= self._given
-        self._given = max(self._given, self.taken)
-        return before
 
     def lose(self) -> None:
         """Note a lost element: the pass is not whole. One that is made again uses up its number."""
         self.whole, self.noted = False, None
-        self.taken += self.taken < self._given
+        self.taken += self.taken < self.handed_on
 
     def end(self) -> None:
         """Check, at the end of the source, that all given elements were made again."""
-        if self.taken < self._given:
-            raise StateError(f"{self.label}: {self._given} elements were given, and made again there are {self.taken}")
+        if self.taken < self.handed_on:
+            raise StateError(
+                f"{self.label}: {self.handed_on} elements were given, and made again there are {self.taken}"
+            )
 
     def counting(self, elements: Iterator[T_co]) -> Iterator[T_co]:
         """The elements of the cache, counted."""
@@ -288,8 +295,8 @@ class _Reading(Cell):
         given, taken, whole, above = fields(saved, "given", "taken", "whole", "above")
         if type(whole) is not bool:
             raise StateError(f"whole: expected True or False, found {type(whole).__name__}")
-        self._given, self.whole, self.loaded = count(given, "given"), whole, table(above)
-        self.taken = count(taken, "taken", most=self._given)
+        self.handed_on, self.whole, self.loaded = count(given, "given"), whole, table(above)
+        self.taken = count(taken, "taken", most=self.handed_on)
 
     def close(self) -> None:
         self.noted = None

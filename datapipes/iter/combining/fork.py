@@ -105,37 +105,49 @@ class _ForkChild(Child[T_co]):
         main = cast("_Fork", self.main_datapipe)
         limit, copied = main.limit, _COPIES[main.copy]
         source, lock, others = queues.source, queues.lock, queues.others(mine)
+        waiting = queues.popped(mine)
         while True:
             while mine:
-                element = mine.popleft()
+                for element in waiting:  # noqa: B007  # a signal may come behind a call, and never here
+                    break
                 if type(element) is Lost:
                     try:
                         raise element.error
                     finally:
                         del element  # a frame that names its own error would keep the iterator alive
                 yield element
-            with lock:
-                if mine:
-                    continue  # a sibling in another thread was quicker
-                for queue in others:
-                    if len(queue) >= limit:
-                        queues.need_room(queue)
-                try:
-                    element = next(source, SPENT)
-                    if element is SPENT:
-                        break
-                    if copied is not None:
-                        element, *copies = [copied(element) for _ in range(1 + len(others))]
-                except BaseException:
-                    queues.fail(others)
-                    raise
-                if copied is None:
+            element, copies, done = SPENT, None, 0
+            try:
+                with lock:
+                    if mine:
+                        continue  # a sibling in another thread was quicker
                     for queue in others:
-                        queue.append(element)
-                else:
-                    for queue, own in zip(others, copies, strict=True):
-                        queue.append(own)
-            yield element
+                        if len(queue) >= limit:
+                            queues.need_room(queue)
+                    try:
+                        for element in source:  # noqa: B007  # used below: next() is a call, and a signal may come behind it
+                            break
+                        else:
+                            break
+                        if copied is not None:
+                            copies = [copied(element) for _ in range(1 + len(others))]
+                    except BaseException:
+                        queues.fail(others)
+                        raise
+                    for queue in others:
+                        done += 1  # a signal may come behind the call, and not before it
+                        queue.append(element if copies is None else copies[done])
+            except (Exception, GeneratorExit):
+                raise
+            except BaseException:  # an interruption costs no element: all get it that were to have it
+                if element is not SPENT and copied is not None and copies is None:
+                    queues.put_back(element)
+                elif element is not SPENT:
+                    for i, queue in enumerate([mine, *others]):
+                        if i == 0 or i > done:
+                            queue.append(element if copies is None else copies[i])
+                raise
+            yield element if copies is None else copies[0]
         queues.must_have_ended()
 
     def __len__(self) -> int:
@@ -262,30 +274,51 @@ class _Dealt(Child[T_co]):
         main = cast("_Dealer", self.main_datapipe)
         limit, child_of, me = main.limit, main.dealing(queues), self.instance_id
         source, lock, readers, marks = queues.source, queues.lock, queues.readers, queues.marks
+        waiting = queues.popped(mine)
         while True:
             while mine:
-                yield (mine.popleft(), marks.pop())[0]
-            with lock:
-                if mine:
-                    continue  # a sibling in another thread was quicker
-                if len(marks) > limit:
-                    queues.need_room(mine)
-                try:
-                    element = next(source, SPENT)
-                    if element is SPENT:
-                        break
-                    child = child_of(element)
-                except BaseException:
-                    queues.fail()
-                    raise
-                if child is None:
-                    continue
-                for queue in readers[child]:
-                    if queue is not mine:
-                        marks.append(None)
+                marks.pop()
+                for element in waiting:  # a signal may come behind a call, and never here
+                    yield element
+                    break
+            element, child, done = SPENT, None, -1
+            try:
+                with lock:
+                    if mine:
+                        continue  # a sibling in another thread was quicker
+                    if len(marks) > limit:
+                        queues.need_room(mine)
+                    try:
+                        for element in source:  # noqa: B007  # used below: next() is a call, and a signal may come behind it
+                            break
+                        else:
+                            break
+                        child = child_of(element)
+                    except BaseException:
+                        queues.fail()
+                        raise
+                    queues.turn += 1
+                    done = 0
+                    if child is None:
+                        continue
+                    for queue in readers[child]:
+                        if queue is not mine:
+                            marks.append(None)
+                            done += 1  # a signal may come behind the call, and not before it
+                            queue.append(element)
+                    if child != me:
+                        continue
+            except (Exception, GeneratorExit):
+                raise
+            except BaseException:  # an interruption costs no element: all get it that were to have it
+                if done < 0 and element is not SPENT:
+                    queues.put_back(element)
+                elif done >= 0 and child is not None:
+                    for queue in [queue for queue in readers[child] if queue is not mine][done:]:
                         queue.append(element)
-                if child != me:
-                    continue
+                    if child == me:
+                        mine.append(element)
+                raise
             yield element
         queues.must_have_ended()
 
@@ -321,19 +354,16 @@ class _Turns(Queues):
 
     def __init__(self, hub: _RoundRobin) -> None:
         super().__init__(hub)
-        self._last = hub.num_instances - 1
-        self._turn = 0
+        self._of = hub.num_instances
 
     def next_child(self, element: Any) -> int:
-        """The child whose turn it is; then it is that of the one after."""
-        child = self._turn
-        self._turn = child + 1 if child < self._last else 0
-        return child
+        """The child whose turn it is."""
+        return self.turn % self._of
 
     def save(self) -> dict[str, Any]:
-        return {"turn": self._turn, "waiting": super().save()}
+        return {"turn": self.turn % self._of, "waiting": super().save()}
 
     def load(self, saved: Any) -> None:
         turn, waiting = fields(saved, "turn", "waiting")
-        self._turn = count(turn, "turn", most=self._last)
+        self.turn = count(turn, "turn", most=self._of - 1)
         super().load(waiting)

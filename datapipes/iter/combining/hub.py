@@ -16,8 +16,9 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY
+from itertools import repeat
 from operator import ge, gt
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
@@ -89,7 +90,9 @@ class Hub(IterDataPipe[Any]):
     def _open(self, at: Opening) -> Any:
         if at.is_apart():
             return at.cell(lambda: Apart(self._queues())).opened(self, at)
-        return at.cell(self._queues).reading(at.source(self.datapipe))
+        queues = at.cell(self._queues)
+        queues.put_back = at.put_back
+        return queues.reading(at.source(self.datapipe))
 
     def _queues(self) -> Queues:
         return Queues(self)
@@ -138,7 +141,9 @@ class Queues(Cell):
         self.children: dict[int, int] = {}
         self.readers: list[list[Queue]] = [[] for _ in range(hub.num_instances)]  # of each child
         self.marks: deque[None] = deque()  # one for each element that is dealt to a reader and waits: they count it
+        self.turn = 0  # how many elements were dealt out
         self.source: Iterator[Any] = iter(())
+        self.put_back: Callable[[Any], None] = lambda _: None  # has the hub take an element of its source again
         self.lock = threading.Lock()
         self._goes_on = False
         self._failure: Exception | None = None  # the error that has ended the source, since it was opened
@@ -150,6 +155,7 @@ class Queues(Cell):
     def reading(self, source: Iterator[Any], goes_on: bool = False) -> Queues:
         """Take elements from this iterator; ``goes_on``: an exception does not end it."""
         self.source, self._goes_on, self._failure = source, goes_on, None
+        self.marks = deque([None] * sum(map(len, self.waiting.values())))
         return self
 
     def of_reader(self, place: int, child: int) -> Queue:
@@ -163,6 +169,11 @@ class Queues(Cell):
     def _new_queue(self) -> Queue:
         room = self._room if self._hub._shares_room else self._hub.room()
         return deque() if room is None else SpillQueue(room)
+
+    def popped(self, queue: Queue) -> Iterator[Any]:
+        """The elements of a queue, to be asked for while there are some: each is taken out as it is given."""
+        taken_out: Any = type(queue).popleft
+        return map(taken_out, repeat(queue))
 
     def others(self, mine: Queue) -> list[Queue]:
         """The queues of the other readers; to be asked for with the first element: by then all readers are there."""
@@ -244,7 +255,6 @@ class Queues(Cell):
         for place, loaded in waiting.items():
             self.waiting[place] = self._new_queue()
             for element in loaded:
-                self.marks.append(None)
                 _put(self.waiting[place], element)
 
     def close(self) -> None:

@@ -36,6 +36,7 @@ class Apart(Cell):
     def __init__(self, queues: Queues) -> None:
         self.queues = queues
         self._session: Session | None = None
+        self._elements: Iterator[Any] = iter(())
         self._loaded: Table | None = None
         self._told: dict[int, Told] = {}
 
@@ -46,7 +47,9 @@ class Apart(Cell):
             if self._loaded is not None:
                 self._session.iterator()  # what does not fit is said when the state is loaded
             self.queues.stage = hub
-            self.queues.reading(_elements(self._session), goes_on=True)
+            self._elements = _elements(self._session)
+        self.queues.put_back = at.put_back
+        self.queues.reading(at.after_put_back(self._elements), goes_on=True)
         for child in at.readers():
             self.queues.of_reader(structure.place_of(child), child.instance_id)
         at.run.hubs[at.place] = self
@@ -100,18 +103,6 @@ class Told:
         self.raised = 0  # how many in all
         self.elements: Iterator[Any] = iter(())
 
-    def next(self) -> Any:
-        """The next element, or ``_END``."""
-        try:
-            element = next(self.elements, _END)
-        except Exception as error:
-            if consumes_element(error):
-                self.errors.append(self.given)
-                self.raised += 1
-            raise
-        self.given += element is not _END
-        return element
-
     def pass_over(self) -> None:
         """Do not tell the last error again, if it is the last that was told."""
         if self.errors and self.errors[-1] == self.given:
@@ -140,12 +131,17 @@ class Reading(Cell):
             else:
                 self._let_go()
                 try:
-                    element = told.next()
+                    for element in told.elements:  # noqa: B007  # used below: next() is a call, and a signal may come behind it
+                        told.given += 1
+                        break
+                    else:
+                        return
                 except Exception as error:
-                    self._errors += consumes_element(error)
+                    if consumes_element(error):
+                        told.errors.append(told.given)
+                        told.raised += 1
+                        self._errors += 1
                     raise
-                if element is _END:
-                    return
             self._given += 1
             yield element
 

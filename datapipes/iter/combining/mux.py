@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from operator import length_hint
 from typing import Any, ClassVar
 
 from datapipes.description.pipe import IterDataPipe, operator
@@ -45,18 +46,18 @@ class Multiplexer(IterDataPipe[Any]):
         return self._elements([at.source(pipe) for pipe in self.datapipes], at.cell(_Round))
 
     def _elements(self, sources: list[Iterator[Any]], cell: _Round) -> Iterator[Any]:
-        left, taken = cell.left, cell.taken
         while True:
-            while left:
-                yield left.popleft()
+            for element in cell.left:
+                yield element
+            taken = cell.taken
             for source in sources[len(taken) :]:
                 for element in source:
                     taken.append(element)
                     break
                 else:
                     return
-            left.extend(taken)
-            taken.clear()
+            left = iter(taken)
+            cell.round, cell.left, cell.taken = taken, left, []  # in one step: no call, after which a signal may come
 
     def __len__(self) -> int:
         return min(lengths(self, self.datapipes)) * len(self.datapipes)
@@ -90,7 +91,9 @@ class MultiplexerLongest(IterDataPipe[Any]):
     def _elements(self, sources: list[Iterator[Any]], live: deque[int]) -> Iterator[Any]:
         while live:
             for element in sources[live[0]]:
-                live.rotate(-1)
+                which = live[0]
+                del live[0]
+                live += (which,)  # no call, after which a signal may come
                 yield element
                 break
             else:
@@ -108,23 +111,23 @@ class _Round(Cell):
     """Elements left of the round that is being handed on, and those taken for the next one."""
 
     def __init__(self) -> None:
-        self.left: deque[Any] = deque()
+        self.round: list[Any] = []
+        self.left: Iterator[Any] = iter(self.round)
         self.taken: list[Any] = []
 
     def save(self) -> Any:
-        if not self.left and not self.taken:
+        left = self.round[len(self.round) - length_hint(self.left) :]
+        if not left and not self.taken:
             return None
-        return {"left": self.encode(list(self.left)), "taken": self.encode(self.taken)}
+        return {"left": self.encode(left), "taken": self.encode(self.taken)}
 
     def load(self, saved: Any) -> None:
         if saved is not None:
-            left, taken = map(self.decode_list, fields(saved, "left", "taken"))
-            self.left.extend(left)
-            self.taken += taken
+            self.round, self.taken = map(self.decode_list, fields(saved, "left", "taken"))
+            self.left = iter(self.round)
 
     def close(self) -> None:
-        self.left.clear()
-        self.taken.clear()
+        self.round, self.left, self.taken = [], iter(()), []
 
 
 class _Turns(Cell):

@@ -2,16 +2,17 @@
 
 The inputs of a zip stay in step whatever happens: if one raises, the row under way is given up as a whole, so that no
 element meets the partner of another. The inputs that the row had not reached yet give their elements of it before the
-next row. Where an element may be late (``timeout``), the elements of the row under way are kept until it comes.
+next row. An interruption, or an element that is late (``timeout``), gives up nothing: the elements of the row under way
+are kept.
 """
 
 from __future__ import annotations
 
+import linecache
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Callable, Iterator
-from functools import partial
-from itertools import accumulate, chain, filterfalse, zip_longest
+from functools import cache, partial
+from itertools import accumulate, chain, islice
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from datapipes.description import structure
@@ -20,7 +21,7 @@ from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import StateError, consumes_element
 from datapipes.iter.combining.inputs import lengths, needs_streams
-from datapipes.position.cells import Cell, Counted, count, fields
+from datapipes.position.cells import Cell, count, fields
 from datapipes.position.opening import Opening
 from datapipes.rewriting.pushdown import Part
 
@@ -50,7 +51,7 @@ class Zipper(IterDataPipe[Row]):
         needs_streams(self, datapipes)
 
     def _open(self, at: Opening) -> Iterator[Row]:
-        return _rows(self.datapipes, at, zip)
+        return _rows(self.datapipes, at)
 
     def _indexed(self) -> Indexed | None:
         columns = all_indexed(self.datapipes)
@@ -92,109 +93,132 @@ class ZipperLongest(IterDataPipe[Row]):
         needs_streams(self, datapipes)
 
     def _open(self, at: Opening) -> Iterator[Row]:
-        return _rows(self.datapipes, at, partial(zip_longest, fillvalue=self.fill_value))
+        return _rows(self.datapipes, at, longest=True, fill=self.fill_value)
 
     def __len__(self) -> int:
         return max(lengths(self, self.datapipes))
 
 
-def _rows(inputs: tuple[IterDataPipe[Any], ...], at: Opening, zipped: Callable[..., Iterator[Row]]) -> Iterator[Row]:
+def _rows(inputs: tuple[IterDataPipe[Any], ...], at: Opening, longest: bool = False, fill: Any = None) -> Iterator[Row]:
     sources = [at.source(pipe) for pipe in inputs]
-    return at.cell(lambda: _Step(len(sources))).rows(sources, zipped, holds=at.may_be_late())
+    return at.cell(lambda: _Step(len(sources))).rows(sources, longest, fill)
 
 
 class _Step(Cell):
-    """The inputs that still owe their element of a row that was given up, and what is there of a row that was not.
+    """The inputs that still owe their element of a row that was given up; none, as long as nothing raises.
 
-    Both are empty as long as nothing raises.
+    And the elements of a row that was not given up, because what was raised costs no element.
     """
 
     def __init__(self, number_of_inputs: int) -> None:
         self._number_of_inputs = number_of_inputs
         self._owing: list[int] = []
-        self._held: dict[int, Any] = {}  # by input
+        self._row: list[Any] = []
+        self._filled: set[int] = set()
 
-    def rows(
-        self, sources: list[Iterator[Any]], zipped: Callable[..., Iterator[Row]], holds: bool = False
-    ) -> Iterator[Row]:
-        """The rows of ``sources``, from the first one that is whole.
+    def rows(self, sources: list[Iterator[Any]], longest: bool, fill: Any) -> Iterator[Row]:
+        """The rows of ``sources``, from the first one that is whole."""
+        if longest or len(sources) > _MOST:
+            return self._one_by_one(sources, longest, fill)
+        nested = _compiled(len(sources))(self, *sources)
+        # A row that was begun comes first.
+        return chain(islice(self._one_by_one(sources), 1), nested) if self._row or self._owing else nested
 
-        ``holds``: keep the elements of a row that is not whole because one of them is late.
-        """
+    def _one_by_one(self, sources: list[Iterator[Any]], longest: bool = False, fill: Any = None) -> Iterator[Row]:
         while self._owing:
             try:
-                next(sources[self._owing[0]], None)
-            except BaseException as error:
-                if consumes_element(error):
+                for _ in sources[self._owing[0]]:
+                    break
+                del self._owing[0]
+            except Exception as error:
+                if consumes_element(error):  # it has given its element all the same
                     del self._owing[0]
                 raise
-            del self._owing[0]
-        ended: set[int] = set()
-        columns = [
-            Counted(chain([self._held[i]] if i in self._held else (), source, _noting(i, ended)))
-            for i, source in enumerate(sources)
-        ]
-        row: deque[Any] = deque(maxlen=len(sources))  # the elements that were taken last
-        elements = [column.elements for column in columns]
-        if holds:
-            elements = [filterfalse(row.append, each) for each in elements]  # it passes all, and calls no Python
-        rows = zipped(*elements)
-        try:
-            for made in rows:
-                self._held = {}
-                yield made
-                break
-            # `yield from` would take an exception of the consumer's for one of an input.
-            for made in rows:
-                yield made
-        except GeneratorExit:
-            raise
-        except BaseException as error:
-            live = [i for i in range(len(columns)) if i not in ended]
-            owing = _not_reached([columns[i].taken for i in live], live)
-            reached = len(live) - len(owing)
-            if consumes_element(error):
-                self._owing, self._held = owing[1:], {}  # the one that raised has given its element all the same
-            elif holds:
-                self._held = dict(zip(live, list(row)[len(row) - reached :], strict=False))
-            else:
-                self._owing = owing if reached else []
-            raise
+        row, filled = self._row, self._filled
+        while True:
+            while len(row) < len(sources):
+                i = len(row)
+                try:
+                    for element in sources[i] if i not in filled else ():
+                        row.append(element)
+                        break
+                    else:
+                        if not longest:
+                            return
+                        filled.add(i)
+                        if len(filled) == len(sources):
+                            return
+                        row.append(fill)
+                except Exception as error:
+                    if consumes_element(error):
+                        self._owing = [j for j in range(i + 1, len(sources)) if j not in filled]
+                        row.clear()
+                    raise
+            whole = tuple(row)
+            del row[:]  # no call, behind which a signal may come
+            yield whole
 
-    def save(self) -> list[int] | dict[str, bytes] | None:
-        if self._held:
-            return {"held": self.encode([[i, element] for i, element in self._held.items()])}
+    def given_up(self, error: BaseException, elements: Row) -> None:
+        """Note what an exception has left of a row, of which the first inputs had given their elements."""
+        assert error.__traceback__ is not None
+        reached = error.__traceback__.tb_lineno - _FIRST
+        if 0 <= reached < self._number_of_inputs:  # otherwise it came where a row had been handed on
+            if consumes_element(error):
+                self._owing = list(range(reached + 1, self._number_of_inputs))
+            else:
+                self._row = list(elements[:reached])
+
+    def save(self) -> Any:
+        if self._row:
+            return {"held": self.encode([[i, element] for i, element in enumerate(self._row)])}
         return list(self._owing) or None
 
     def load(self, saved: Any) -> None:
-        if isinstance(saved, dict):
+        if type(saved) is dict:
             for entry in self.decode_list(*fields(saved, "held")):
-                if type(entry) is not list or len(entry) != 2:
+                if type(entry) is not list or len(entry) != 2 or entry[0] != len(self._row):
                     raise StateError(f"held: expected [input, element], found {entry!r:.80}")
-                self._held[self._input(entry[0])] = entry[1]
-        elif saved is not None and type(saved) is not list:
+                self._row.append(entry[1])
+            if len(self._row) > self._number_of_inputs:
+                raise StateError(f"held: found {len(self._row)} elements of {self._number_of_inputs} inputs")
+            return
+        if saved is not None and type(saved) is not list:
             raise StateError(f"expected a list of inputs, found {type(saved).__name__}")
-        else:
-            self._owing = [self._input(i) for i in saved or ()]
-
-    def _input(self, saved: object) -> int:
-        return count(saved, "input", most=self._number_of_inputs - 1)
+        self._owing = [count(i, "input", most=self._number_of_inputs - 1) for i in saved or ()]
 
     def close(self) -> None:
-        StreamWrapper.close_streams(list(self._held.values()))
-        self._held = {}
+        StreamWrapper.close_streams(self._row)
+        self._row = []
 
 
-def _noting(i: int, ended: set[int]) -> Iterator[Any]:
-    """No elements; asking for one, as ``chain`` does at the end of an input, notes that input."""
-    ended.add(i)
-    yield from ()
+_MOST = 16  # Python nests 20 blocks
+_FIRST = 4  # the line of the first input
 
 
-def _not_reached(taken: list[int], live: list[int]) -> list[int]:
-    """Return the inputs from the one that raised on; ``taken`` is how many rows each has given its element to."""
-    reached = sum(number > taken[-1] for number in taken) if len(set(taken)) > 1 else 0
-    return live[reached:]
+@cache
+def _compiled(inputs: int) -> Callable[..., Iterator[Row]]:
+    """The loop over the rows of some inputs, a `for` for each: the line of an exception says which input raised it.
+
+    The rows of ``zip`` would be gone with an interruption, and the elements in them.
+    """
+    names = [f"x{i}" for i in range(inputs)]
+    lines = [
+        f"def rows(step, {', '.join(f's{i}' for i in range(inputs))}):",
+        f"    {' = '.join(names)} = None",
+        "    try:",
+    ]
+    lines += [f"{'    ' * (i + 2)}for x{i} in s{i}:" for i in range(inputs)]
+    lines += [f"{'    ' * (inputs + 2)}yield {', '.join(names)},"]
+    for i in reversed(range(1, inputs)):
+        lines += [f"{'    ' * (i + 3)}break", f"{'    ' * (i + 2)}else:", f"{'    ' * (i + 3)}return"]
+    lines += ["    except GeneratorExit:", "        raise", "    except BaseException as error:"]
+    lines += [f"        step.given_up(error, ({', '.join(names)},))", "        raise"]
+    name = f"<loop of zip, {inputs} inputs>"
+    linecache.cache[name] = (0, None, [f"{line}\n" for line in lines], name)
+    scope: dict[str, Any] = {}
+    exec(compile("\n".join(lines), name, "exec"), scope)
+    rows: Callable[..., Iterator[Row]] = scope["rows"]
+    return rows
 
 
 @operator

@@ -108,7 +108,7 @@ class _HeldBatch(Inner):
         super().load(held)
         if partial_batch is not None:
             self._partial = self.decode_list(partial_batch)
-            if len(self._partial) >= self._size:
+            if len(self._partial) > self._size:  # Ctrl-C may have come when it was full, and not handed on
                 raise StateError(f"expected fewer than {self._size} elements of a batch, found {len(self._partial)}")
 
     def close(self) -> None:
@@ -188,9 +188,9 @@ class _AsyncMapper(Tolerant, IterDataPipe[list[Any]]):
         super().__post_init__()
 
     def _open(self, at: Opening) -> Iterator[list[Any]]:
-        return self._batches(at.source(self.source_datapipe), at.cell(partial(_Loop, self)))
+        return self._batches(at.source(self.source_datapipe), at.cell(partial(_Loop, self)), at)
 
-    def _batches(self, source: Iterator[list[Any]], loop: _Loop) -> Iterator[list[Any]]:
+    def _batches(self, source: Iterator[list[Any]], loop: _Loop, at: Opening) -> Iterator[list[Any]]:
         call, place = on_input(self.async_fn, self.input_col), placing(self.input_col, self.output_col)
 
         async def made(element: Any) -> Any:
@@ -202,8 +202,14 @@ class _AsyncMapper(Tolerant, IterDataPipe[list[Any]]):
                 raise
 
         for batch in source:
-            loop.must_be_here()
-            yield self._mapped(batch, made, loop)
+            try:
+                loop.must_be_here()
+                results = self._mapped(batch, made, loop)
+            except BaseException as error:
+                at.keep(batch, error)
+                raise
+            yield results
+            del results
         loop.finish()
 
     def _mapped(self, batch: list[Any], made: Callable[[Any], Coroutine[Any, Any, Any]], loop: _Loop) -> list[Any]:

@@ -119,10 +119,15 @@ class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
             while more and len(lives.all) < lives.size:
                 before = above.kept() if above is not None and lives.watch else None
                 for element in source:
-                    lives.watch = holds_stream(element)
-                    live = lives.begin()
-                    live.held.hold(element, before if lives.watch else None)
-                    live.elements = self._of(at, live)
+                    try:
+                        watch, live = holds_stream(element), lives.begun()
+                        live.held.hold(element, before if watch else None)
+                        live.elements = self._of(at, live)
+                    except BaseException as error:
+                        at.keep(element, error)
+                        raise
+                    lives.watch = watch
+                    lives.all.append(live)
                     break
                 else:
                     more = False
@@ -211,10 +216,14 @@ class _Lives(Cell):
 
     def begin(self) -> _Live:
         """Make room for one more."""
+        self.all.append(self.begun())
+        return self.all[-1]
+
+    def begun(self) -> _Live:
+        """One more, that is not among the others yet."""
         held = Inner(self._pipe)
         held.stage, held.faults, held.reopening = self.stage, self.faults, self.reopening
-        self.all.append(_Live(held))
-        return self.all[-1]
+        return _Live(held)
 
     def bury(self) -> None:
         """Remove, after an exception, the iterables that could not be made."""

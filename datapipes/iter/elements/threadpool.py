@@ -98,18 +98,24 @@ class ThreadPoolMapper(IterDataPipe[R_co]):
 
     def _open(self, at: Opening) -> Iterator[R_co]:
         mark = at.mark()
-        return self._elements(at.source(self.datapipe), at.cell(partial(_Tasks, self)), mark)
+        return self._elements(at.source(self.datapipe), at.cell(partial(_Tasks, self)), mark, at)
 
-    def _elements(self, source: Iterator[Any], tasks: _Tasks, mark: Callable[[], Table] | None) -> Iterator[R_co]:
+    def _elements(
+        self, source: Iterator[Any], tasks: _Tasks, mark: Callable[[], Table] | None, at: Opening
+    ) -> Iterator[R_co]:
         tasks.start()
         more = True
         while True:
             while more and tasks.ahead() <= self.scheduled_tasks:
-                more = tasks.take(source, mark)
+                more = tasks.take(source, mark, at)
             if not tasks.ahead():
                 break
-            result = tasks.first()
+            result, number = tasks.first()
+            # It is handed on in the step that takes it out: nothing is called in between, so no signal comes there.
+            del tasks.tasks[0]
+            tasks.handed_on = number
             if result is not SKIP:
+                tasks.given += 1
                 yield result
         tasks.finish()
 
@@ -155,10 +161,10 @@ class _Tasks(Cell):
         self._origin = OwnerProcess()
         self._inherited = False  # whether this is a fork of that process
         tell_of_forks(self)
-        self._tasks: deque[_Task] = deque()
-        self._given = 0
+        self.tasks: deque[_Task] = deque()
+        self.given = 0
         self._trail: Trail[Table] = Trail()
-        self._handed_on = 0  # how many tasks were, whatever became of them
+        self.handed_on = 0  # how many tasks were, whatever became of them
         self._looked = perf_counter()  # when somebody has thought of looking at positions
 
     def forked(self) -> None:
@@ -166,12 +172,12 @@ class _Tasks(Cell):
 
     def ahead(self) -> int:
         """The number of elements that were taken and not handed on."""
-        return len(self._tasks)
+        return len(self.tasks)
 
     def start(self) -> None:
         """Begin the calls that a loaded position, or saving, has left to be made."""
         self._origin.must_be_here(_AHEAD)
-        for task in self._tasks:
+        for task in self.tasks:
             if task.call is None:
                 task.call = self._submit(task.element)
 
@@ -180,27 +186,33 @@ class _Tasks(Cell):
             self._pool = self._pipe.pool()
         return self._pool.submit(self._fn, element)
 
-    def take(self, source: Iterator[Any], mark: Callable[[], Table] | None) -> bool:
+    def take(self, source: Iterator[Any], mark: Callable[[], Table] | None, at: Opening) -> bool:
         """Take an element and have the function called; False if there is none, or the source has raised.
 
         ``mark`` looks at the positions above, if nobody else reads there.
         """
         if self._inherited:
             self._origin.must_be_here(_AHEAD)
-        trail, number = self._trail, self._handed_on + len(self._tasks) + 1
+        trail, number = self._trail, self.handed_on + len(self.tasks) + 1
+        element = _END
         try:
-            element = next(source, _END)
-            if element is _END:
+            for element in source:  # noqa: B007  # used below: next() is a call, and a signal may come behind it
+                break
+            else:
                 return False
             before, self._looked = self._looked, perf_counter()
             must = trail.looking.cost <= _CHEAP or is_lost(element)
-            known = trail.made(self._looked - before, number, self._handed_on, mark, must)
+            known = trail.made(self._looked - before, number, self.handed_on, mark, must)
             task = _Task(element, number, as_taken=None if known else self._as_taken(element))
         except Exception as error:
-            self._tasks.append(_Task(None, number, _failed(error), own=False))
-            trail.made(0.0, number, self._handed_on, mark, must=True)
+            self.tasks.append(_Task(None, number, _failed(error), own=False))
+            trail.made(0.0, number, self.handed_on, mark, must=True)
             return False
-        self._tasks.append(task)
+        except BaseException as error:
+            if element is not _END:
+                at.keep(element, error)
+            raise
+        self.tasks.append(task)
         task.call = self._submit(element)
         return True
 
@@ -209,28 +221,33 @@ class _Tasks(Cell):
             return self.encode([element]) if holds_stream(element) else None
         return None
 
-    def first(self) -> Any:
-        """Wait for the first call and return its result or ``SKIP``, or raise its error."""
+    def first(self) -> tuple[Any, int]:
+        """Wait for the first call and return its result or ``SKIP``, and its number; or raise its error."""
         if self._inherited:
             self._origin.must_be_here(_AHEAD)
         try:
-            error = self._tasks[0].call.exception()  # waits; who is interrupted here has taken nothing
+            error = self.tasks[0].call.exception()  # waits; who is interrupted here has taken nothing
         except BaseException:
             self._call_off()  # Python would make all these calls before it ends
             raise
-        task = self._tasks.popleft()
-        self._handed_on = task.number
+        task = self.tasks[0]
         if task.own:
             element = task.element  # an error names it, because of its name in this frame
         try:
-            if self.faults is not None and task.own:
+            if self.faults is not None and task.own and isinstance(error, Exception | None):
                 self.faults.seen += 1
             if error is None:
-                self._given += 1
-                return task.call.result()
+                return task.call.result(), task.number
             if self.faults is None or not task.own or not isinstance(error, Exception):
                 raise error
-            return self.faults.absorb(error, element, partial(self._again, element))
+            return self.faults.absorb(error, element, partial(self._again, element)), task.number
+        except Exception:
+            del self.tasks[0]
+            self.handed_on = task.number
+            raise
+        except BaseException:  # an interruption costs no element: the function is called once more
+            task.call = None
+            raise
         finally:
             del error, task  # an error's traceback holds this frame
 
@@ -250,34 +267,34 @@ class _Tasks(Cell):
                 pool.shutdown(wait=True, cancel_futures=True)
 
     def done(self) -> int:
-        return self._given
+        return self.given
 
     def carried(self) -> Table | None:
-        return self._trail.just_after(self._handed_on)
+        return self._trail.just_after(self.handed_on)
 
     def save(self) -> dict[str, Any]:
         ahead = None if self.carried() is not None else self._ahead_as_data()
-        return {"given": self._given, "ahead": ahead, "errors": self.saved_errors()}
+        return {"given": self.given, "ahead": ahead, "errors": self.saved_errors()}
 
     def _ahead_as_data(self) -> bytes | None:
         """Results of the calls that have begun, elements of the others, and the texts of what the source has raised."""
         self._origin.must_be_here(_AHEAD)
         self._call_off()
         try:
-            return saved_waiting(self, map(_waiting, self._tasks))  # before a call reads the streams of an element
+            return saved_waiting(self, map(_waiting, self.tasks))  # before a call reads the streams of an element
         finally:
             if self._pool is not None:
                 self.start()
 
     def _call_off(self) -> None:
         """Take back the calls that have not begun; ``start`` makes them."""
-        for task in reversed(self._tasks):
+        for task in reversed(self.tasks):
             if task.call is not None and task.call.cancel():
                 task.call = None
 
     def load(self, saved: Any) -> None:
         given, ahead, errors = fields(saved, "given", "ahead", "errors")
-        self._given = count(given, "given")
+        self.given = count(given, "given")
         for number, (kind, it) in enumerate(loaded_waiting(self, ahead, "element", "as taken", "result"), 1):
             match kind:
                 case "element":
@@ -289,12 +306,12 @@ class _Tasks(Cell):
                     task = _Task(None, number, _returned(it))
                 case _:
                     task = _Task(None, number, _failed(it), own=False)
-            self._tasks.append(task)
+            self.tasks.append(task)
         self.load_errors(errors)
 
     def close(self) -> None:
         self._end_pool()
-        self._tasks.clear()
+        self.tasks.clear()
 
 
 def _waiting(task: _Task) -> Any:

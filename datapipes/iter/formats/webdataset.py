@@ -50,23 +50,27 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
         decoders_of(self.decode or "bytes")
 
     def _open(self, at: Opening) -> Iterator[dict[str, Any]]:
-        samples = self._samples(at.source(self.source_datapipe), at.cell(_Sample))
+        samples = self._samples(at.source(self.source_datapipe), at.cell(_Sample), at)
         return samples if self.decode is None else self._decoded(samples, decoders_of(self.decode))
 
     def _decoded(self, samples: Iterator[dict[str, Any]], decoders: list[Decoder]) -> Iterator[dict[str, Any]]:
         for sample in samples:
             yield decoded(sample, decoders)
 
-    def _samples(self, source: Iterator[Any], held: _Sample) -> Iterator[dict[str, Any]]:
+    def _samples(self, source: Iterator[Any], held: _Sample, at: Opening) -> Iterator[dict[str, Any]]:
         for element in source:
-            path, data = element if type(element) is tuple and len(element) == 2 else pair_of(element, "webdataset")
-            if type(path) is not str and not isinstance(path, str):
-                raise BadArgument(f"webdataset() needs paths as str, got {type(path).__name__}: {path!r:.80}")
-            prefix, suffix = split(path)
-            if not suffix:
-                continue
-            if isinstance(data, StreamWrapper) and not can_seek(data):
-                data = StreamWrapper(io.BytesIO(data.read()), name=path)
+            try:
+                path, data = element if type(element) is tuple and len(element) == 2 else pair_of(element, "webdataset")
+                if type(path) is not str and not isinstance(path, str):
+                    raise BadArgument(f"webdataset() needs paths as str, got {type(path).__name__}: {path!r:.80}")
+                prefix, suffix = split(path)
+                if not suffix:
+                    continue
+                if isinstance(data, StreamWrapper) and not can_seek(data):
+                    data = StreamWrapper(io.BytesIO(data.read()), name=path)
+            except BaseException as error:
+                at.keep(element, error)
+                raise
             sample = held.sample
             if sample is not None and sample[_KEY] == prefix:
                 sample[suffix] = data

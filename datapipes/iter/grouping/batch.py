@@ -151,8 +151,8 @@ class _Batch(Cell):
     def load(self, saved: Any) -> None:
         if saved is not None:
             self.begin().extend(self.decode_list(saved))
-            if len(self.begin()) >= self.size:
-                raise StateError(f"expected fewer than {self.size} elements of a batch, found {len(self.begin())}")
+            if len(self.begin()) > self.size:  # Ctrl-C may have come when it was full, and not handed on
+                raise StateError(f"expected at most {self.size} elements of a batch, found {len(self.begin())}")
 
     def close(self) -> None:
         self.partial = None

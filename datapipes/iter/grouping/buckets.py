@@ -111,22 +111,41 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[Any]]):
         needs_count(self, "buffer_size", 1, "buffer_size should be larger than 0")
 
     def _open(self, at: Opening) -> Iterator[DataChunk[Any]]:
-        return self._batches(at.source(self.datapipe), at.cell(lambda: _Bucket(self)))
+        return self._batches(at.source(self.datapipe), at.cell(lambda: _Bucket(self)), at)
 
-    def _batches(self, source: Iterator[Any], bucket: _Bucket) -> Iterator[DataChunk[Any]]:
-        for element in source:
-            length: Any = self.len_fn(element)
-            if type(length) is not int and not isinstance(length, Real):
-                length = index(length)  # a tensor, or what else stands for a whole number
-            if self.min_len <= length <= self._longest:
-                bucket.put(length, element)
-                if len(bucket.heap) >= self.buffer_size and (full := bucket.move_shortest()):
+    def _batches(self, source: Iterator[Any], bucket: _Bucket, at: Opening) -> Iterator[DataChunk[Any]]:
+        bucket.begin()
+        least = self.buffer_size  # how many wait before one of them is moved
+        while least or bucket.heap:
+            while bucket.heap and len(bucket.heap) >= least:
+                if bucket.is_full():
+                    full = bucket.batch()
+                    bucket.earlier, bucket.moved = _EMPTY, []  # nothing is called before it is handed on
+                    bucket.tokens = bucket.longest = 0
                     yield full
-        while bucket.heap:
-            if full := bucket.move_shortest():
-                yield full
-        if rest := bucket.begin_batch():
+                bucket.move_shortest()
+            for element in source:
+                try:
+                    length: Any = self.len_fn(element)
+                    if type(length) is not int and not isinstance(length, Real):
+                        length = index(length)  # a tensor, or what else stands for a whole number
+                    fits = self.min_len <= length <= self._longest
+                except BaseException as error:
+                    at.keep(element, error)
+                    raise
+                if fits:
+                    bucket.arrived += 1
+                    heappush(bucket.heap, (length, bucket.arrived, element))
+                    break
+            else:
+                least = 0
+        if len(bucket):
+            rest = bucket.batch()
+            bucket.earlier, bucket.moved = _EMPTY, []
             yield rest
+
+
+_EMPTY: tuple[list[Any], Any, Any] = ([], 0, 0)
 
 
 class _Bucket(Cell):
@@ -138,38 +157,47 @@ class _Bucket(Cell):
 
     def __init__(self, pipe: MaxTokenBucketizer) -> None:
         self.heap: list[tuple[Any, int, Any]] = []
+        self.arrived = 0
+        self.earlier = _EMPTY  # of the batch at hand: elements that were loaded, their tokens, and the longest
+        self.moved: list[tuple[Any, int, Any]] = []  # and the entries that were moved into it since
+        self.tokens: Any = 0
+        self.longest: Any = 0
         self._pipe = pipe
-        self._arrived = 0
-        self._batch: DataChunk[Any] = DataChunk()
-        self._tokens: Any = 0
-        self._longest: Any = 0
 
-    def put(self, length: Any, element: Any) -> None:
-        """Let an element wait."""
-        heappush(self.heap, (length, self._arrived, element))
-        self._arrived += 1
+    def begin(self) -> None:
+        """Count what is in the batch at hand: an interruption may have come before that was done."""
+        _, self.tokens, self.longest = self.earlier
+        for length, _, _ in self.moved:
+            self.tokens += length
+            self.longest = max(self.longest, length)
 
-    def move_shortest(self) -> DataChunk[Any]:
-        """Move an element into the batch at hand; one that it does not fit into is returned, and it begins the next."""
-        length, _, element = heappop(self.heap)
-        longest = max(self._longest, length)
-        cost = longest * (len(self._batch) + 1) if self._pipe.include_padding else self._tokens + length
-        full: DataChunk[Any] = self.begin_batch() if cost > self._pipe.max_token_count else DataChunk()
-        self._batch.append(element)
-        self._tokens += length
-        self._longest = max(self._longest, length)
-        return full
+    def __len__(self) -> int:
+        return len(self.earlier[0]) + len(self.moved)
 
-    def begin_batch(self) -> DataChunk[Any]:
-        """The batch at hand, which is replaced by an empty one."""
-        batch, self._batch, self._tokens, self._longest = self._batch, DataChunk(), 0, 0
-        return batch
+    def is_full(self) -> bool:
+        """Return whether the shortest of the elements that wait does not fit into the batch at hand."""
+        length = self.heap[0][0]
+        padded = max(self.longest, length) * (len(self) + 1)
+        return bool((padded if self._pipe.include_padding else self.tokens + length) > self._pipe.max_token_count)
+
+    def move_shortest(self) -> None:
+        """Move the shortest of the elements that wait into the batch at hand."""
+        length = self.heap[0][0]
+        longest = max(self.longest, length)
+        self.moved.extend(map(heappop, (self.heap,)))  # in one call: a signal comes before it or behind it
+        self.tokens += length
+        self.longest = longest
+
+    def batch(self) -> DataChunk[Any]:
+        """The batch at hand."""
+        return DataChunk([*self.earlier[0], *(element for _, _, element in self.moved)])
 
     def save(self) -> dict[str, Any] | None:
-        if not self.heap and not self._batch:
+        if not self.heap and not len(self):
             return None
+        self.begin()
         waiting = [[length, element] for length, _, element in sorted(self.heap, key=lambda entry: entry[:2])]
-        return {"packed": self.encode([waiting, list(self._batch), self._tokens, self._longest])}
+        return {"packed": self.encode([waiting, list(self.batch()), self.tokens, self.longest])}
 
     def load(self, saved: Any) -> None:
         if saved is None:
@@ -177,16 +205,17 @@ class _Bucket(Cell):
         (packed,) = fields(saved, "packed")
         match self.decode_list(packed):
             case [list() as waiting, list() as batch, Real() as tokens, Real() as longest]:
-                self._batch, self._tokens, self._longest = DataChunk(batch), tokens, longest
+                self.earlier = batch, tokens, longest
             case found:
                 raise StateError(f"packed: expected what waits and a batch, found {found!r:.80}")
         for entry in waiting:
             match entry:
                 case [Real() as length, element]:
-                    self.put(length, element)
+                    self.arrived += 1
+                    heappush(self.heap, (length, self.arrived, element))
                 case _:
                     raise StateError(f"packed: expected [length, element], found {entry!r:.80}")
 
     def close(self) -> None:
         self.heap.clear()
-        self._batch.clear()
+        self.earlier, self.moved = _EMPTY, []

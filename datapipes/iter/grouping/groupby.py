@@ -76,19 +76,44 @@ class Grouper(IterDataPipe[Any]):
         above = at.above()
         groups = at.cell(lambda: _Groups(self))
         groups.begin(above)
-        return self._grouped(groups.inputs(at.source(self.datapipe), above, at_start=not at.resumed), groups)
+        return self._grouped(groups.inputs(at, at.source(self.datapipe), above), groups, at)
 
-    def _grouped(self, inputs: Iterator[Any], groups: _Groups) -> Iterator[Any]:
-        for element in inputs:
-            group = groups.put(self.group_key_fn(element), element)
-            if group is not None and not groups.given_before():
-                yield self._handed_on(group)
-        while (group := groups.first()) is not None:
-            if not groups.given_before():
-                yield self._handed_on(group)
-
-    def _handed_on(self, group: _Group) -> Any:
-        return (group.key, group.elements) if self.keep_key else group.elements
+    def _grouped(self, inputs: Iterator[Any], groups: _Groups, at: Opening) -> Iterator[Any]:
+        key_fn, waiting, keep_key = self.group_key_fn, groups.waiting, self.keep_key
+        due = groups.due()
+        while True:
+            if due is None:
+                for element in inputs:
+                    try:
+                        key = key_fn(element)
+                        group = waiting.get(key)
+                        is_new = group is None
+                        if group is None:
+                            group = _Group(key, groups.begun, DataChunk([element]))
+                            waiting[key] = group
+                    except BaseException as error:
+                        at.keep(element, error)
+                        raise
+                    if is_new:
+                        groups.begun += 1
+                    else:
+                        group.elements.append(element)
+                    groups.elements += 1
+                    if (due := groups.due_after(group)) is not None:
+                        break
+                else:
+                    if (due := groups.first()) is None:
+                        return
+            size, given_before = len(due.elements), groups.give_again > 0
+            made: Any = (due.key, due.elements) if keep_key else due.elements
+            del waiting[due.key]  # from here on nothing is called, after which a signal may come
+            groups.elements -= size
+            groups.given += 1
+            if given_before:
+                groups.give_again -= 1
+            else:
+                yield made
+            made = due = None
 
 
 class _Group(NamedTuple):
@@ -108,13 +133,13 @@ class _Groups(Cell):
         self._pipe = pipe
         self._least = pipe.group_size if pipe.guaranteed_group_size is None else pipe.guaranteed_group_size
         self._most = float("inf") if pipe.buffer_size is None else pipe.buffer_size
-        self._groups: dict[Any, _Group] = {}
-        self._begun = 0
-        self._waiting = 0
+        self.waiting: dict[Any, _Group] = {}
+        self.begun = 0
+        self.elements = 0  # how many wait
         self._by_size: list[tuple[int, int, Any]] | None = None
         self._above: Table | None = None  # the positions when nothing waited last
-        self._taken = self._given = 0  # how many elements were taken, and groups handed on, since then
-        self._take_again = self._give_again = 0  # how many of them a loaded position asks for
+        self._taken = self.given = 0  # how many elements were taken, and groups handed on, since then
+        self._take_again = self.give_again = 0  # how many of them a loaded position asks for
         self._loaded: Any = None  # a loaded position, until something is taken
         self._watch = True
 
@@ -122,21 +147,28 @@ class _Groups(Cell):
 
     def begin(self, above: Above | None) -> None:
         """Begin at a loaded position; StateError if it is one above, and these are shared with somebody."""
+        self._by_size = None
+        self.elements = sum(len(group.elements) for group in self.waiting.values())
         if self._loaded is None:  # of what waits, as many elements cannot be taken again if one of them has failed
             self._above = None
         elif above is None:
             raise StateError(f"{self.label}: saved where nobody else read what is above it, and here somebody does")
 
-    def inputs(self, source: Iterator[Any], above: Above | None, at_start: bool) -> Iterator[Any]:
-        """The elements of the source, while those that hold streams are watched; ``at_start``: none was taken yet."""
+    def inputs(self, at: Opening, source: Iterator[Any], above: Above | None) -> Iterator[Any]:
+        """The elements of the source, while those that hold streams are watched."""
+        at_start = not at.resumed
         while self._watch and above is not None:
-            if not self._groups and (self._loaded is not None or not self._take_again):
+            if not self.waiting and (self._loaded is not None or not self._take_again):
                 self._above = above.at_start() if at_start else above.kept()
-                self._taken = self._given = 0
+                self._taken = self.given = 0
             at_start, self._loaded = False, None
             self._take_again = max(self._take_again - 1, 0)
             for element in source:
-                self._watch = is_lost(element)
+                try:
+                    self._watch = is_lost(element)
+                except BaseException as error:
+                    at.keep(element, error)
+                    raise
                 self._taken += 1
                 yield element
                 break
@@ -145,41 +177,32 @@ class _Groups(Cell):
         self._above = None
         yield from source
 
-    def given_before(self) -> bool:
-        """Whether a group was handed on before the position that is being gone back to."""
-        self._given += 1
-        if self._give_again == 0:
-            return False
-        self._give_again -= 1
-        return True
+    def due(self) -> _Group | None:
+        """The group that is to be handed on, if an interruption came before it was; None otherwise."""
+        for group in self.waiting.values():
+            if len(group.elements) == self._pipe.group_size:
+                return group
+        return self._room_made() if self.elements >= self._most else None
 
-    def put(self, key: Any, element: Any) -> _Group | None:
-        """Add an element to its group; a group that is to be handed on, because it is complete or must make room."""
-        group = self._groups.get(key)
-        if group is None:
-            group = self._groups[key] = _Group(key, self._begun, DataChunk())
-            self._begun += 1
-        group.elements.append(element)
-        self._waiting += 1
+    def due_after(self, group: _Group) -> _Group | None:
+        """The group that is to be handed on, complete or to make room, after an element was added to this one."""
         if len(group.elements) == self._pipe.group_size:
-            return self._without(group)
+            return group
         if self._by_size is not None:
-            heappush(self._by_size, (-len(group.elements), group.number, key))
-        return self._room_made() if self._waiting >= self._most else None
+            heappush(self._by_size, (-len(group.elements), group.number, group.key))
+        return self._room_made() if self.elements >= self._most else None
 
     def first(self) -> _Group | None:
         """The oldest group; None if there are no more."""
-        return self._without(next(iter(self._groups.values()))) if self._groups else None
-
-    def _without(self, group: _Group) -> _Group:
-        del self._groups[group.key]
-        self._waiting -= len(group.elements)
-        return group
+        return next(iter(self.waiting.values())) if self.waiting else None
 
     def _room_made(self) -> _Group | None:
-        group = self._without(self._biggest())
+        group = self._biggest()
         if self._least is None or len(group.elements) >= self._least:
             return group
+        size = len(group.elements)
+        del self.waiting[group.key]
+        self.elements -= size
         StreamWrapper.close_streams(group.elements)
         if self._pipe.drop_remaining:
             return None
@@ -190,12 +213,12 @@ class _Groups(Cell):
         )
 
     def _biggest(self) -> _Group:
-        if self._by_size is None or len(self._by_size) > 2 * len(self._groups) + 100:
-            self._by_size = [(-len(group.elements), group.number, group.key) for group in self._groups.values()]
+        if self._by_size is None or len(self._by_size) > 2 * len(self.waiting) + 100:
+            self._by_size = [(-len(group.elements), group.number, group.key) for group in self.waiting.values()]
             heapify(self._by_size)
         while True:
             size, number, key = heappop(self._by_size)
-            group = self._groups.get(key)
+            group = self.waiting.get(key)
             if group is not None and (group.number, len(group.elements)) == (number, -size):
                 return group
 
@@ -206,13 +229,13 @@ class _Groups(Cell):
             loaded: dict[str, Any] = self._loaded
             return loaded
         if self._is_carried():
-            return {"taken": self._taken, "given": self._given}
-        if not self._groups:
+            return {"taken": self._taken, "given": self.given}
+        if not self.waiting:
             return None
-        return {"groups": self.encode([[group.key, list(group.elements)] for group in self._groups.values()])}
+        return {"groups": self.encode([[group.key, list(group.elements)] for group in self.waiting.values()])}
 
     def _is_carried(self) -> bool:
-        return self._above is not None and self._watch and bool(self._groups)
+        return self._above is not None and self._watch and bool(self.waiting)
 
     def carried(self) -> Table | None:
         return self._above if self._is_carried() else None
@@ -227,7 +250,7 @@ class _Groups(Cell):
             return
         taken, given = fields(saved, "taken", "given")
         self._take_again = count(taken, "taken")
-        self._give_again = count(given, "given", most=taken)
+        self.give_again = count(given, "given", most=taken)
         self._loaded = saved
 
     def _load_group(self, entry: Any) -> None:
@@ -235,15 +258,15 @@ class _Groups(Cell):
             raise StateError(f"groups: expected [key, elements], found {entry!r:.80}")
         key, elements = entry
         try:
-            known = key in self._groups
+            known = key in self.waiting
         except TypeError:
             raise StateError(f"groups: {key!r:.80} cannot be a key") from None
         if known:
             raise StateError(f"groups: the key {key!r:.80} is there twice")
-        self._groups[key] = _Group(key, self._begun, DataChunk(elements))
-        self._begun += 1
-        self._waiting += len(elements)
+        self.waiting[key] = _Group(key, self.begun, DataChunk(elements))
+        self.begun += 1
+        self.elements += len(elements)
 
     def close(self) -> None:
-        self._groups.clear()
+        self.waiting.clear()
         self._by_size = None

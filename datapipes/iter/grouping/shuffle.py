@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
+from operator import length_hint
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -27,12 +28,12 @@ from datapipes.description import structure
 from datapipes.description.indexed import Indexed, indexed, reread
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.chunk import DataChunk
-from datapipes.errors import StateError
+from datapipes.errors import StateError, consumes_element
 from datapipes.iter.grouping.batch import UnBatcher
 from datapipes.operators.checks import needs_count, same_length
 from datapipes.operators.random_order import Draws, Shuffling
 from datapipes.position import global_draws
-from datapipes.position.cells import Cell, Given, Part, count, fields
+from datapipes.position.cells import Cell, Part, count, fields
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import Run, derive
 from datapipes.rewriting.gathering import Rows, rows_of
@@ -85,15 +86,22 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
         buffer = cell.elements()
         if not cell.emptying:
             buffer.extend(islice(source, self.buffer_size - len(buffer)))
-            # zip takes from the source first: an exception there leaves no slot drawn without an element.
-            for element, slot in zip(source, cell.slots(), strict=False):
-                drawn = buffer[slot]
-                buffer[slot] = element
-                yield drawn
+            more = True
+            while more:
+                slots = cell.slots()
+                left, more = length_hint(slots), False
+                # zip takes from the source first: an exception there leaves no slot drawn without an element. And it
+                # takes no more than there are slots, since drawing others may be interrupted.
+                for element, slot in zip(islice(source, left), slots, strict=False):
+                    drawn = buffer[slot]
+                    buffer[slot] = element
+                    yield drawn
+                more = not length_hint(slots)
             cell.begin_emptying()
-        take = buffer.pop
         while buffer:
-            yield take()
+            drawn = buffer[-1]
+            del buffer[-1]  # no call, after which a signal may come
+            yield drawn
 
     def _in_run(self, run: Run) -> IterDataPipe[Any]:
         # Rows that are in a saved buffer are there already.
@@ -145,14 +153,16 @@ class _Buffer(Cell):
         self._by_position = False
 
     def slots(self) -> Iterator[int]:
-        """The slots still to be drawn, without end."""
-        return self._draws.following()
+        """The next slots to be drawn, of one block."""
+        return self._draws.block()
 
     def begin_emptying(self) -> None:
         """The source has ended: put the buffer into the order in which it is handed on, last one first."""
         elements = self._elements
-        elements[:] = map(elements.__getitem__, self._last_order(len(elements)).tolist())
-        self._taken_in_all = len(self._elements) + self._draws.count
+        taken = len(elements) + self._draws.count
+        in_order = list(map(elements.__getitem__, self._last_order(len(elements)).tolist()))
+        elements[:] = in_order  # from here on nothing is called
+        self._taken_in_all = taken
         self.emptying = True
 
     def _last_order(self, length: int) -> torch.Tensor:
@@ -262,12 +272,35 @@ class InBatchShuffler(Shuffling, IterDataPipe[Any]):
 
     def _open(self, at: Opening) -> Iterator[Any]:
         source = at.source(self.datapipe)
-        return self._shuffled(source, at.seed(self._seed), at.cell(Given)) if self._enabled else source
+        return self._shuffled(source, at.seed(self._seed), at.cell(_Batches), at) if self._enabled else source
 
-    def _shuffled(self, source: Iterator[Any], seed: int, given: Given) -> Iterator[DataChunk[Any]]:
-        for batch in given.counting(source):
-            generator = torch.Generator().manual_seed(derive(seed, given.done()))
-            order = torch.randperm(len(batch), generator=generator).tolist()
-            yield DataChunk([batch[i] for i in order])
+    def _shuffled(self, source: Iterator[Any], seed: int, cell: _Batches, at: Opening) -> Iterator[DataChunk[Any]]:
+        for batch in source:
+            try:
+                generator = torch.Generator().manual_seed(derive(seed, cell.taken + 1))
+                order = torch.randperm(len(batch), generator=generator).tolist()
+                shuffled = DataChunk([batch[i] for i in order])
+            except BaseException as error:
+                at.keep(batch, error)
+                cell.taken += consumes_element(error)
+                raise
+            cell.taken += 1
+            yield shuffled
 
     __len__ = same_length
+
+
+class _Batches(Cell):
+    """The number of batches that were taken."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def save(self) -> int:
+        return self.taken
+
+    def done(self) -> int:
+        return self.taken
+
+    def load(self, saved: Any) -> None:
+        self.taken = count(saved)

@@ -51,6 +51,7 @@ class SlidingWindow(IterDataPipe[list[T_co]]):
 
     def _windows(self, source: Iterator[Any], cell: _Window) -> Iterator[list[T_co]]:
         size, step, elements = self.size, self.step, cell.elements
+        held, between = max(size - step, 0), max(step - size, 0)
         while True:
             for _ in islice(source, cell.between):
                 cell.between -= 1
@@ -58,11 +59,11 @@ class SlidingWindow(IterDataPipe[list[T_co]]):
             if len(elements) < size:
                 break
             window = elements[:]
-            del elements[:step]
-            cell.held, cell.between = len(elements), max(step - size, 0)
+            del elements[:step]  # from here on nothing is called, after which a signal may come
+            cell.held, cell.between = held, between
             yield window
         left = elements[:] if len(elements) > cell.held else []
-        elements.clear()
+        del elements[:]
         if left and self.partial:
             yield left
 
@@ -87,7 +88,7 @@ class _Window(Cell):
         elements, held, between = fields(saved, "elements", "held", "between")
         if elements is not None:
             self.elements += self.decode_list(elements)
-        if len(self.elements) > self._most[0]:
+        if len(self.elements) > self._most[0] + 1:  # Ctrl-C may have come before a full one was handed on
             raise StateError(f"elements: found {len(self.elements)}, and a window holds {self._most[0] + 1}")
         self.held = count(held, "held", most=self._most[0])
         self.between = count(between, "between", most=self._most[1])

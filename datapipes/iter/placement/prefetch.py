@@ -47,7 +47,9 @@ class Prefetcher(Pausable, IterDataPipe[T_co]):
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         mark = at.mark()
-        return at.cell(lambda: Ahead(self.buffer_size)).elements(at.source(self.source_datapipe), mark)
+        return at.cell(lambda: Ahead(self.buffer_size)).elements(
+            at.source(self.source_datapipe), mark, interrupted=at.on_interruption
+        )
 
     __len__ = same_length
 
@@ -87,14 +89,21 @@ class PinMemory(Prefetcher[T_co]):
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         mark = at.mark()
-        pinned = self._pinned(at.source(self.source_datapipe), _device_in_use() if self.device is None else self.device)
-        return at.cell(lambda: Ahead(self.buffer_size)).elements(pinned, mark)
+        pinned = self._pinned(
+            at, at.source(self.source_datapipe), _device_in_use() if self.device is None else self.device
+        )
+        return at.cell(lambda: Ahead(self.buffer_size)).elements(pinned, mark, interrupted=at.on_interruption)
 
-    def _pinned(self, source: Iterator[Any], device: Any) -> Iterator[T_co]:
+    def _pinned(self, at: Opening, source: Iterator[Any], device: Any) -> Iterator[T_co]:
         if device is not None:
             torch.cuda.set_device(device)  # for this thread, which would otherwise use the first one
         for element in source:
-            yield self.pin_memory_fn(element, self.device)
+            try:
+                pinned = self.pin_memory_fn(element, self.device)
+            except BaseException as error:
+                at.keep(element, error)
+                raise
+            yield pinned
 
     def _indexed(self) -> Indexed | None:
         source = indexed(self.source_datapipe)

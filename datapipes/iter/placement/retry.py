@@ -89,9 +89,7 @@ class Retrier(IterDataPipe[T_co]):
                     attempt = 0
                     yield element
                 return
-            except GeneratorExit:
-                raise
-            except BaseException as error:  # Ctrl-C has cost an element as well
+            except Exception as error:  # an interruption costs no element, and the session knows that
                 attempt += 1
                 if not isinstance(error, self.on) or attempt > self.times or not cell.leave():
                     cell.go_on_behind()

@@ -68,7 +68,6 @@ class TimeLimiter(IterDataPipe[T_co]):
 
     _fluent: ClassVar[str | None] = "timeout"
     _hands_on: ClassVar[bool] = True
-    _may_be_late: ClassVar[bool] = True
     _alone = (
         "has a thread for one child of a fork, demux or unzip while another part of the graph reads its sibling: put "
         "timeout() above the fork"
@@ -93,9 +92,7 @@ class TimeLimiter(IterDataPipe[T_co]):
     def _elements(self, at: Opening, cell: _Pulls) -> Iterator[T_co]:
         try:
             yield from cell.elements(at, self.source_datapipe)
-        except GeneratorExit:
-            raise
-        except BaseException:
+        except Exception:  # an interruption costs no element, and the session knows that
             cell.go_on_behind()
             raise
 

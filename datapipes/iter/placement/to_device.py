@@ -74,7 +74,9 @@ class ToDevice(IterDataPipe[T_co]):
                 "it out there, and move what the DataLoader gives"
             )
         mark, move = at.mark(), mover(self._in_use(), self.non_blocking)
-        return at.cell(lambda: Ahead(self.ahead)).elements(at.source(self.source_datapipe), mark, move)
+        return at.cell(lambda: Ahead(self.ahead)).elements(
+            at.source(self.source_datapipe), mark, move, at.on_interruption
+        )
 
     def _indexed(self) -> Indexed | None:
         source = indexed(self.source_datapipe)

@@ -75,8 +75,8 @@ class IterableWrapper(IterDataPipe[T_co]):
         cell = at.cell(lambda: _Index(self._is_sequence(), _is_a_loader(self.iterable)))
         if isinstance(self.iterable, IterDataPipe):
             seed, number = at.seed(), at.run.number
-            return cast("Iterator[T_co]", cell.start(self, lambda pipe: repeatable(pipe, seed, number)))
-        return cast("Iterator[T_co]", cell.start(self))
+            return cast("Iterator[T_co]", cell.start(self, at.interrupted, lambda pipe: repeatable(pipe, seed, number)))
+        return cast("Iterator[T_co]", cell.start(self, at.interrupted))
 
     @property
     def _gives_once(self) -> bool:
@@ -126,13 +126,27 @@ class _Index(Cell):
         self._is_sequence = is_sequence
         self._is_of_a_loader = is_of_a_loader
         self._behind = 0
+        self._copies: Counted[Any] | None = None  # of the elements of a sequence, if they are copied
+        self._failed = 0  # how many could not be copied
         self._sequence: Sequence[Any] = ()
         self._iterator: Iterator[Any] | None = None
         self._elements: Iterator[Any] = iter(())
         self._counted: Counted[Any] | None = None
 
-    def start(self, pipe: IterableWrapper[Any], of_pipe: Callable[[Any], Iterator[Any]] | None = None) -> Iterator[Any]:
+    def start(
+        self, pipe: IterableWrapper[Any], interrupted: bool, of_pipe: Callable[[Any], Iterator[Any]] | None = None
+    ) -> Iterator[Any]:
         """Return the elements from the position on; ``of_pipe`` iterates over an iterable that is a pipe."""
+        generator = self._iterator
+        if interrupted and isinstance(generator, GeneratorType) and generator.gi_frame is None:
+            if pipe._gives_once:
+                raise StateError(
+                    f"{self.label}: the generator was interrupted, and Python ends one that is: what it had still to "
+                    "give is lost; wrap an object whose __iter__ starts anew"
+                )
+            self._behind, self._iterator = self.save(), None
+        if interrupted and self._copies is not None:  # the element that was being copied is copied again
+            self._behind, self._iterator = self._copies.taken + self._failed, None
         if self._iterator is None:
             self._begin(pipe, of_pipe)
         return self._elements
@@ -144,21 +158,29 @@ class _Index(Cell):
                 raise StateError(f"{self.label}: {self._behind} elements were taken, and there are {len(data)}")
             iterator: Any = iter(data)
             iterator.__setstate__(self._behind)
-            self._sequence, self._iterator = data, iterator
-            self._elements = islice(iterator, len(data) - self._behind) if type(data) is list else iterator
+            elements = islice(iterator, len(data) - self._behind) if type(data) is list else iterator
             if pipe._copies():
-                self._elements = map(_copied, self._elements)
+                self._copies = Counted(map(self._copied, elements), start=self._behind - self._failed)
+                elements = self._copies.elements
+            self._sequence, self._iterator, self._elements = data, iterator, elements
             return
         if of_pipe is None:
-            self._iterator = _iterator_of(_copied(data) if pipe.deepcopy else data)
+            iterator = _iterator_of(_copied(data) if pipe.deepcopy else data)
         else:
-            self._iterator = of_pipe(data)
-        if self._iterator is data:
+            iterator = of_pipe(data)
+        if iterator is data:
             _warn_if_used(data)
-        if skip(self._iterator, self._behind) < self._behind:
+        if skip(iterator, self._behind) < self._behind:
             raise StateError(f"{self.label}: {self._behind} elements were taken, and there are fewer")
-        self._counted = Counted(self._iterator, start=self._behind)
-        self._elements = self._counted.elements
+        counted = Counted(iterator, start=self._behind)
+        self._iterator, self._counted, self._elements = iterator, counted, counted.elements
+
+    def _copied(self, value: Any) -> Any:
+        try:
+            return _copied(value)
+        except Exception:
+            self._failed += 1
+            raise
 
     def save(self) -> int:
         if self._is_of_a_loader:

@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 import cloudpickle
 
 from datapipes.errors import WorkerDied
+from datapipes.messages.interrupts import CtrlCWaits
 from datapipes.messages.warnings import warn
 from reading_services.interface.service import WorkerInfo
 from reading_services.workers.at_work import Record, file_for_record
-from reading_services.workers.interrupts import CtrlCWaits
 from reading_services.workers.pool import Number, PolledPlace
 from reading_services.workers.process.main import DispatcherJob, WorkerJob, dispatch, work
 from reading_services.workers.process.members import (
@@ -141,7 +141,8 @@ class Processes(PolledPlace):
         found = self._poller.wait(seconds)
         if not found:
             return None
-        came = [self._taken(self._watched[fd], fd) for fd in found if fd != self.woken]
+        with CtrlCWaits():  # or the rest of a frame would be taken for the next one
+            came = [self._taken(self._watched[fd], fd) for fd in found if fd != self.woken]
         return [each for each in came if each is not None]
 
     def _taken(self, member: WorkerProcess, fd: int) -> tuple[Number, ToConsumer | None] | None:
