@@ -317,6 +317,12 @@ class Session:
         """The children of a hub, in whatever session they are read."""
         return [stage for stage in structure.walk(self._end) if structure.hub_of(stage) is hub]
 
+    def detached_hubs(self) -> list[structure.Pipe]:
+        """Return the hubs that are read in several sessions."""
+        return [
+            stage for stage in structure.walk(self._whole) if self.apart and structure.place_of(stage) in self.apart
+        ]
+
     def is_last(self, stage: structure.Pipe) -> bool:
         """Whether a loop gets what a stage hands on, as it is."""
         return stage is self._end and not self.is_inner

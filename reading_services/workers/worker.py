@@ -243,7 +243,7 @@ class Loop:
     def _open(self, graph: Pipe, run: Run, above: Table | None) -> Session:
         """Open a graph at a position."""
         self._session = opened(graph, run, above, self._generators)
-        self._is_replayed = _reads_dealt_elements_twice(self._session, graph)
+        self._is_replayed = _reads_dealt_elements_twice(self._session)
         self._at_once = 1
         self._looking = Looking()
         return self._session
@@ -314,9 +314,9 @@ class Loop:
             session.close()
 
 
-def _reads_dealt_elements_twice(session: Session, graph: Pipe) -> bool:
+def _reads_dealt_elements_twice(session: Session) -> bool:
     """Return whether a resume in mid-epoch reads elements of the dispatcher twice: for a detached hub, and a replay."""
-    hubs = [stage for stage in structure.walk(graph) if vars(stage).get("_place") in session.apart]
+    hubs = session.detached_hubs()
     return any(getattr(type(stage), "is_dealt", False) for hub in hubs for stage in structure.walk(hub))
 
 
