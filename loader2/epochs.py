@@ -27,6 +27,8 @@ class Epochs:
     """How many epochs there were before, whatever their seeds."""
     follows: int | None = None
     """Number that pinned orders of the epoch under way follow from. None: ``begun``. States of 0.1.0: ``number``."""
+    buffered: bool = False
+    """Whether 0.1.0 began the epoch under way, so that all its shuffles have a buffer."""
 
     def following(self) -> Epochs:
         """The next epoch, under way.
@@ -75,4 +77,4 @@ class Epochs:
         if self.seed is None:
             raise ValueError("no epoch is under way yet: ask for the following one first")
         number = self.begun if self.follows is None else self.follows
-        return Run(self.seed, self.number, drawn=self.drawn, number=number)
+        return Run(self.seed, self.number, drawn=self.drawn, number=number, buffered=self.buffered)

@@ -13,6 +13,7 @@ seed, epoch  of the epoch under way or just finished; no seed before the first
 drawn        whether that seed was drawn for this epoch alone; the epoch counts those since a seed was given
 begun, step  how many epochs there were before, and how many elements of this one were handed on
 number       of the epoch, from which pinned orders follow: ``begun``, or in states of 0.1.0, which lack it, ``epoch``
+buffered     whether 0.1.0 began the epoch under way, so that all its shuffles have a buffer
 pending      a seed given for the next epoch, or None
 stages       place and kind of each stage, to tell whether the state belongs to a graph
 sources      what identifies the elements that the graph was given, by place; none unless the epoch is under way
@@ -63,7 +64,7 @@ _FIELDS: Final = (
     *("version", "status", "seed", "epoch", "drawn", "begun", "step", "pending"),
     *("stages", "sources", "cells", "service"),
 )
-_FIELDS_OF_2: Final = ("number", CHECKSUM)
+_FIELDS_OF_2: Final = ("number", "buffered", CHECKSUM)
 _OF_TORCHDATA: Final = {"serialized_datapipe", "reading_service_state", "randomness_state"}
 
 
@@ -98,6 +99,7 @@ class LoaderState:
                 "begun": self.epochs.begun,
                 "step": self.step,
                 "number": self.epochs.begun if self.epochs.follows is None else self.epochs.follows,
+                "buffered": self.epochs.buffered and self.status == "running",
                 "pending": self.epochs.pending,
                 "stages": self.stages,
                 "sources": self.sources,
@@ -109,7 +111,9 @@ class LoaderState:
     @classmethod
     def from_dict(cls, state: Any) -> LoaderState:
         """Check what was loaded from somewhere; an error names the field that is wrong."""
-        status, seed, epoch, drawn, begun, step, pending, stages, sources, cells, service, number = _fields(state)
+        status, seed, epoch, drawn, begun, step, pending, stages, sources, cells, service = _fields(state)
+        is_old = state["version"] == 1
+        number, buffered = (epoch, True) if is_old else (state["number"], state["buffered"])
         check(
             type(status) is str and status in ("new", "running", "finished"),
             "status",
@@ -124,7 +128,8 @@ class LoaderState:
         )
         for name, counted in (("epoch", epoch), ("begun", begun), ("step", step), ("number", number)):
             check(is_uint64(counted), name, "an unsigned 64-bit number", counted)
-        check(type(drawn) is bool, "drawn", "True or False", drawn)
+        for name, flag in (("drawn", drawn), ("buffered", buffered)):
+            check(type(flag) is bool, name, "True or False", flag)
         check(pending is None or is_uint64(pending), "pending", "an unsigned 64-bit number or None", pending)
         check(
             type(stages) in (list, tuple) and all(type(stage) is str for stage in stages),
@@ -147,7 +152,8 @@ class LoaderState:
         check_plain(sources, "sources")
         check(service is None or type(service) is bytes, "service", "bytes or None", service)
         check_sealed(state)
-        epochs = Epochs(seed, epoch, pending, drawn, begun, None if number == begun else number)
+        follows = None if number == begun else number
+        epochs = Epochs(seed, epoch, pending, drawn, begun, follows, buffered and status == "running")
         if status == "running":
             return cls(epochs, tuple(stages), cells, service, step, sources)
         return cls(epochs, tuple(stages), None, service, step, sources, cells)
@@ -164,7 +170,7 @@ class LoaderState:
 
 
 def _fields(state: Any) -> list[Any]:
-    """Return the fields after the version, in their order, and the number of the epoch."""
+    """Return the fields that all versions have, but for the version, in their order."""
     if type(state) is not dict:
         raise StateError(f"a state is a dict, as state_dict() returned it; found {shown(state)}")
     if "version" not in state and not _OF_TORCHDATA.isdisjoint(state):
@@ -182,7 +188,7 @@ def _fields(state: Any) -> list[Any]:
         raise StateError(
             f"the fields of the state: {', '.join(wrong[:12])}; load what state_dict() returned, unchanged"
         )
-    return [*(state[name] for name in _FIELDS[1:]), state["epoch" if version == 1 else "number"]]
+    return [state[name] for name in _FIELDS[1:]]
 
 
 def stages_of(stages: list[structure.Pipe]) -> tuple[str, ...]:

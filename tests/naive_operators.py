@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, SampleMultiplexer
+from datapipes.iter.grouping.shuffle import DefaultSize
 from tests.datapipes.position.written_for_torchdata import Generator, ItsOwnIterator, OnlyNext, SeveralSources
 from tests.naive_functions import (
     backwards,
@@ -189,6 +190,7 @@ UNARY: dict[str, Operator] = {
     "timeout": Operator(lambda s, n: s.timeout(60 * n), lambda s, n: s, lambda known: known),
     "prefetch": Operator(lambda s, n: s.prefetch(n), lambda s, n: s, lambda known: known),
     "shuffle": Operator(lambda s, n: s.shuffle(buffer_size=2 * n), lambda s, n: s, shuffled),
+    "shuffle all": Operator(lambda s, n: s.shuffle(buffer_size=DefaultSize(n)), lambda s, n: s, shuffled),
     "regroup": Operator(regrouped, lambda s, n: s, shuffled),
     "batch": Operator(lambda s, n: s.batch(n), batched, by_order),
     "windows": Operator(

@@ -7,6 +7,7 @@ its position, so what the others are does not depend on it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -17,14 +18,21 @@ from datapipes.description import structure
 class Indexed:
     """``at(i)`` is element ``i`` of a stream of ``length`` elements. It is made anew at every call.
 
-    Where it takes time to find the length out, it is given as a function, which is called when somebody asks.
+    Where it takes time to find the length out, it is given as a function, which is called when somebody asks. A stream
+    of the numbers of a range says so by ``numbers``.
     """
 
-    __slots__ = ("_length", "at")
+    __slots__ = ("_length", "at", "numbers")
 
-    def __init__(self, length: int | Callable[[], int], at: Callable[[int], Any]) -> None:
+    def __init__(self, length: int | Callable[[], int], at: Callable[[int], Any], numbers: range | None = None) -> None:
         self._length = length
         self.at = at
+        self.numbers = numbers
+
+    @property
+    def known_length(self) -> int | None:
+        """The number of elements; None if it takes time to find out, or if there is no end."""
+        return None if callable(self._length) or self._length >= sys.maxsize else self._length
 
     @property
     def length(self) -> int:

@@ -127,6 +127,7 @@ class Named:
     _alone: str | None = None  # why nobody else may read what is above it, and what to do, if that is so
     _runs_ahead: ClassVar[bool] = False  # whether it has a thread, which reading by position would do without
     _shuffles: ClassVar[bool] = False  # whether the order in which it hands on does not hang on what the elements are
+    _lists: ClassVar[bool] = False  # whether it gives the paths of files, which fit into memory
     _stream_key: ClassVar[tuple[type, ...] | None] = None  # if it opens streams: what it needs to open one again
     _out_of_streams: ClassVar[Literal["", "one of each", "several of each"]] = ""  # which are those of the stage above
 

@@ -57,11 +57,15 @@ def _call(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     return f"{name}({', '.join(shown)})"
 
 
+def _is_alike(default: object, given: object) -> bool:
+    return isinstance(default, type(given)) and isinstance(default, bool) == isinstance(given, bool)
+
+
 def _remedy(name: str, parameters: list[Parameter], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     by_place = [p for p in parameters if p.kind is Parameter.POSITIONAL_OR_KEYWORD]
     by_name = [p for p in parameters if p.kind is Parameter.KEYWORD_ONLY and p.name not in _EVERYWHERE | {*kwargs}]
     if len(args) == len(by_place) + 1:
-        meant = by_name if len(by_name) == 1 else [p for p in by_name if type(p.default) is type(args[-1])]
+        meant = by_name if len(by_name) == 1 else [p for p in by_name if _is_alike(p.default, args[-1])]
         if meant:
             return f"write {_call(name, args[:-1], {meant[0].name: args[-1], **kwargs})}"
     names = [p.name for p in parameters]

@@ -107,7 +107,7 @@ def shares(seed: int, size: int) -> Draws[float]:
 
 
 class Permutation(Sequence[int]):
-    """The numbers below ``length`` in a random order, or a slice of them.
+    """The numbers below ``length`` in a random order, or those of a range of that length; or a slice of them.
 
     >>> order = Permutation(10**12, seed=1)
     >>> order[10**9 : 10**9 + 3][1] == order[10**9 + 1]
@@ -119,6 +119,7 @@ class Permutation(Sequence[int]):
     def __init__(self, length: int, seed: int) -> None:
         self._length = length
         self._positions = range(length)
+        self._of = range(length)
         self._laid_out: torch.Tensor | None = None
         if length <= _SHORT:
             self._laid_out = torch.randperm(length, generator=torch.Generator().manual_seed(seed))
@@ -137,6 +138,16 @@ class Permutation(Sequence[int]):
         most = 1 << _DIGIT
         lengths = [min(most, ((keys - 1) >> shift) + 1) for shift in range(0, (keys - 1).bit_length(), _DIGIT)]
         return [torch.randint(below, (length,), generator=generator) for length in lengths]
+
+    def of(self, numbers: range) -> Permutation:
+        """Return the numbers of a range of the same length, in this order.
+
+        >>> sorted(Permutation(3, seed=1).of(range(5, 11, 2)))
+        [5, 7, 9]
+        """
+        new = copy.copy(self)
+        new._of = numbers
+        return new
 
     def __len__(self) -> int:
         return len(self._positions)
@@ -169,6 +180,10 @@ class Permutation(Sequence[int]):
 
     def _numbers(self, positions: torch.Tensor) -> torch.Tensor:
         """The numbers at these positions."""
+        numbers, of = self._below_length(positions), self._of
+        return numbers if of == range(self._length) else numbers * of.step + of.start
+
+    def _below_length(self, positions: torch.Tensor) -> torch.Tensor:
         if self._laid_out is not None:
             return self._laid_out.index_select(0, positions)  # plain indexing starts threads
         numbers = self._mixed(positions)

@@ -34,7 +34,7 @@ from datapipes.position.torch_worker import session_here
 T = TypeVar("T")
 
 _FIELDS = ("version", "seed", "epoch", "stages", "sources", "cells")
-_FIELDS_OF_2 = ("passes", CHECKSUM)
+_FIELDS_OF_2 = ("buffered", "passes", CHECKSUM)
 
 
 class PipeIterator(chain[T]):
@@ -73,6 +73,7 @@ class PipeIterator(chain[T]):
                 "version": VERSION,
                 "seed": session.run.seed,
                 "epoch": session.run.epoch,
+                "buffered": session.run.buffered,
                 "stages": session.stages,
                 "passes": dict(session.run.passes or {}),
                 "sources": {} if cells is None else session.sources.now(),
@@ -87,13 +88,14 @@ class PipeIterator(chain[T]):
         """
         if self.session.started:
             raise StateError("a position can only be loaded before the first element is taken; make a new iterator")
-        is_old = isinstance(state_dict, dict) and CHECKSUM not in state_dict and "passes" not in state_dict
+        is_old = isinstance(state_dict, dict) and set(_FIELDS_OF_2).isdisjoint(state_dict)
         newer = () if is_old else _FIELDS_OF_2
         version, seed, epoch, stages, sources, cells, *rest = fields(state_dict, *_FIELDS, *newer)
         check(type(version) is int and version == (1 if is_old else VERSION), "version", f"1 or {VERSION}", version)
         for name, number in (("seed", seed), ("epoch", epoch)):
             check(is_uint64(number), name, "an unsigned 64-bit number", number)
-        counted = rest[0] if rest else {}
+        buffered, counted = rest[:2] if rest else (True, {})
+        check(type(buffered) is bool, "buffered", "True or False", buffered)
         for name, value in (("stages", stages), ("passes", counted), ("sources", sources), ("cells", cells)):
             check_plain(value, name)
         check_by_place(counted, "passes")
@@ -107,7 +109,8 @@ class PipeIterator(chain[T]):
             raise StateError(difference(here, names(stages)))
         if strict:
             self.session.sources.must_be(sources)
-        self.session.go_to(replace(self.session.run, seed=seed, epoch=epoch, number=epoch, passes=counted), cells)
+        run = replace(self.session.run, seed=seed, epoch=epoch, number=epoch, passes=counted, buffered=buffered)
+        self.session.go_to(run, cells)
         passes.go_on(self.session.description, counted)
 
     @property
@@ -187,7 +190,7 @@ def iterate(pipe: IterDataPipe[T]) -> PipeIterator[T]:
     >>> from datapipes.iter import IterableWrapper
     >>> elements = iterate(IterableWrapper(range(5)).batch(2))
     >>> next(elements), sorted(elements.state_dict())
-    ([0, 1], ['cells', 'checksum', 'epoch', 'passes', 'seed', 'sources', 'stages', 'version'])
+    ([0, 1], ['buffered', 'cells', 'checksum', 'epoch', 'passes', 'seed', 'sources', 'stages', 'version'])
     """
     # With the run that the graph is bound to, or the one that this process suggests.
     bound: Run | None = pipe.__dict__.get("_run")

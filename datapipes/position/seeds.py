@@ -85,6 +85,8 @@ class Run:
     passes: Mapping[int, int] | None = field(default_factory=dict, compare=False, repr=False)
     """What the numbers of pinned stages are above ``number``, by place. None: a plain iteration that is not counted yet
     (``datapipes.description.passes``)."""
+    buffered: bool = False
+    """Whether all shuffles have a buffer, as in an epoch that 0.1.0 began."""
     shown: bool = field(default=False, compare=False, repr=False)
     """Whether somebody watches, so that workers tell how much of their source was read (``position.share``)."""
     errors: ErrorCounts = field(default_factory=ErrorCounts, compare=False, repr=False)
@@ -110,6 +112,7 @@ class Run:
             self.drawn,
             self.number,
             self.passes,
+            self.buffered,
             self.shown,
         )  # the sessions of another process are its own
 

@@ -388,7 +388,7 @@ class Session:
         self.saved = saved
         self.ended = saved is None
         if saved is not None:
-            if self.run.held:
+            if self.run.held or self.run.buffered:
                 self._lay_out()  # it may be read in another way
             self.iterator()
 

@@ -20,6 +20,9 @@ there are several shards. What an operator has to say to that, it says in ``_par
 All else stops the climb from the filter upwards, because what it gives hangs on what came before or on how much there
 was: ``filter``, ``flatmap``, ``batch``, forks, users' classes, and stages that may leave elements out (``on_error``).
 
+A shuffle that permutes all of a stream that can be read by position changes places with the one-to-one stages above it
+in one shard, too (``permuting``): its positions are drawn, and its elements are made when they are handed on.
+
 ``skip`` is such a filter as well: the positions behind the first ones pass. The same rules hold for it, also in one
 shard.
 
@@ -84,6 +87,33 @@ def pushed(shard: Pipe) -> Pipe:
         new = Part(shard, top).of(top)
     else:
         new = _put(shard, top)
+    for stage in reversed(one_to_one):
+        new = _put(stage, new)
+    return new
+
+
+def permuting(shuffle: Pipe, more_than: int) -> Pipe | None:
+    """Have a shuffle permute all of its source, and put the one-to-one stages above it below it.
+
+    Return None unless the source can be read by position and has an end, behind more than so many elements.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> permuting(structure.unfold(IterableWrapper(range(9)).map(str).shuffle()), more_than=5)
+    IterableWrapper(range(0, 9)).shuffle().map(str)
+    """
+    one_to_one: list[Pipe] = []
+    top = only_source(shuffle)
+    while _is_one_to_one(top):
+        one_to_one.append(top)
+        top = only_source(top)
+    length = indexed(top).known_length if _is_by_position(top) else None  # type: ignore[union-attr]  # it has access
+    if length is None or length <= more_than:
+        return None
+    source, read = _positions(top)
+    new = _put(shuffle, source)
+    new.__dict__["_permutes"] = True
+    if read is not None:
+        new = ReadAt(new, read)
     for stage in reversed(one_to_one):
         new = _put(stage, new)
     return new
@@ -201,7 +231,8 @@ class Positions(IterDataPipe[int]):
         return given.following(self.numbers())
 
     def _indexed(self) -> Indexed:
-        return Indexed(len(self.numbers()), int)
+        numbers = self.numbers()
+        return Indexed(len(numbers), int, numbers)
 
 
 @operator

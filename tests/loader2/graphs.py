@@ -66,8 +66,9 @@ def loader_of(graph: Graph, state: State | None = None) -> DataLoader2[Any]:
 
 
 def as_0_1_0(state: State) -> State:
-    """A state as 0.1.0 saved it: of version 1, without the number of the epoch and a checksum."""
-    return {name: value for name, value in {**state, "version": 1}.items() if name not in ("number", "checksum")}
+    """A state of a loader or an iterator as 0.1.0 saved it: of version 1, without the fields that came later."""
+    later = ("number", "buffered", "passes", "checksum")
+    return {name: value for name, value in {**state, "version": 1}.items() if name not in later}
 
 
 def shown(elements: Iterable[Any]) -> list[str]:

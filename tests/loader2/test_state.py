@@ -83,7 +83,8 @@ def test_the_fields_of_a_state() -> None:
         "sources": {0: [9, "38833be702c8bf625888e1cf97b5f095de62cde59175d913e5c88f9056065ce29af3c185"]},
         "cells": {0: 2, 1: None},
         "service": None,
-        "checksum": 2913857094,
+        "buffered": False,
+        "checksum": 681557308,
     }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from datapipes.graph import Pipe
 from datapipes.iter import FileLister, IterableWrapper
+from datapipes.iter.grouping.shuffle import DefaultSize
 from tests.specimens.elements import twice
 from tests.specimens.specimen import Specimen, Tap, folder, paths, shuffled
 
@@ -67,6 +68,18 @@ FILES = [
         "iter.list_files",
         "shuffled and read",
         lambda tap: FileLister(str(folder()), "?.csv").shuffle().open_files().readlines().shuffle(buffer_size=3),
+    ),
+    shuffled(
+        "iter.list_files",
+        "all of them shuffled",
+        lambda tap: FileLister(str(folder()), "?.csv").shuffle(buffer_size=DefaultSize(1)).map(name_of).batch(2),
+    ),
+    shuffled(
+        "iter.list_files",
+        "all of listed folders shuffled",
+        lambda tap: (
+            tap(paths("inner", "a.csv", "b.csv", "inner")).list_files().shuffle(buffer_size=DefaultSize(2)).map(name_of)
+        ),
     ),
     Specimen("iter.open_files", "text", lambda tap: tap(paths(*CSV)).open_files()),
     Specimen("iter.open_files", "binary", lambda tap: tap(paths(*CSV)).open_files("rb")),

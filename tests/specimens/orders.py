@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper
+from datapipes.iter.grouping.shuffle import DefaultSize
+from datapipes.map import SequenceWrapper
 from tests.specimens.elements import ELEMENTS, add_ten, as_pair, is_even, is_something, up_to
 from tests.specimens.specimen import Countable, Specimen, Tap, numbers, paths, shuffled, unseekable
 
+ALL = DefaultSize(3)
+"""A buffer that the user has not asked for, of as few elements that a specimen has more."""
 ACROSS_BLOCKS = 4115  # more draws than are made at a time
 
 
@@ -164,49 +168,99 @@ def zip_one_prefetched(tap: Tap) -> Pipe:
     return tap(numbers(7)).shuffle(buffer_size=4).prefetch(2).zip(numbers(7).batch(2).unbatch())
 
 
-SHUFFLED = [
-    shuffled("iter.shuffle", title, build)
-    for title, build in [
-        ("all at once", lambda tap: tap(numbers(8)).shuffle()),
-        ("a small buffer", lambda tap: tap(numbers(9)).shuffle(buffer_size=3)),
-        ("what cannot be sought", lambda tap: tap(unseekable(9)).shuffle(buffer_size=4)),
-        ("what a filter passes", lambda tap: tap(numbers(14)).filter(is_even).shuffle(buffer_size=3)),
-        ("None", lambda tap: tap(IterableWrapper(ELEMENTS)).shuffle(buffer_size=3)),
-        ("maps", lambda tap: tap(numbers(8)).map(tap.function(add_ten)).shuffle(buffer_size=3).map(add_ten)),
-        ("enumerated elements", lambda tap: tap(numbers(8)).enumerate().shuffle(buffer_size=3)),
-        ("a header", lambda tap: tap(numbers(20)).header(8).shuffle(buffer_size=3)),
-        ("batches", lambda tap: tap(numbers(15)).batch(2).shuffle(buffer_size=3)),
-        ("elements of batches", lambda tap: tap(numbers(9)).batch(2).shuffle(buffer_size=4, unbatch_level=1)),
-        ("prefetched elements", lambda tap: tap(numbers(8)).prefetch(2).shuffle(buffer_size=3)),
-        ("shuffled elements", lambda tap: tap(numbers(8)).shuffle(buffer_size=3).shuffle(buffer_size=3)),
-        ("concatenated streams", lambda tap: tap(numbers(5)).concat(letters("abc")).shuffle(buffer_size=3)),
-        ("rows of zip", lambda tap: tap(numbers(7)).zip(tap.partner(letters("abcdefg"))).shuffle(buffer_size=3)),
-        ("below sharding", lambda tap: tap(numbers(8)).sharding_filter().shuffle(buffer_size=3)),
-        ("rows of csv", lambda tap: paths("a.csv", "b.csv", "c.csv").open_files().parse_csv().shuffle(buffer_size=4)),
-        (
-            "open files",
-            lambda tap: paths("a.csv", "b.csv", "c.csv", "latin.txt").open_files("rb").shuffle().readlines(),
-        ),
-        ("two in a row, in batches", lambda tap: tap(unseekable(9)).shuffle().batch(2).shuffle(buffer_size=3)),
+def mux_of_shuffled(tap: Tap) -> Pipe:
+    source = tap(numbers(5)).map(add_ten)
+    return source.shuffle(buffer_size=ALL).mux(source.shuffle(buffer_size=ALL))
+
+
+def fork_all_shuffled(tap: Tap) -> Pipe:
+    a, b = tap(numbers(7)).shuffle(buffer_size=ALL).fork(2)
+    return a.batch(2).mux(b.shuffle(buffer_size=ALL))
+
+
+def in_a_sequence(length: int) -> Pipe:
+    return SequenceWrapper(range(length)).to_iter_datapipe()
+
+
+SHUFFLED = (
+    [
+        shuffled("iter.shuffle", title, build)
+        for title, build in [
+            ("all at once", lambda tap: tap(numbers(8)).shuffle()),
+            ("a small buffer", lambda tap: tap(numbers(9)).shuffle(buffer_size=3)),
+            ("what cannot be sought", lambda tap: tap(unseekable(9)).shuffle(buffer_size=4)),
+            ("what a filter passes", lambda tap: tap(numbers(14)).filter(is_even).shuffle(buffer_size=3)),
+            ("None", lambda tap: tap(IterableWrapper(ELEMENTS)).shuffle(buffer_size=3)),
+            ("maps", lambda tap: tap(numbers(8)).map(tap.function(add_ten)).shuffle(buffer_size=3).map(add_ten)),
+            ("enumerated elements", lambda tap: tap(numbers(8)).enumerate().shuffle(buffer_size=3)),
+            ("a header", lambda tap: tap(numbers(20)).header(8).shuffle(buffer_size=3)),
+            ("batches", lambda tap: tap(numbers(15)).batch(2).shuffle(buffer_size=3)),
+            ("elements of batches", lambda tap: tap(numbers(9)).batch(2).shuffle(buffer_size=4, unbatch_level=1)),
+            ("prefetched elements", lambda tap: tap(numbers(8)).prefetch(2).shuffle(buffer_size=3)),
+            ("shuffled elements", lambda tap: tap(numbers(8)).shuffle(buffer_size=3).shuffle(buffer_size=3)),
+            ("concatenated streams", lambda tap: tap(numbers(5)).concat(letters("abc")).shuffle(buffer_size=3)),
+            ("rows of zip", lambda tap: tap(numbers(7)).zip(tap.partner(letters("abcdefg"))).shuffle(buffer_size=3)),
+            ("below sharding", lambda tap: tap(numbers(8)).sharding_filter().shuffle(buffer_size=3)),
+            (
+                "rows of csv",
+                lambda tap: paths("a.csv", "b.csv", "c.csv").open_files().parse_csv().shuffle(buffer_size=4),
+            ),
+            (
+                "open files",
+                lambda tap: paths("a.csv", "b.csv", "c.csv", "latin.txt").open_files("rb").shuffle().readlines(),
+            ),
+            ("two in a row, in batches", lambda tap: tap(unseekable(9)).shuffle().batch(2).shuffle(buffer_size=3)),
+        ]
     ]
-] + [
-    Specimen("iter.shuffle", "switched off", switched_off),
-    Specimen("iter.shuffle", "a pinned seed", pinned, random="pinned"),
-    Specimen("iter.shuffle", "a buffer of one", lambda tap: tap(numbers(5)).shuffle(buffer_size=1)),
-    Specimen("iter.shuffle", "empty", lambda tap: tap(numbers(0)).shuffle()),
-    shuffled(
-        "iter.shuffle",
-        "across blocks of draws",
-        lambda tap: tap(numbers(ACROSS_BLOCKS)).shuffle(buffer_size=10),
-        stops=(0, 4085, 4086, 4087, 4096, 4097, 4110, 4115),
-    ),
-    shuffled(
-        "iter.shuffle",
-        "across blocks of draws, not sought",
-        lambda tap: tap(unseekable(ACROSS_BLOCKS)).shuffle(buffer_size=10),
-        stops=(1, 4085, 4086, 4087, 4097, 4110),
-    ),
-]
+    + [
+        # An element that cannot be made keeps its position, as among the rows of a map-style pipe.
+        shuffled("iter.shuffle", title, build, after_fault="otherwise")
+        for title, build in [
+            ("all by position", lambda tap: tap(numbers(11)).shuffle(buffer_size=ALL)),
+            (
+                "all of what is one to one",
+                lambda tap: tap(numbers(8)).map(tap.function(add_ten)).enumerate().shuffle(buffer_size=ALL).batch(2),
+            ),
+            (
+                "all of what is prefetched",
+                lambda tap: tap(numbers(8)).map(add_ten).prefetch(2).shuffle(buffer_size=ALL),
+            ),
+            ("all of some", lambda tap: tap(numbers(12)).skip(2).header(8).shuffle(buffer_size=ALL)),
+            (
+                "all of what is copied",
+                lambda tap: tap(IterableWrapper([[i] for i in range(7)])).shuffle(buffer_size=ALL),
+            ),
+            (
+                "all, in shards and in a buffer",
+                lambda tap: tap(numbers(9)).shuffle(buffer_size=ALL).sharding_filter().map(str).shuffle(buffer_size=2),
+            ),
+            ("all in each lap", lambda tap: tap(numbers(4)).shuffle(buffer_size=ALL).cycle(2)),
+            ("all of a few laps", lambda tap: tap(numbers(4)).cycle(2).shuffle(buffer_size=ALL)),
+            ("all of each child's", mux_of_shuffled),
+            ("all, in a fork", fork_all_shuffled),
+            ("all, of a map-style pipe", lambda tap: in_a_sequence(9).shuffle(buffer_size=ALL).batch(2)),
+            ("what has no end in itself", lambda tap: numbers(4).cycle().shuffle(buffer_size=ALL).header(9)),
+        ]
+    ]
+    + [
+        Specimen("iter.shuffle", "switched off", switched_off),
+        Specimen("iter.shuffle", "a pinned seed", pinned, random="pinned"),
+        Specimen("iter.shuffle", "a buffer of one", lambda tap: tap(numbers(5)).shuffle(buffer_size=1)),
+        Specimen("iter.shuffle", "empty", lambda tap: tap(numbers(0)).shuffle()),
+        shuffled(
+            "iter.shuffle",
+            "across blocks of draws",
+            lambda tap: tap(numbers(ACROSS_BLOCKS)).shuffle(buffer_size=10),
+            stops=(0, 4085, 4086, 4087, 4096, 4097, 4110, 4115),
+        ),
+        shuffled(
+            "iter.shuffle",
+            "across blocks of draws, not sought",
+            lambda tap: tap(unseekable(ACROSS_BLOCKS)).shuffle(buffer_size=10),
+            stops=(1, 4085, 4086, 4087, 4097, 4110),
+        ),
+    ]
+)
 
 COMBINED = [
     Specimen("iter.concat", "three, one empty", lambda tap: tap(numbers(3)).concat(letters(""), letters("ab"))),

@@ -136,7 +136,7 @@ class Rest(Skipper[int]):
 
     def _indexed(self) -> Indexed:
         numbers = self._numbers()
-        return Indexed(len(numbers), numbers.__getitem__)
+        return Indexed(len(numbers), numbers.__getitem__, numbers)
 
     def _part(self, part: Part) -> Any:
         return part.numbers(structure.place_of(self), self._numbers())

@@ -43,6 +43,7 @@ class FileLister(Flattening[str]):
     """
 
     _fluent: ClassVar[str | None] = "list_files"
+    _lists: ClassVar[bool] = True
 
     datapipe: IterDataPipe[str]
 

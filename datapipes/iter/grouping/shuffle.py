@@ -1,9 +1,14 @@
-"""shuffle, in_batch_shuffle: a random order, within a buffer or within each batch.
+"""shuffle, in_batch_shuffle: a random order of all elements, within a buffer, or within each batch.
 
-The buffer is filled; from then on each element takes the place of one drawn at random, which is handed on; at the end
-the buffer is handed on in a random order. The slots are drawn in blocks, each block a pure function of the stage's seed
-and the block's number, so the position of the draws is their count, and no generator's state is kept. The order of a
-batch is a pure function of the seed and the batch's number.
+A shuffle without a given ``buffer_size`` permutes all of a source that can be read by position, if that has more than
+10,000 elements (``pushdown.permuting``). The order is a ``Permutation``, which is computed as it is read, and the
+position is a count. A listing of files directly above is read to its end first. A state holds a digest of its paths
+and none of them, and the files are listed again on resume.
+
+Otherwise there is a buffer. It is filled; from then on each element takes the place of one drawn at random, which is
+handed on; at the end the buffer is handed on in a random order. The slots are drawn in blocks, each block a pure
+function of the stage's seed and the block's number, so the position of the draws is their count, and no generator's
+state is kept. The order of a batch is a pure function of the seed and the batch's number.
 
 Above a source that can be sought, the position is saved as that count alone: which elements are in the buffer follows
 from it, and they are read again. Above any other source the elements in the buffer are saved; so they are in a worker
@@ -16,8 +21,9 @@ an error where it is to be handed on, and not where it would have come into the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from hashlib import blake2b
 from itertools import islice
 from operator import length_hint
 from typing import Any, ClassVar, TypeVar
@@ -31,28 +37,40 @@ from datapipes.elements.chunk import DataChunk
 from datapipes.errors import StateError, consumes_element
 from datapipes.iter.grouping.batch import UnBatcher
 from datapipes.operators.checks import needs_count, same_length
-from datapipes.operators.random_order import Draws, Shuffling
+from datapipes.operators.random_order import Draws, Permutation, Shuffling
 from datapipes.position import global_draws
-from datapipes.position.cells import Cell, Part, count, fields
+from datapipes.position.cells import Cell, Given, Part, Table, count, fields
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import Run, derive
 from datapipes.rewriting.gathering import Rows, rows_of
-from datapipes.rewriting.pushdown import Positions, ReadAt
+from datapipes.rewriting.pushdown import Positions, ReadAt, permuting
 
 T_co = TypeVar("T_co", covariant=True)
 
 _BLOCK = 4096
 
 
+class DefaultSize(int):
+    """A ``buffer_size`` that the user has not given. It is an int, as torch's is; a given one of 10,000 is no such."""
+
+
+_DEFAULT = DefaultSize(10_000)
+
+
 @operator
 class Shuffler(Shuffling, IterDataPipe[T_co]):
-    """The elements in a random order, drawn from a buffer.
+    """The elements in a random order: of all of them, or within a buffer.
+
+    Without ``buffer_size``, all of a source that is read by position is permuted: a list, a map-style pipe, a listing
+    of files, and what makes one element of each of theirs. No elements are kept for that. Any other source is shuffled
+    in a buffer of 10,000.
 
     ``set_shuffle(False)`` keeps the order. Each epoch has an order of its own, which follows from the loader's seed.
 
     Args:
-        buffer_size: The number of elements in the buffer. One as large as the stream shuffles all of it; a smaller one
-            takes less memory, gives its first element earlier, and leaves elements nearer to where they were.
+        buffer_size: The number of elements in a buffer, which any source then has.
+            One as large as the stream shuffles all of it; a smaller one takes less memory, gives its first element
+            earlier, and leaves elements nearer to where they were.
         unbatch_level: How many levels of batches are taken apart first, as ``unbatch`` does; -1 for all of them.
 
     >>> from datapipes.iter import IterableWrapper
@@ -64,19 +82,33 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
     _fluent: ClassVar[str | None] = "shuffle"
     _hands_on: ClassVar[bool] = True
     _shuffles: ClassVar[bool] = True
+    _permutes: ClassVar[bool] = False  # whether this, the copy of a session, permutes all of its source
 
     datapipe: IterDataPipe[T_co]
 
-    def __init__(self, datapipe: IterDataPipe[Any], *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:
+    def __init__(self, datapipe: IterDataPipe[Any], *, buffer_size: int = _DEFAULT, unbatch_level: int = 0) -> None:
         self.datapipe = datapipe if unbatch_level == 0 else UnBatcher(datapipe, unbatch_level)
         self.buffer_size = buffer_size
-        needs_count(self, "buffer_size", 1, "buffer_size should be larger than 0")
+        if not isinstance(buffer_size, DefaultSize):
+            needs_count(self, "buffer_size", 1, "buffer_size should be larger than 0")
+
+    def _reads(self) -> Iterable[Any]:
+        return () if self._permutes else super()._reads()
+
+    def _read_by_position(self) -> IterDataPipe[Any] | None:
+        return self.datapipe if self._permutes else None
 
     def _open(self, at: Opening) -> Iterator[T_co]:
+        if self._permutes:
+            return self._permuted(at.seed(self._seed), at.cell(Given))
         source = at.source(self.datapipe)
         if not self._enabled:
             return source
         seed = at.seed(self._seed)
+        above = at.above() if self._may_permute(at.run) and _lists(self.datapipe) else None
+        if above is not None:
+            start = above.at_start()
+            return self._listed(source, seed, at.cell(lambda: _Listed(start)))
         cell = at.cell(lambda: _Buffer(self, seed))
         if at.resumed:
             cell.keep_elements()
@@ -103,7 +135,34 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
             del buffer[-1]  # no call, after which a signal may come
             yield drawn
 
+    def _permuted(self, seed: int, given: Given) -> Iterator[Any]:
+        source, stream = indexed(self.datapipe), self.datapipe
+        if source is None:
+            raise StateError(f"{stream!r:.80} could be read by position, and no longer can")
+        order = Permutation(source.length, seed)
+        origin = stream.read._origin if isinstance(stream, Positions) else stream._origin
+        given.origin = lambda i: origin(order[i])
+        numbers = source.numbers
+        if numbers is not None and all(-(2**63) <= end < 2**63 for end in (numbers[0], numbers[-1])):
+            return given.following(order.of(numbers))
+        return map(source.at, given.following(order))
+
+    def _listed(self, source: Iterator[T_co], seed: int, cell: _Listed) -> Iterator[T_co]:
+        paths = cell.listed(source)
+        size = len(paths)
+        order: Sequence[int] = (
+            Permutation(size, seed) if size > self.buffer_size else _last_order(seed, size).flip(0).tolist()
+        )
+        yield from map(paths.__getitem__, cell.given.following(order))
+
+    def _may_permute(self, run: Run) -> bool:
+        """Return whether this shuffle permutes all of its source, if that is possible."""
+        return self._enabled and isinstance(self.buffer_size, DefaultSize) and not run.buffered
+
     def _in_run(self, run: Run) -> IterDataPipe[Any]:
+        if self._may_permute(run) and (whole := permuting(self, self.buffer_size)) is not None:
+            permuted: IterDataPipe[Any] = whole
+            return permuted
         # Rows that are in a saved buffer are there already.
         rows = None if structure.place_of(self) in run.held else self._positions()
         return self if rows is None else ReadAt(rows.positions, rows.rows)
@@ -116,6 +175,76 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
         return None if self._enabled else indexed(self.datapipe)
 
     __len__ = same_length
+
+
+def _lists(pipe: Any) -> bool:
+    return structure.is_native(pipe) and bool(pipe._lists)
+
+
+def _last_order(seed: int, length: int) -> torch.Tensor:
+    """Return the order in which a buffer is handed on at the end, the last one first."""
+    return torch.randperm(length, generator=torch.Generator().manual_seed(derive(seed, "last")))
+
+
+class _Listed(Cell):
+    """The paths of a listing, and how many were handed on. Saving begins the listing anew, unless it met an error."""
+
+    carries = True
+
+    def __init__(self, start: Table) -> None:
+        self._start = start  # the positions above before anything is listed
+        self._paths: list[Any] = []
+        self._is_whole = False
+        self._keeps_paths = False
+        self._names: str | None = None  # a digest of all paths
+        self.given = Given()
+
+    def listed(self, source: Iterator[Any]) -> list[Any]:
+        """Return all paths, in the order of the listing."""
+        try:
+            self._paths.extend(source)
+        except BaseException:
+            self._keeps_paths = True  # listing them again would meet the error again
+            raise
+        self._is_whole = True
+        if self._names is not None and self._names != self._digest():
+            raise StateError(
+                f"{self.label}: the files that are listed are not those of the saved state, so that some would be "
+                "missed and others come twice: restore what was there, begin the epoch again without the state, or "
+                "list the files once and give the list to IterableWrapper"
+            )
+        return self._paths
+
+    def _digest(self) -> str:
+        text = "\0".join(map(str, self._paths))
+        return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+    def done(self) -> int:
+        return self.given.save()
+
+    def part(self) -> Part | None:
+        return (self.done(), len(self._paths)) if self._is_whole else None
+
+    def carried(self) -> Table | None:
+        return None if self._keeps_paths else self._start
+
+    def save(self) -> dict[str, Any]:
+        if self._keeps_paths:
+            return {"given": self.done(), "paths": self.encode(self._paths)}
+        if self._is_whole and self._names is None:
+            self._names = self._digest()
+        return {"given": self.done(), "names": self._names}
+
+    def load(self, saved: Any) -> None:
+        self._keeps_paths = isinstance(saved, dict) and "paths" in saved
+        given, data = fields(saved, "given", "paths" if self._keeps_paths else "names")
+        self.given.load(given)
+        if self._keeps_paths:
+            self._paths = self.decode_list(data)
+        elif data is None or type(data) is str:
+            self._names = data
+        else:
+            raise StateError(f"names: expected a digest, found {data!r:.80}")
 
 
 class _Buffer(Cell):
@@ -160,13 +289,10 @@ class _Buffer(Cell):
         """The source has ended: put the buffer into the order in which it is handed on, last one first."""
         elements = self._elements
         taken = len(elements) + self._draws.count
-        in_order = list(map(elements.__getitem__, self._last_order(len(elements)).tolist()))
+        in_order = list(map(elements.__getitem__, _last_order(self._seed, len(elements)).tolist()))
         elements[:] = in_order  # from here on nothing is called
         self._taken_in_all = taken
         self.emptying = True
-
-    def _last_order(self, length: int) -> torch.Tensor:
-        return torch.randperm(length, generator=torch.Generator().manual_seed(derive(self._seed, "last")))
 
     def _positions(self, taken: int) -> list[int]:
         """The source's elements that are in the buffer after so many were taken from it.
@@ -188,7 +314,7 @@ class _Buffer(Cell):
             if all(bool((part >= size).all()) for part in torch.split(inside, _BLOCK)):
                 break
         if self.emptying:
-            inside = inside[self._last_order(len(inside))]
+            inside = inside[_last_order(self._seed, len(inside))]
         positions: list[int] = inside.tolist()
         return positions
 
@@ -203,7 +329,7 @@ class _Buffer(Cell):
             return self._loaded
         left = len(self._elements)
         saved: dict[str, Any] = {
-            "size": self._pipe.buffer_size,
+            "size": int(self._pipe.buffer_size),
             "taken": self._taken_in_all if self.emptying else left + self._draws.count,
             "left": left,
             "emptying": self.emptying,

@@ -56,6 +56,7 @@ class FSSpecFileLister(Flattening[str]):
     """
 
     _fluent: ClassVar[str | None] = "list_files_by_fsspec"
+    _lists: ClassVar[bool] = True
 
     datapipe: IterDataPipe[str]
 

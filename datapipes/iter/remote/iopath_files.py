@@ -97,6 +97,7 @@ class IoPathFileLister(WithHandlers, Flattening[str]):
     """
 
     _fluent: ClassVar[str | None] = "list_files_by_iopath"
+    _lists: ClassVar[bool] = True
 
     datapipe: IterDataPipe[str]
 

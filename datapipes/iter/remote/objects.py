@@ -45,6 +45,7 @@ class S3FileLister(Tolerant, Flattening[str]):
     """
 
     _fluent: ClassVar[str | None] = "list_files_by_s3"
+    _lists: ClassVar[bool] = True
 
     source_datapipe: IterDataPipe[str]
     length: int | None = None
@@ -158,6 +159,7 @@ class AISFileLister(Tolerant, Flattening[str]):
     """
 
     _fluent: ClassVar[str | None] = "list_files_by_ais"
+    _lists: ClassVar[bool] = True
 
     source_datapipe: IterDataPipe[str]
     url: str

@@ -95,8 +95,9 @@ class IterableWrapper(IterDataPipe[T_co]):
         if not self._is_sequence():
             return None
         data = cast("Sequence[T_co]", self.iterable)
-        copies = self.deepcopy and not isinstance(data, range)
-        return Indexed(len(data), self._copy_of if copies else data.__getitem__)
+        if isinstance(data, range):
+            return Indexed(len(data), data.__getitem__, data)
+        return Indexed(len(data), self._copy_of if self.deepcopy else data.__getitem__)
 
     def _is_free(self) -> bool:
         return not self._copies()
