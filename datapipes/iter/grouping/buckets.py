@@ -119,7 +119,7 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[Any]]):
         while least or bucket.heap:
             while bucket.heap and len(bucket.heap) >= least:
                 if bucket.is_full():
-                    full = bucket.batch()
+                    full = bucket.made()
                     bucket.earlier, bucket.moved = _EMPTY, []  # nothing is called before it is handed on
                     bucket.tokens = bucket.longest = 0
                     yield full
@@ -140,7 +140,7 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[Any]]):
             else:
                 least = 0
         if len(bucket):
-            rest = bucket.batch()
+            rest = bucket.made()
             bucket.earlier, bucket.moved = _EMPTY, []
             yield rest
 
@@ -188,7 +188,7 @@ class _Bucket(Cell):
         self.tokens += length
         self.longest = longest
 
-    def batch(self) -> DataChunk[Any]:
+    def made(self) -> DataChunk[Any]:
         """The batch at hand."""
         return DataChunk([*self.earlier[0], *(element for _, _, element in self.moved)])
 
@@ -197,7 +197,7 @@ class _Bucket(Cell):
             return None
         self.begin()
         waiting = [[length, element] for length, _, element in sorted(self.heap, key=lambda entry: entry[:2])]
-        return {"packed": self.encode([waiting, list(self.batch()), self.tokens, self.longest])}
+        return {"packed": self.encode([waiting, list(self.made()), self.tokens, self.longest])}
 
     def load(self, saved: Any) -> None:
         if saved is None:
