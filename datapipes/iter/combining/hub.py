@@ -143,7 +143,7 @@ class Queues(Cell):
         self.marks: deque[None] = deque()  # one for each element that is dealt to a reader and waits: they count it
         self.turn = 0  # how many elements were dealt out
         self.source: Iterator[Any] = iter(())
-        self.put_back: Callable[[Any], None] = lambda _: None  # has the hub take an element of its source again
+        self.put_back: Callable[[Any], None] = _nowhere  # has the hub take an element of its source again
         self.lock = threading.Lock()
         self._goes_on = False
         self._failure: Exception | None = None  # the error that has ended the source, since it was opened
@@ -258,9 +258,14 @@ class Queues(Cell):
                 _put(self.waiting[place], element)
 
     def close(self) -> None:
+        self.put_back = _nowhere  # it leads to the session, which has this cell
         # Streams among these close by themselves, unless somebody who was given one still reads it.
         for queue in self.waiting.values():
             queue.clear()
+
+
+def _nowhere(element: Any) -> None:
+    """Do nothing: the hub is not open."""
 
 
 def _put(queue: Queue, element: Any) -> None:
