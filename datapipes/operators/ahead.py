@@ -9,6 +9,9 @@ cheap beside making an element, or the elements hold streams that cannot be save
 saving then reads those of the last element handed on, and waits for nobody. Otherwise elements are quick to make:
 saving waits for the one under way, and saves those in the buffer.
 
+One thread takes all elements of a session, behind errors too, and closes the stages above if the stage alone reads
+them: what a user's class opens there, such as a connection to sqlite, may belong to the thread that opened it.
+
 In a fork of the process there is no such thread, and the elements ahead are the parent's: the next one is an error.
 """
 
@@ -17,7 +20,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from concurrent.futures import Future, wait
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -45,6 +50,57 @@ _AHEAD = "the elements ahead"
 _END: Any = object()
 
 
+class _Thread:
+    """A thread that calls one function after the other."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[tuple[Callable[[], object], Future[object]] | None] = SimpleQueue()
+        self._last: Future[object] = Future()
+        self._last.set_result(None)
+        self._is_stuck = False
+        self._thread = threading.Thread(target=_serve, args=(self._calls,), name="prefetch", daemon=True)
+        self._thread.start()
+
+    def begin(self, function: Callable[[], object]) -> None:
+        """Have a function called after those before it."""
+        self._last, self._is_stuck = Future(), False
+        self._calls.put((function, self._last))
+
+    def wait(self) -> None:
+        """Wait for the end of the last call, but not for long: it may be stuck."""
+        if not self._is_stuck and not self._is_here():
+            self._is_stuck = not wait([self._last], _PATIENCE).done
+
+    def settle(self) -> None:
+        """Wait for the end of the last call, as long as it takes."""
+        if not self._is_here():
+            wait([self._last])
+
+    def end(self, function: Callable[[], object]) -> None:
+        """Have a function called last, and raise what it raises; if a call is stuck, it is called after that one."""
+        closed: Future[object] = Future()
+        self._calls.put((function, closed))
+        self._calls.put(None)
+        if not self._is_stuck and not self._is_here():
+            self._thread.join(_PATIENCE)
+            if closed.done():
+                closed.result()
+
+    def _is_here(self) -> bool:
+        """Return whether the caller runs in this thread, in which the collector may find an abandoned iterator."""
+        return threading.current_thread() is self._thread
+
+
+def _serve(calls: SimpleQueue[tuple[Callable[[], object], Future[object]] | None]) -> None:
+    while (call := calls.get()) is not None:
+        function, outcome = call
+        try:
+            outcome.set_result(function())
+        except BaseException as error:  # raised where the call was asked for
+            outcome.set_exception(error)
+        del call, function, outcome  # they hold the stages above
+
+
 class Ahead(Cell):
     """The elements that are ahead, and the thread that takes them."""
 
@@ -56,11 +112,11 @@ class Ahead(Cell):
         self._arrived: SimpleQueue[None] = SimpleQueue()
         self._credit: SimpleQueue[bool] = SimpleQueue()
         self._guard = threading.Lock()  # held while the source moves
-        self._thread: threading.Thread | None = None
-        self._leaving: threading.Thread | None = None  # told to end, and perhaps still at work on an element
+        self._thread: _Thread | None = None
         self._origin = OwnerProcess()
         tell_of_forks(self)
         self._trail: Trail[Table] = Trail()
+        self.above = ExitStack()
         self._handed_on = 0
 
     def elements(
@@ -85,13 +141,11 @@ class Ahead(Cell):
         for _ in range(self._size - len(self._buffer)):
             self._credit.put(True)
         taken = self._handed_on + len(self._buffer)
-        thread = threading.Thread(
-            target=self._run, args=(source, mark, taken, begin, interrupted), name="prefetch", daemon=True
-        )
         try:
             with CtrlCWaits():
-                self._thread = thread
-                thread.start()
+                if self._thread is None:
+                    self._thread = _Thread()
+                self._thread.begin(partial(self._run, source, mark, taken, begin, interrupted))
             while True:
                 self._arrived.get()
                 element, error, number, finish = self._buffer[0]
@@ -154,21 +208,16 @@ class Ahead(Cell):
                 return
 
     def _stop(self) -> None:
-        thread, self._thread = self._thread, None
-        if thread is not None:
+        if self._thread is not None:
             with suppress(Empty):  # at any moment the thread may take one
                 while True:
                     self._credit.get_nowait()
             self._credit.put(False)
-            self._leaving = thread
-            if thread is not threading.current_thread():  # in which the collector may find an abandoned iterator
-                thread.join(_PATIENCE)
+            self._thread.wait()
 
     def settle(self) -> None:
-        leaving = self._leaving
-        if leaving is not None and leaving is not threading.current_thread() and self._origin.is_here:
-            leaving.join()  # as long as its element takes: who iterates goes on and waits for the same one
-        self._leaving = None
+        if self._thread is not None:
+            self._thread.settle()
 
     def forked(self) -> None:
         self._thread = None
@@ -200,6 +249,11 @@ class Ahead(Cell):
 
     def close(self) -> None:
         self._stop()
+        thread, self._thread = self._thread, None
+        if thread is None:
+            self.above.close()
+        else:
+            thread.end(self.above.close)
         for taken in self._buffer:
             StreamWrapper.close_streams(taken.element)
         self._buffer.clear()

@@ -59,6 +59,7 @@ class Cell:
     reopening: Reopening | None = None  # the stages that open streams, of the graph that this is a position in
     origin: Callable[[int], tuple[object, Any]] | None = None
     """The source of the n-th element of a stage that reads a source by key, and the key; errors name the two."""
+    above: ExitStack | None = None  # closes the stages above, if the cell has to do it: in its thread that uses them
 
     @property
     def label(self) -> str:

@@ -9,7 +9,7 @@ them filled in. After an exception the generators on the way are gone, as Python
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -30,7 +30,7 @@ from datapipes.position.reopening import Reopening
 from datapipes.position.seeds import Run
 from datapipes.position.source_identity import Sources
 from datapipes.position.steps import LONGEST, Groups, Step, interrupted_at, loop
-from datapipes.position.user_positions import Replayed
+from datapipes.position.user_positions import Replayed, close_unless_stuck
 
 # A nested stage takes up to three units of Python's recursion limit, and less than a kilobyte of a stack of 8 MiB.
 _DEEPEST = 11_000
@@ -69,7 +69,8 @@ class Session:
         self.on_stop: Callable[[], object] | None = None  # called when it ends, is closed, or meets an exception
         self._refused: tuple[Any, ...] | None = None  # why nothing is opened again, in a fork
         self._native_end = native_end  # a subclass of an operator that calls the operator's own __iter__
-        self._generators: dict[int, GeneratorType[Any, Any, Any]] = {}
+        self._generators: dict[int, list[GeneratorType[Any, Any, Any]]] = {}  # by the id of their stage
+        self._threads: list[tuple[ExitStack, list[tuple[int, int]]]] = []  # what closes the stages above, and those
         self._looked_at = 0  # the traceback that was looked at last
         self._first: dict[int, int] = {}  # where in the order that which is above a stage begins
         self._untouched: dict[int, structure.Pipe] | None = None
@@ -174,6 +175,13 @@ class Session:
         self._allow_depth(self._depth[id(self._end)])
         self._note_cells()
         places = [place for place, _ in self._saving]
+        self._threads = [
+            (cell.above, [(structure.place_of(above), id(above)) for above in structure.walk(stage)[:-1]])
+            for stage in self._order
+            if (cell := self.cells.get(structure.place_of(stage))) is not None
+            and cell.above is not None
+            and self.is_private(stage)
+        ]
         self._carries = any(cell.carries for _, cell in self._saving)
         if self.saved is not None and not set(self.saved) <= set(places):
             extra = sorted(set(self.saved) - set(places))
@@ -203,7 +211,7 @@ class Session:
                 step = at.cell(partial(StepFaults, stage)).tolerant(step)
             opened.steps.append(step)
             opened.stages.append(stage)
-        self._track(opened)
+        self._track(opened, stage)
         self._depth[id(stage)] = depth + (not structure.is_hub(stage))
         return opened
 
@@ -219,8 +227,8 @@ class Session:
         """The iterator of an opened stage, for its one consumer; in batches, if ``groups`` are given."""
         opened = self.opened[id(stage)]
         if isinstance(opened, _Run):
-            return self._track(loop(opened.source, opened.steps, opened.stages, groups))
-        return self._track(opened if groups is None else groups.batches(opened))
+            return self._track(loop(opened.source, opened.steps, opened.stages, groups), stage)
+        return self._track(opened if groups is None else groups.batches(opened), stage)
 
     def read(self, stage: structure.Pipe, by: structure.Pipe) -> Iterator[Any]:
         """The iterator of an opened stage, for its one consumer; first, what that consumer has put back."""
@@ -235,10 +243,10 @@ class Session:
         """Whether a stage ever had to take elements again because it was interrupted."""
         return self._put_back(stage) is not None
 
-    def _track(self, opened: Iterator[Any]) -> Iterator[Any]:
-        """Remember what has to be closed."""
+    def _track(self, opened: Iterator[Any], stage: structure.Pipe) -> Iterator[Any]:
+        """Register a generator of a stage for ``close`` and return it."""
         if isinstance(opened, GeneratorType):
-            self._generators[id(opened)] = opened
+            self._generators.setdefault(id(stage), []).append(opened)
         return opened
 
     def _above(self, stage: structure.Pipe) -> list[structure.Pipe]:
@@ -403,9 +411,11 @@ class Session:
             closing.callback(self._stop)
             for iterator in list(self.run.iterators or ()):
                 closing.callback(iterator.close)  # after the threads that may be reading from it
-            for cell in self.cells.values():
-                closing.callback(cell.close)
-            closing.callback(self._close_generators)
+            cells = dict(self.cells)
+            for in_thread, above in self._threads:  # sources first: one thread may be above another one
+                places = [place for place, _ in above if place in cells]
+                self._close_in(in_thread, [cells.pop(place) for place in places], [stage for _, stage in above])
+            self._close_in(closing, cells.values(), list(self._generators))
         self.opened.clear()
         self._iterator = iter(())
 
@@ -415,9 +425,15 @@ class Session:
 
     def _close_generators(self) -> None:
         with ExitStack() as closing:
-            for generator in self._generators.values():
-                closing.callback(_close, generator)
-            self._generators = {}
+            self._close_in(closing, (), list(self._generators))
+
+    def _close_in(self, closing: ExitStack, cells: Iterable[Cell], stages: Iterable[int]) -> None:
+        """Have the generators of some stages closed, the last one first, and then cells."""
+        for cell in cells:
+            closing.callback(cell.close)
+        for stage in stages:
+            for generator in self._generators.pop(stage, ()):
+                closing.callback(close_unless_stuck, generator)
 
     # -- errors --------------------------------------------------------------------------------------------------------
 
@@ -513,15 +529,6 @@ def _put_back_key(stage: structure.Pipe) -> int:
     while structure.place_of(stage) == structure.NO_CELL and (sources := structure.parents(stage)):
         stage, added = sources[0], added + 1
     return PutBack.key(structure.place_of(stage) + added * structure.MOST_POSITIONS)
-
-
-def _close(generator: GeneratorType[Any, Any, Any]) -> None:
-    """Close a generator, unless a thread is stuck in it, which would not let go."""
-    try:
-        generator.close()
-    except ValueError:
-        if generator.gi_frame is None:  # it has ended: the error is its own, and not that of being in use
-            raise
 
 
 def in_run(end: structure.Pipe, opened: Sequence[structure.Pipe], run: Run) -> structure.Pipe:

@@ -175,9 +175,18 @@ class Replayed(Cell):
 
     def close(self) -> None:
         if (generator := _generator_of(self._inner)) is not None:
-            generator.close()
+            close_unless_stuck(generator)
         self.keep()
         self._stages = []
+
+
+def close_unless_stuck(generator: GeneratorType[Any, Any, Any]) -> None:
+    """Close a generator, unless a thread is stuck in it, which would not let go."""
+    try:
+        generator.close()
+    except ValueError:
+        if generator.gi_frame is None:  # it has ended: the error is its own, and not that of being in use
+            raise
 
 
 def _generator_of(iterator: Any) -> GeneratorType[Any, Any, Any] | None:

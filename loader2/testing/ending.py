@@ -12,6 +12,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from multiprocessing import forkserver, resource_tracker
 from time import monotonic
@@ -19,8 +20,10 @@ from typing import Any
 from weakref import ref
 
 from datapipes.description import structure
+from datapipes.graph import Pipe
+from datapipes.iter import IterDataPipe
 from loader2.testing.comparing import SEED, must, must_equal, positions, taken
-from loader2.testing.specimen import Specimen
+from loader2.testing.specimen import Build, Specimen, Tap
 
 NO_FILES = ("/dev/null", "/dev/pts/", "/dev/random", "/dev/urandom", "/memfd:", "/proc/")
 """Beginnings of what descriptors may be of, and is no file of anybody's."""
@@ -50,6 +53,44 @@ def quiet_close(specimen: Specimen) -> None:
                 ways[how](specimen, k)
     with nothing_left("collected as garbage", collect=True):
         _leave_in_a_cycle(specimen, length // 2)
+    if not specimen.starts_processes and not _is_read_twice(specimen.pipe()):  # in two threads, it may be
+        in_one_thread = replace(specimen, build=partial(_build_in_one_thread, specimen.build))
+        for k in sorted({1, length // 2, length}):
+            with nothing_left(f"dropped, after {k} elements of a class that has to be closed where it was used"):
+                _drop(in_one_thread, k)
+
+
+def _is_read_twice(pipe: Pipe) -> bool:
+    """Return whether a stage of a graph has more than one reader, as the source of a fork's children."""
+    reads = Counter(id(source) for stage in structure.walk(pipe) for source in structure.parents(stage))
+    return max(reads.values(), default=0) > 1
+
+
+class _InOneThread(IterDataPipe[Any]):
+    """The same elements, from a class that may only be used in one thread, as one with a connection to sqlite."""
+
+    def __init__(self, source: Pipe) -> None:
+        self.source = source
+
+    def __iter__(self) -> Iterator[Any]:
+        thread = threading.current_thread()
+        try:
+            for element in self.source:
+                yield element
+                must(threading.current_thread() is thread, "a class is read in another thread than before")
+        finally:
+            must(threading.current_thread() is thread, "a class is closed in another thread than the one that read it")
+
+
+class _TapInOneThread(Tap):
+    """The source may only be used in one thread."""
+
+    def __call__(self, source: Pipe) -> Pipe:
+        return _InOneThread(source)
+
+
+def _build_in_one_thread(build: Build, tap: Tap) -> Pipe:
+    return build(_TapInOneThread())
 
 
 def _drop(specimen: Specimen, k: int) -> None:

@@ -83,6 +83,7 @@ def test_nobody_waits_for_ever_for_a_position_that_cannot_be_asked_for(why: Base
     assert str(caught.value) == ("0 is bad" if isinstance(why, Exception) else "no state")
     with pytest.raises(type(why), match="no state"):
         it.state_dict()
+    it.close()  # the errors' tracebacks hold it
 
 
 def test_the_thread_ends_when_the_iterator_is_dropped() -> None:
@@ -92,6 +93,77 @@ def test_the_thread_ends_when_the_iterator_is_dropped() -> None:
     assert set(threading.enumerate()) - before
     del it
     assert not set(threading.enumerate()) - before
+
+
+def test_a_class_above_stays_in_one_thread_behind_errors_and_when_it_is_closed() -> None:
+    used_in: list[threading.Thread] = []
+
+    class Connected(IterDataPipe[int]):
+        """May be used in one thread only, as a connection to sqlite."""
+
+        def __iter__(self) -> Iterator[int]:
+            try:
+                for number in range(100):
+                    used_in.append(threading.current_thread())
+                    yield number
+            finally:
+                used_in.append(threading.current_thread())
+
+    it = iterate(Connected().map(failing_at(1)).prefetch(2).map(failing_at(3)).prefetch(2))
+    assert next(it) == 0
+    for after in (2, 4):
+        with pytest.raises(ValueError, match=f"{after - 1} is bad"):
+            next(it)
+        assert next(it) == after
+    it.close()
+    assert len(set(used_in)) == 1
+    assert used_in[0].name == "prefetch"
+
+
+def test_an_error_in_closing_a_class_above_reaches_the_one_that_closes() -> None:
+    class Refusing(IterDataPipe[int]):
+        """Raises when it is closed."""
+
+        def __iter__(self) -> Iterator[int]:
+            try:
+                yield from range(100)
+            finally:
+                raise LookupError("not now")
+
+    it = iterate(Refusing().prefetch(2))
+    assert next(it) == 0
+    with pytest.raises(LookupError, match="not now"):
+        it.close()
+    it.close()
+    assert not [thread for thread in threading.enumerate() if thread.name == "prefetch"]
+
+
+def test_a_class_that_is_stuck_in_the_thread_is_closed_there_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "_PATIENCE", 0.01)
+    stuck, go_on = threading.Event(), threading.Event()
+    closed_in: SimpleQueue[str] = SimpleQueue()
+
+    class Stuck(IterDataPipe[int]):
+        """Waits after its first element."""
+
+        def __iter__(self) -> Iterator[int]:
+            try:
+                yield 0
+                stuck.set()
+                assert go_on.wait(300)
+                yield 1
+            finally:
+                closed_in.put(threading.current_thread().name)
+
+    it = iterate(Stuck().prefetch(2))
+    assert next(it) == 0
+    assert stuck.wait(300)
+    it.close()
+    go_on.set()
+    assert closed_in.get(timeout=300) == "prefetch"
+    for thread in threading.enumerate():
+        if thread.name == "prefetch":
+            thread.join(300)
 
 
 def test_the_thread_ends_though_it_takes_a_credit_while_credit_is_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
