@@ -187,6 +187,14 @@ class Alternating(IterDataPipe[Any]):
             yield from row
 
 
+class Chained(Alternating):
+    """A class that reads one source after the other."""
+
+    def __iter__(self) -> Iterator[Any]:
+        for source in self.sources:
+            yield from source
+
+
 class Squares(MapDataPipe[int]):
     """A user's own collection."""
 
@@ -225,6 +233,11 @@ def unzipped(tap: Tap) -> Pipe:
 def counting_twice() -> Pipe:
     a, b = Counting(numbers(3)).batch(2).fork(2)
     return Counting(Counting(a).map(str).zip(b))
+
+
+def counting_above_both() -> Pipe:
+    a, b = Counting(numbers(4)).fork(2)
+    return Chained(a, b.batch(2).unbatch())
 
 
 def on_a_child(tap: Tap) -> Pipe:
@@ -370,6 +383,7 @@ USERS = [
         after_fault="goes on or stays",
     ),
     Specimen("users.generator", "with its own, above another", lambda tap: counting_twice(), random="pinned"),
+    Specimen("users.generator", "with its own, above a fork", lambda tap: counting_above_both(), random="pinned"),
     Specimen(
         "users.generator",
         "with a pinned seed",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from datapipes.description import structure
 from datapipes.errors import GraphError, StateError, consumes_element
+from datapipes.position import kept
 from datapipes.position.cells import Cell, Table, count, fields, table
 from datapipes.position.session import Session, segments
 from datapipes.position.user_classes import must_start_anew
@@ -176,7 +177,9 @@ class Reading(Cell):
     def _open_again(self, child: Child[Any], at: Opening) -> None:
         if self._again is None:
             must_start_anew(child)
-            self._again = at.session(child, at.run.alone())
+            copy = structure.unfold(child)
+            kept.prepare(copy, anew=True)  # the next opening begins with what the classes had, too
+            self._again = at.session(copy, at.run.alone())
             self._elements = _elements(self._again)
             self._ahead = self._raised = 0
 
