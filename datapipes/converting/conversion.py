@@ -59,7 +59,13 @@ class MapToIterConverter(IterDataPipe[T_co]):
     def _elements(self, given: Given) -> Iterator[T_co]:
         given.origin = self._origin
         for index in given.following(self.indices):
-            yield self.datapipe[index]
+            try:
+                made = self.datapipe[index]
+            except BaseException as error:
+                given.take_again(error)
+                raise
+            yield made
+            made = None  # type: ignore[assignment]  # it goes before the next one is made
 
     def _indexed(self) -> Indexed:
         return Indexed(len(self.indices), self._at)

@@ -50,7 +50,13 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
         datapipe, indices = self.datapipe, self.indices
         given.origin = lambda i: self._origin(order[i])
         for position in given.following(order):
-            yield datapipe[indices[position]]
+            try:
+                made = datapipe[indices[position]]
+            except BaseException as error:
+                given.take_again(error)
+                raise
+            yield made
+            made = None  # type: ignore[assignment]  # it goes before the next one is made
 
     def _origin(self, i: int) -> tuple[object, Any]:
         return self.datapipe, self.indices[i]

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 from datapipes.description.printing import stage as printed
 from datapipes.elements import decode, encode
 from datapipes.elements.streams import rewound
-from datapipes.errors import StateError, UnsavableElement
+from datapipes.errors import StateError, UnsavableElement, consumes_element
 from datapipes.position.reopening import Places, Reopening
 
 if TYPE_CHECKING:
@@ -365,6 +365,11 @@ class Given(Cell):
     def following(self, sequence: Sequence[T]) -> Iterator[T]:
         """The elements of a sequence from this position on, counted."""
         return self.counting(self.left_of(sequence))
+
+    def take_again(self, error: BaseException) -> None:
+        """Have the last element taken again, if ``error``, which came while it was made, costs no element."""
+        if not (consumes_element(error) or isinstance(error, GeneratorExit)):
+            self._behind, self._counted = self.save() - 1, None
 
     def left_of(self, sequence: Sequence[T]) -> Sequence[T]:
         """A sequence from this position on."""

@@ -10,6 +10,7 @@ signals: where a function begins or goes on, where a call has returned, where a 
 from __future__ import annotations
 
 import dis
+import gc
 import pickle
 import sys
 from collections.abc import Callable, Iterator
@@ -117,10 +118,14 @@ def interrupt_at_moments(specimen: Specimen, most: int) -> None:
     """Ctrl-C at some moments of the library's own code costs nothing either."""
     whole = taken(iter(specimen.loader(seed=SEED)))
     moments = _count(specimen)
-    for moment in sorted(Random(str(specimen)).sample(range(moments), min(most, moments))):
-        for how in _HOWS:
-            what = f"Ctrl-C at moment {moment} of {moments}, {how}"
-            _check(specimen, lambda _: specimen.pipe(), whole, what, how, partial(_at_moment, moment))
+    gc.disable()  # Python 3.11 crashes if a trace raises in what the cyclic collector calls
+    try:
+        for moment in sorted(Random(str(specimen)).sample(range(moments), min(most, moments))):
+            for how in _HOWS:
+                what = f"Ctrl-C at moment {moment} of {moments}, {how}"
+                _check(specimen, lambda _: specimen.pipe(), whole, what, how, partial(_at_moment, _Tracer(moment)))
+    finally:
+        gc.enable()
 
 
 class _Uninterrupted(Interrupting):
@@ -170,10 +175,9 @@ def _plainly(iterator: Iterator[Any], before: list[str]) -> str | None:
     return None
 
 
-def _at_moment(moment: int, iterator: Iterator[Any], before: list[str]) -> str | None:
-    tracer = _Tracer(moment)
-    sys.settrace(tracer.begin)
+def _at_moment(tracer: _Tracer, iterator: Iterator[Any], before: list[str]) -> str | None:
     try:
+        sys.settrace(tracer.begin)
         for element in iterator:
             sys.settrace(None)  # a stream in it is read here, and not by the iteration
             before.append(shown(element))
@@ -186,17 +190,8 @@ def _at_moment(moment: int, iterator: Iterator[Any], before: list[str]) -> str |
 
 
 def _count(specimen: Specimen) -> int:
-    tracer = _Tracer(-1)
-    loader = specimen.loader(seed=SEED)
-    iterator = iter(loader)
-    sys.settrace(tracer.begin)
-    try:
-        for element in iterator:
-            sys.settrace(None)
-            shown(element)
-            sys.settrace(tracer.begin)
-    finally:
-        sys.settrace(None)
+    tracer, loader = _Tracer(-1), specimen.loader(seed=SEED)
+    _at_moment(tracer, iter(loader), [])
     loader.shutdown()
     return tracer.seen
 
@@ -209,7 +204,7 @@ class _Tracer:
 
     def begin(self, frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
         file = frame.f_code.co_filename
-        if not file.startswith(_OURS) or file.startswith(_NOT_THESE):
+        if not file.startswith(_OURS) or file.startswith(_NOT_THESE) or frame.f_code.co_name == "__del__":
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         self._meet(frame)

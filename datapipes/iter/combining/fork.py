@@ -110,7 +110,12 @@ class _ForkChild(Child[T_co]):
             while mine:
                 for element in waiting:  # noqa: B007  # a signal may come behind a call, and never here
                     break
-                if type(element) is Lost:
+                try:
+                    is_lost = type(element) is Lost
+                except BaseException:  # behind the call
+                    mine.appendleft(element)
+                    raise
+                if is_lost:
                     try:
                         raise element.error
                     finally:
@@ -301,6 +306,7 @@ class _Dealt(Child[T_co]):
                     done = 0
                     if child is None:
                         continue
+                    queues.dealt_to = readers[child]
                     for queue in readers[child]:
                         if queue is not mine:
                             marks.append(None)

@@ -27,7 +27,7 @@ from datapipes.description.printing import stage
 from datapipes.elements.sizes import size_of
 from datapipes.errors import GraphError, StateError, consumes_element
 from datapipes.iter.combining.hub_apart import Apart, Reading
-from datapipes.iter.combining.spill import Room, SpillQueue
+from datapipes.iter.combining.spill import Lost, Room, SpillQueue
 from datapipes.messages.warnings import warn
 from datapipes.operators.checks import needs, needs_count
 from datapipes.position.blame import told_of
@@ -122,15 +122,6 @@ class Child(IterDataPipe[T_co]):
         raise NotImplementedError(f"{type(self).__name__} has no _elements")
 
 
-class Lost:
-    """Stands in a queue for an element that could not be made."""
-
-    __slots__ = ("error",)
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
-
 class Queues(Cell):
     """Queues of waiting elements, one for each reader, by its place."""
 
@@ -141,6 +132,7 @@ class Queues(Cell):
         self.children: dict[int, int] = {}
         self.readers: list[list[Queue]] = [[] for _ in range(hub.num_instances)]  # of each child
         self.marks: deque[None] = deque()  # one for each element that is dealt to a reader and waits: they count it
+        self.dealt_to: Sequence[Queue] = ()  # the queues that the last element went to
         self.turn = 0  # how many elements were dealt out
         self.source: Iterator[Any] = iter(())
         self.put_back: Callable[[Any], None] = _nowhere  # has the hub take an element of its source again
@@ -186,6 +178,9 @@ class Queues(Cell):
         """
         if not isinstance(queue, SpillQueue):
             raise self._overflow()
+        for given in (queue, *self.dealt_to):
+            if isinstance(given, SpillQueue):
+                given.settle()
         room = queue.room
         if (refusal := room.refusal()) is not None:
             raise refusal()
@@ -220,7 +215,7 @@ class Queues(Cell):
         if not self._goes_on:
             self._failure = _again(error)
         for queue in others if consumes_element(error) else ():
-            _put(queue, Lost(_again(error)))
+            queue.append(Lost(_again(error)))
 
     def must_have_ended(self) -> None:
         """Raise if the source has no more elements because of an error, which a child in another thread has met."""
@@ -255,7 +250,7 @@ class Queues(Cell):
         for place, loaded in waiting.items():
             self.waiting[place] = self._new_queue()
             for element in loaded:
-                _put(self.waiting[place], element)
+                self.waiting[place].append(element)
 
     def close(self) -> None:
         self.put_back = _nowhere  # it leads to the session, which has this cell
@@ -266,14 +261,6 @@ class Queues(Cell):
 
 def _nowhere(element: Any) -> None:
     """Do nothing: the hub is not open."""
-
-
-def _put(queue: Queue, element: Any) -> None:
-    """Put an element into a queue, or a stand-in for one, which waits in memory."""
-    if isinstance(queue, SpillQueue):
-        queue.append(element, kept=type(element) is Lost)
-    else:
-        queue.append(element)
 
 
 def _entry(entry: object, *kinds: type) -> Any:

@@ -55,11 +55,27 @@ class Room:
         return self.elements < self.most_elements and self.bytes + size <= self.most_bytes
 
 
+class Lost:
+    """Stands in a queue for an element that could not be made; it is never on disk."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
 class SpillQueue:
-    """Elements, first in, first out; one thread may put them in while another takes them out."""
+    """Elements, first in, first out; one thread may put them in while another takes them out.
+
+    ``append`` puts an element in, in one step. Where it waits is decided by ``settle``, at the latest when the next one
+    is taken out. An interruption may come anywhere in that: each change is made in a step without a call, behind which
+    alone a signal can come.
+    """
 
     def __init__(self, room: Room) -> None:
         self.room = room
+        self._arrived: deque[Any] = deque()
+        self.append = self._arrived.append
         self._refused = 0  # the number of the element that the refusal is about
         self._memory: deque[tuple[Any, int]] = deque()
         self._first = self._end = 0  # the numbers of the elements behind those in memory
@@ -71,55 +87,80 @@ class SpillQueue:
         """The error of the last element that could not be put on disk, until that has been taken."""
         return self.room.refusals.get(self)
 
-    def append(self, element: Any, kept: bool = False) -> None:
-        """Put an element in; ``kept``: it is none that could be on disk."""
+    def settle(self) -> None:
+        """Put what has come to where it waits: into memory, or on disk."""
         room = self.room
-        with room.lock:
-            size = 0 if kept else room.size_of(element)
-            if room.folder is None or (self._first == self._end and room.fits(size)):
-                self._memory.append((element, size))
-                room.elements += 1
-                room.bytes += size
-                return
-            refusal = None if kept else self._write(element)
-            if refusal is not None:
-                room.refusals[self], self._refused = refusal, self._end
-            if kept or refusal is not None:
-                self._kept[self._end] = element
-            self._end += 1
+        while self._arrived:
+            with room.lock:
+                if self._arrived:  # another thread may have been quicker
+                    self._settle(self._arrived[0])
 
-    def _write(self, element: Any) -> Callable[[], Exception] | None:
-        """Write an element to disk; if that is not possible, the error to raise."""
-        owner = self.room.owner
-        try:
-            self._files[1].append(encode([element], what=f"the elements that {owner} spills to disk"))
-        except UnsavableElement as error:
-            return partial(UnsavableElement, f"{error}. {_KEPT}")
-        except OSError as error:
-            text = f"{error.strerror}, while {owner} spilled an element to disk. {_KEPT}"
-            return partial(OSError, error.errno, text, error.filename or self.room.folder)
-        return None
+    def _settle(self, element: Any) -> None:
+        room, kept, refusal = self.room, type(element) is Lost, None
+        size = 0 if kept else room.size_of(element)
+        if room.folder is None or (self._first == self._end and room.fits(size)):
+            self._memory += ((element, size),)
+            room.elements += 1
+            room.bytes += size
+            del self._arrived[0]
+            return
+        file = self._files[1]
+        end = file.end
+        if not kept:
+            try:
+                end = file.written(encode([element], what=f"the elements that {room.owner} spills to disk"))
+            except UnsavableElement as error:
+                refusal = partial(UnsavableElement, f"{error}. {_KEPT}")
+            except OSError as error:
+                text = f"{error.strerror}, while {room.owner} spilled an element to disk. {_KEPT}"
+                refusal = partial(OSError, error.errno, text, error.filename or room.folder)
+        if refusal is not None:
+            room.refusals[self], self._refused = refusal, self._end
+        if kept or refusal is not None:
+            self._kept[self._end] = element
+        file.end = end
+        self._end += 1
+        del self._arrived[0]
 
     def popleft(self) -> Any:
         """Take the oldest element out."""
-        with self.room.lock:
-            if self._memory:
-                element, size = self._memory.popleft()
-                self.room.elements -= 1
-                self.room.bytes -= size
-                return element
-            if self._first == self._end:
+        self.settle()
+        room, first = self.room, self._first
+        file, start = self._files[0], 0
+        with room.lock:
+            file.empty_if_read()
+            is_in_memory, is_kept = len(self._memory) > 0, first in self._kept
+            if is_in_memory:
+                element, size = self._memory[0]
+            elif first == self._end:
                 raise IndexError("nothing waits")
-            if self._first in self._kept:
-                element = self._kept.pop(self._first)
-                if self._first == self._refused:
-                    self.room.refusals.pop(self, None)
+            elif is_kept:
+                element = self._kept[first]
             else:
-                if not self._files[0]:
+                if not file:
                     self._files.reverse()
-                element = _unpacked(self._files[0].popleft())
-            self._first += 1
+                    file = self._files[0]
+                record, start = file.first()
+                element = _unpacked(record)
+        if is_in_memory:
+            del self._memory[0]
+            room.elements -= 1
+            room.bytes -= size
             return element
+        if is_kept:
+            del self._kept[first]
+            if first == self._refused and self in room.refusals:
+                del room.refusals[self]
+        else:
+            file.start = start
+        self._first += 1
+        return element
+
+    def appendleft(self, element: Any) -> None:
+        """Put the element back that was taken out last."""
+        with self.room.lock:
+            self._memory.appendleft((element, 0))
+            self.room.elements += 1
 
     def __iter__(self) -> Iterator[Any]:
         with self.room.lock:
@@ -128,10 +169,11 @@ class SpillQueue:
             elements += [
                 self._kept[i] if i in self._kept else _unpacked(next(written)) for i in range(self._first, self._end)
             ]
+            elements += self._arrived
         return iter(elements)
 
     def __len__(self) -> int:
-        return len(self._memory) + self._end - self._first
+        return len(self._memory) + self._end - self._first + len(self._arrived)
 
     def clear(self) -> None:
         """Let go of everything."""
@@ -139,6 +181,7 @@ class SpillQueue:
             self.room.elements -= len(self._memory)
             self.room.bytes -= sum(size for _, size in self._memory)
             self._memory.clear()
+            self._arrived.clear()
             self._kept.clear()
             self._first = self._end
             self.room.refusals.pop(self, None)
@@ -157,32 +200,39 @@ def _unpacked(record: bytes) -> Any:
 
 
 class _Records:
-    """A file without a name, of records that are written at its end and read from its start."""
+    """A file without a name, of records that are written at its ``end`` and read from its ``start``.
+
+    Whoever writes or reads one moves these; until then a record is written over, or read again.
+    """
 
     def __init__(self, folder: str | None) -> None:
         self._folder = folder
         self._file: IO[bytes] | None = None
-        self._start = self._end = 0
+        self.start = self.end = 0
 
-    def append(self, record: bytes) -> None:
+    def written(self, record: bytes) -> int:
+        """Write a record; return where it ends."""
         if self._file is None:
             self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115  # `close` closes it
-        left, at = memoryview(len(record).to_bytes(_LENGTH, "little") + record), self._end
+        left, at = memoryview(len(record).to_bytes(_LENGTH, "little") + record), self.end
         while left:
             written = os.pwrite(self._file.fileno(), left, at)
             left, at = left[written:], at + written
-        self._end = at  # a record that was not written to its end is written over
+        return at
 
-    def popleft(self) -> bytes:
-        record, self._start = self._read(self._start)
-        if self._file is not None and self._start == self._end:
+    def first(self) -> tuple[bytes, int]:
+        """Read the first record; return where it ends, too."""
+        return self._read(self.start)
+
+    def empty_if_read(self) -> None:
+        """Begin the file anew if all of it was read."""
+        if self._file is not None and self.start == self.end and self.start:
             self._file.truncate(0)
-            self._start = self._end = 0
-        return record
+            self.start = self.end = 0
 
     def __iter__(self) -> Iterator[bytes]:
-        at = self._start
-        while at < self._end:
+        at = self.start
+        while at < self.end:
             record, at = self._read(at)
             yield record
 
@@ -202,9 +252,9 @@ class _Records:
         return b"".join(parts)
 
     def __len__(self) -> int:
-        return self._end - self._start
+        return self.end - self.start
 
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
-        self._file, self._start, self._end = None, 0, 0
+        self._file, self.start, self.end = None, 0, 0

@@ -58,24 +58,35 @@ class Rebatcher(Shuffling, IterDataPipe[Any]):
         needs_count(self, "shuffle_rows", 0, "Rows are shuffled among a number of them that is not below 0")
 
     def _open(self, at: Opening) -> Iterator[Any]:
-        return self._batches(at.source(self.source_datapipe), at.cell(_Rows), at.seed(self._seed))
+        return self._batches(at, at.source(self.source_datapipe), at.cell(_Rows), at.seed(self._seed))
 
-    def _batches(self, source: Iterator[Any], cell: _Rows, seed: int) -> Iterator[Any]:
+    def _batches(self, at: Opening, source: Iterator[Any], cell: _Rows, seed: int) -> Iterator[Any]:
         least = self.shuffle_rows if self._enabled else 0
         while True:
             while sum(map(_rows, cell.ready)) >= self.rows:
-                yield cell.give(self.rows)
+                batch, left = cell.first(self.rows)
+                cell.ready = left  # no call, after which a signal may come
+                yield batch
+            if cell.gathered and sum(map(_rows, cell.gathered)) >= least:
+                cell.get_ready(seed if least else None)
+                continue
             for batch in source:
-                cell.gathered += [new for new in [self._checked(batch, cell)] if _rows(new)]
+                try:
+                    checked = self._checked(batch, cell)
+                    new = [checked] if _rows(checked) else []
+                except BaseException as error:
+                    at.keep(batch, error)
+                    raise
+                cell.gathered += new
                 break
             else:
                 break
-            if cell.gathered and sum(map(_rows, cell.gathered)) >= least:
-                cell.get_ready(seed if least else None)
         if cell.gathered:
             cell.get_ready(seed if least else None)
         while (left := sum(map(_rows, cell.ready))) >= self.rows or (left and not self.drop_last):
-            yield cell.give(min(left, self.rows))
+            batch, rest = cell.first(min(left, self.rows))
+            cell.ready = rest
+            yield batch
         cell.ready.clear()
 
     def _checked(self, batch: Any, cell: _Rows) -> Any:
@@ -104,27 +115,27 @@ class _Rows(Cell):
 
     def get_ready(self, seed: int | None) -> None:
         """Append what was gathered to what is handed on; in a random order, if there is a seed."""
-        gathered = self.gathered[:]
+        gathered, shuffled = self.gathered, self._shuffled
         if seed is not None:
             batch = _joined(gathered)
-            generator = torch.Generator().manual_seed(derive(seed, self._shuffled))
+            generator = torch.Generator().manual_seed(derive(seed, shuffled))
             gathered = [_taken(batch, torch.randperm(_rows(batch), generator=generator))]
-            self._shuffled += 1
-        self.ready += [batch for batch in gathered if _rows(batch)]
-        self.gathered.clear()
+            shuffled += 1
+        ready = [*self.ready, *(batch for batch in gathered if _rows(batch))]
+        self.ready, self.gathered, self._shuffled = ready, [], shuffled  # all at once: nothing is called here
 
-    def give(self, rows: int) -> Any:
-        """The first rows of those that are ready."""
-        parts = []
+    def first(self, rows: int) -> tuple[Any, list[Any]]:
+        """Return the first rows of those that are ready as one batch, and what is left behind them."""
+        parts, left = [], self.ready[:]
         while rows:
-            first = self.ready[0]
+            first = left[0]
             if (there := _rows(first)) > rows:
                 parts.append(_part(first, 0, rows))
-                self.ready[0] = _part(first, rows, there)
+                left[0] = _part(first, rows, there)
                 break
-            parts.append(self.ready.pop(0))
+            parts.append(left.pop(0))
             rows -= there
-        return _joined(parts)
+        return _joined(parts), left
 
     def save(self) -> dict[str, Any]:
         ready, gathered = (self.encode(batches) if batches else None for batches in (self.ready, self.gathered))

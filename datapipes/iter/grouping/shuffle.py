@@ -21,11 +21,12 @@ an error where it is to be handed on, and not where it would have come into the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from operator import length_hint
+from types import BuiltinMethodType, MethodWrapperType
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -145,7 +146,19 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
         numbers = source.numbers
         if numbers is not None and all(-(2**63) <= end < 2**63 for end in (numbers[0], numbers[-1])):
             return given.following(order.of(numbers))
-        return map(source.at, given.following(order))
+        if isinstance(source.at, BuiltinMethodType | MethodWrapperType):  # no signal comes in it
+            return map(source.at, given.following(order))
+        return self._read(source.at, given.following(order), given)
+
+    def _read(self, at: Callable[[int], Any], numbers: Iterator[int], given: Given) -> Iterator[Any]:
+        for number in numbers:
+            try:
+                made = at(number)
+            except BaseException as error:
+                given.take_again(error)
+                raise
+            yield made
+            made = None  # it goes before the next one is made
 
     def _listed(self, source: Iterator[T_co], seed: int, cell: _Listed) -> Iterator[T_co]:
         paths = cell.listed(source)

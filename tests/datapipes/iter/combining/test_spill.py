@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from datapipes.errors import BadArgument, UnsavableElement
 from datapipes.iter import IterableWrapper
-from datapipes.iter.combining.spill import Room, SpillQueue
+from datapipes.iter.combining.spill import Lost, Room, SpillQueue
 from tests.datapipes.iter.mishaps import failing_at, outcomes
 
 SHARED_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -44,6 +44,7 @@ def spilled(folder: Path) -> list[int]:
 
 
 # A step puts in an element of so many letters; takes one out; or puts in one that cannot be on disk.
+LOST = Lost(ValueError())
 STEPS = st.lists(st.one_of(st.integers(0, 400), st.just("take"), st.just("unsavable"), st.just("kept")), max_size=60)
 
 
@@ -55,9 +56,11 @@ def test_it_is_a_queue(tmp_path: Path, steps: list[Any], most: int, most_bytes: 
     peak = 0
     for number, step in enumerate(steps):
         if step != "take":
-            element = Unsavable() if step == "unsavable" else (number, "x" * step) if type(step) is int else number
+            element = Unsavable() if step == "unsavable" else (number, "x" * step) if type(step) is int else LOST
             naive.append(element)
-            queue.append(element, kept=step == "kept")
+            queue.append(element)
+            if number % 2:
+                queue.settle()
         elif naive:
             assert queue.popleft() == naive.popleft()
         assert list(queue) == list(naive)
@@ -127,7 +130,7 @@ def test_memory_holds_what_it_may(tmp_path: Path) -> None:
     assert spilled(tmp_path) == []
     for _ in range(21):
         next(it)
-    assert 21_000 < sum(spilled(tmp_path)) < 25_000
+    assert 20_000 < sum(spilled(tmp_path)) < 25_000, "all but the last one, which has just come"
     assert os.listdir(tmp_path) == [], "the file has no name"
     assert [x[1000:] for x in it] == [str(x) for x in [*range(30, 50), *range(50)]]
     assert spilled(tmp_path) == []
@@ -198,6 +201,7 @@ def test_a_full_disk_stops_who_is_ahead_and_loses_nothing(tmp_path: Path, monkey
     queue = SpillQueue(room)
     for x in range(3):
         queue.append(x)
+    queue.settle()
     write = os.pwrite
 
     def half(fd: int, data: Any, at: int) -> int:
@@ -207,6 +211,7 @@ def test_a_full_disk_stops_who_is_ahead_and_loses_nothing(tmp_path: Path, monkey
 
     monkeypatch.setattr(os, "pwrite", half)
     queue.append(3)
+    queue.settle()
     assert queue.refusal is not None
     with pytest.raises(OSError, match=r"No space left on device, while \.fork\(2\) spilled an element") as caught:
         raise queue.refusal()
