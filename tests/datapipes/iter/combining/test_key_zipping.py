@@ -147,7 +147,7 @@ def test_streams_that_nobody_asked_for_are_closed() -> None:
 
 
 def test_refused_arguments() -> None:
-    source, wrong, no_function = IterableWrapper([1]), [1], 5
+    source, wrong, no_function = IterableWrapper([1]), {1: 1}, 5
     pipes: Any = (wrong, SequenceWrapper([1]))
     for pipe in pipes:
         with pytest.raises(BadArgumentType, match="`ref_datapipe` to be an `IterDataPipe`, got"):
