@@ -53,7 +53,7 @@ def _is_users(frame: FrameType) -> bool:
     file, package = frame.f_code.co_filename, str(frame.f_globals.get("__name__")).partition(".")[0]
     if file.startswith((*_OURS, "<loop of ", "<frozen ")):  # compiled by us, or by Python
         return False
-    if file == "<string>" and package in _PACKAGES:  # a constructor that Python wrote for a class of ours
+    if file == "<string>" and package.startswith((*_PACKAGES, "namedtuple_")):  # a constructor that Python wrote
         return False
     return not file.startswith(_PYTHONS) or any(folder in file for folder in _OF_OTHERS)
 

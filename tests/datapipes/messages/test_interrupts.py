@@ -74,9 +74,10 @@ def test_at_any_call_of_the_start(make_service: Callable[[], Any]) -> None:
     assert looked > 10
 
 
-def test_a_constructor_that_python_wrote_is_not_the_users() -> None:
+@pytest.mark.parametrize("within", ["datapipes.", "namedtuple_"])
+def test_a_constructor_that_python_wrote_is_not_the_users(within: str) -> None:
     def is_one(frame: FrameType) -> bool:
-        return frame.f_code.co_filename == "<string>" and frame.f_globals["__name__"].startswith("datapipes.")
+        return frame.f_code.co_filename == "<string>" and frame.f_globals["__name__"].startswith(within)
 
     dl = DataLoader2(IterableWrapper(range(100)).shuffle().sharding_filter().batch(3))
     with pytest.raises(KeyboardInterrupt) as interrupted, interrupted_when(is_one):

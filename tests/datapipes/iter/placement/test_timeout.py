@@ -275,7 +275,11 @@ def interrupt(self: object, block: bool = True, timeout: float | None = None) ->
 
 
 @pytest.mark.filterwarnings("ignore:.*is stuck in what is above")
-@pytest.mark.parametrize("service", [MultiProcessingReadingService, ThreadingReadingService])
+@pytest.mark.parametrize(
+    "service",
+    [lambda workers: MultiProcessingReadingService(workers, "fork"), ThreadingReadingService],  # an Event is inherited
+    ids=["processes", "threads"],
+)
 @pytest.mark.parametrize("placed", ["shard", "fork", "dispatch"])
 def test_the_order_of_workers_stays(service: Callable[[int], ReadingServiceInterface], placed: str) -> None:
     gate = Gate(3, 8, 9)
