@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
-from itertools import chain, compress
+from itertools import chain, compress, islice
 from math import fsum, inf
 from operator import length_hint
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -132,10 +132,6 @@ class _RandomSplit(IterDataPipe[T_co]):
             drawn = torch.rand(min(_BLOCK, remaining), dtype=torch.float64, generator=generator).tolist()
             goes = [_deal(left, number, remaining - i) == mine for i, number in enumerate(drawn)]
             yield _Block(goes, first, before)
-        raise BadArgument(
-            f"the source of {stage(self)} has more elements than the {self.total_length} that it was split by: "
-            "give its length as total_length"
-        )
 
 
 class _Block(NamedTuple):
@@ -187,9 +183,19 @@ class SplitterIterator(IterDataPipe[T_co]):
         cell = at.cell(lambda: _Dealt(main.total_length))
         return self._elements(at.source(main), cell.going_on(main, self.target))
 
-    def _elements(self, source: Iterator[T_co], goes: Iterator[bool]) -> Iterator[T_co]:
-        # compress takes from the source first: an element that could not be made is dealt to nobody.
-        yield from compress(source, goes)
+    def _elements(self, source: Iterator[T_co], blocks: Iterator[Iterator[bool]]) -> Iterator[T_co]:
+        for goes in blocks:
+            # compress takes from the source first: an element that could not be made is dealt to nobody. And no more
+            # are taken than there are flags, since drawing others may be interrupted.
+            yield from compress(islice(source, length_hint(goes)), goes)
+            if length_hint(goes):
+                return
+        for _ in source:
+            main = self.main_datapipe
+            raise BadArgument(
+                f"the source of {stage(main)} has more elements than the {main.total_length} that it was split by: "
+                "give its length as total_length"
+            )
 
     def _given_as(self) -> tuple[_RandomSplit[T_co], int]:
         return self.main_datapipe, list(self.main_datapipe.weights).index(self.target)
@@ -228,16 +234,15 @@ class _Dealt(Cell):
         self._left: Iterator[bool] = iter(())  # what is left of it
         self._start: tuple[int, tuple[float, ...]] = (0, ())  # where it begins, and the shares that are left there
 
-    def going_on(self, split: _RandomSplit[Any], target: Hashable) -> Iterator[bool]:
-        """Whether the next elements go to ``target``; after an exception no more than a block is dealt anew."""
-        return chain.from_iterable(self._blocks(split, target, self.save()))
-
-    def _blocks(self, split: _RandomSplit[Any], target: Hashable, behind: int) -> Iterator[Iterator[bool]]:
+    def going_on(self, split: _RandomSplit[Any], target: Hashable) -> Iterator[Iterator[bool]]:
+        """Blocks of flags: whether the next elements go to ``target``; after an exception one is dealt anew at most."""
+        behind = self.save()
         for goes, first, shares in split.dealt(target, *self._start):
-            if first + len(goes) > behind:
-                self._start, self._end = (first, shares), first + len(goes)
-                self._left = iter(goes[max(behind - first, 0) :])
-                yield self._left
+            end = first + len(goes)
+            if end > behind:
+                left = iter(goes[max(behind - first, 0) :])
+                self._start, self._end, self._left = (first, shares), end, left  # no call, so no signal comes in it
+                yield left
 
     def save(self) -> int:
         return self._end - length_hint(self._left)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -70,43 +69,53 @@ class Packer(IterDataPipe[dict[str, Any]]):
         needs(self.fit in get_args(Fit), self, f'fit must be "greedy", "best" or "cut", got {self.fit!r:.60}')
 
     def _open(self, at: Opening) -> Iterator[dict[str, Any]]:
-        return self._blocks(at.source(self.source_datapipe), at.cell(lambda: _Open(self.length)))
+        return self._blocks(at, at.source(self.source_datapipe), at.cell(lambda: _Open(self.length)))
 
-    def _blocks(self, source: Iterator[Any], cell: _Open) -> Iterator[dict[str, Any]]:
+    def _blocks(self, at: Opening, source: Iterator[Any], cell: _Open) -> Iterator[dict[str, Any]]:
         while True:
             while cell.waiting:
-                full = self._put(cell)
-                if full is not None:
-                    yield self._laid_out(full)
+                blocks, rooms, waiting = cell.blocks[:], cell.rooms[:], cell.waiting[:]
+                full = self._put(blocks, rooms, waiting)
+                laid_out = None if full is None else self._laid_out(full)
+                cell.blocks, cell.rooms, cell.waiting = blocks, rooms, waiting  # no call, so no signal comes behind it
+                if laid_out is not None:
+                    yield laid_out
+                    laid_out = None
             for element in source:
-                cell.waiting.extend(self._pieces(element, cell.blocks))
+                try:
+                    pieces = self._pieces(element, cell.blocks)
+                except BaseException as error:
+                    at.keep(element, error)
+                    raise
+                cell.waiting = pieces
                 break
             else:
                 break
         while cell.blocks:
-            block = cell.take(0)
-            if not self.drop_last:
-                yield self._laid_out(block)
+            last = None if self.drop_last else self._laid_out(cell.blocks[0])
+            del cell.blocks[0], cell.rooms[0]
+            if last is not None:
+                yield last
 
-    def _put(self, cell: _Open) -> Block | None:
+    def _put(self, blocks: list[Block], rooms: list[int], waiting: list[Piece]) -> Block | None:
         """Put the first piece that waits into a block, or make room for it; the block that is to be handed on, if any.
 
-        Each open block has room for a token at least.
+        Each open block has room for a token at least. The lists are changed, and nothing in them.
         """
-        waiting, rooms = cell.waiting, cell.rooms
         size = _size(waiting[0])
         fitting = [i for i, room in enumerate(rooms) if room >= size or self.fit == "cut"]
         if not fitting:
             if len(rooms) == (self.open_blocks if self.fit == "best" else 1):
-                return cell.take(rooms.index(min(rooms)))
-            fitting = [cell.begin()]
+                return _taken(blocks, rooms, rooms.index(min(rooms)))
+            fitting = [len(blocks)]
+            blocks.append([])
+            rooms.append(self.length)
         best = min(fitting, key=rooms.__getitem__)
-        piece, room = waiting.popleft(), rooms[best]
-        if size > room:
-            waiting.appendleft(_part(piece, room, size))
-        cell.blocks[best].append(_part(piece, 0, room))
+        piece, room = waiting[0], rooms[best]
+        waiting[:1] = [_part(piece, room, size)] if size > room else []
+        blocks[best] = [*blocks[best], _part(piece, 0, room)]
         rooms[best] -= min(size, room)
-        return None if rooms[best] else cell.take(best)
+        return None if rooms[best] else _taken(blocks, rooms, best)
 
     def _pieces(self, element: Any, blocks: list[Block]) -> list[Piece]:
         """A sequence, cut where it is longer than a block; what cannot be packed beside the others is refused."""
@@ -181,6 +190,12 @@ def _counted(column: Any, length: int) -> Any:
     return sys.modules["numpy"].arange(length)
 
 
+def _taken(blocks: list[Block], rooms: list[int], number: int) -> Block:
+    """Take an open block away."""
+    del rooms[number]
+    return blocks.pop(number)
+
+
 class _Open(Cell):
     """The blocks that are open, each the sequences in it; and the parts of a sequence that are to be put into some."""
 
@@ -188,23 +203,12 @@ class _Open(Cell):
         self._length = length
         self.blocks: list[Block] = []
         self.rooms: list[int] = []  # how many more tokens each block takes
-        self.waiting: deque[Piece] = deque()
-
-    def begin(self) -> int:
-        """Open a block; its number among those that are open."""
-        self.blocks.append([])
-        self.rooms.append(self._length)
-        return len(self.blocks) - 1
-
-    def take(self, number: int) -> Block:
-        """Take an open block away."""
-        del self.rooms[number]
-        return self.blocks.pop(number)
+        self.waiting: list[Piece] = []
 
     def save(self) -> Any:
         if not self.blocks and not self.waiting:
             return None
-        return {"blocks": self.encode(self.blocks), "waiting": self.encode(list(self.waiting))}
+        return {"blocks": self.encode(self.blocks), "waiting": self.encode(self.waiting)}
 
     def load(self, saved: Any) -> None:
         if saved is None:
