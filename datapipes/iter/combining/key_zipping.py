@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Iterator
+from itertools import chain
 from typing import Any, ClassVar, TypeVar
 
 from datapipes.description.pipe import IterDataPipe, MapDataPipe, operator
@@ -71,26 +72,41 @@ class IterKeyZipper(IterDataPipe[Any]):
         needs_count(self, "buffer_size", 1, "'buffer_size' is required to be positive, or None", or_none=True)
 
     def _open(self, at: Opening) -> Iterator[Any]:
-        return self._pairs(at.source(self.source_datapipe), at.source(self.ref_datapipe), at.cell(_Search))
+        search = at.cell(_Search)
+        references = chain(search.held, at.source(self.ref_datapipe))
+        return self._pairs(at.source(self.source_datapipe), references, search)
 
     def _pairs(self, source: Iterator[Any], references: Iterator[Any], search: _Search) -> Iterator[Any]:
         key_fn, merge_fn, keep_key = self.key_fn, self.merge_fn, self.keep_key
         for element in search.elements(source):
-            key = key_fn(element)
-            search.begin(element)
-            reference = self._reference(key, references, search)
-            search.end()
-            found = (element, reference) if merge_fn is None else merge_fn(element, reference)
-            yield (key, found) if keep_key else found
+            searching = found = False
+            try:
+                key = key_fn(element)
+                search.sought, searching = [element], True
+                reference = self._reference(key, references, search)
+                found = True
+                made = (element, reference) if merge_fn is None else merge_fn(element, reference)
+            except Exception:
+                if found or not searching:
+                    search.end()
+                search.held = []
+                raise
+            except BaseException:  # an interruption: the pair is made again
+                search.sought = [element]
+                raise
+            search.sought, search.held = [], []  # no call, behind which a signal may come
+            yield (key, made) if keep_key else made
         search.close()
 
     def _reference(self, key: Hashable, references: Iterator[Any], search: _Search) -> Any:
         """The reference element with a key; those read before it are left to wait."""
         waiting, ref_key_fn = search.waiting, self.ref_key_fn or self.key_fn
-        reference = waiting.pop(key, _MISSING)
-        if reference is not _MISSING:
-            return reference
+        if key in waiting:
+            search.held = [waiting[key]]
+            del waiting[key]
+            return search.held[0]
         for reference in references:
+            search.held = [reference]
             ref_key = ref_key_fn(reference)
             if ref_key in waiting:
                 raise ValueError(
@@ -102,6 +118,7 @@ class IterKeyZipper(IterDataPipe[Any]):
             if len(waiting) == self.buffer_size:
                 self._give_up_the_oldest(search)
             waiting[ref_key] = reference
+            search.held = []
         search.end()
         raise BufferError(
             f"No matching key can be found: {stage(self)} has read all reference elements, and none that it still has "
@@ -127,43 +144,41 @@ class _Search(Cell):
     def __init__(self) -> None:
         self.waiting: dict[Any, Any] = {}
         self.warned = False
-        self._sought: list[Any] = []
+        self.sought: list[Any] = []
+        self.held: list[Any] = []  # the reference element that was taken and is not among those that wait
 
     def elements(self, source: Iterator[Any]) -> Iterator[Any]:
         """The element that was being looked for, if there is one, and then those of the source."""
-        if self._sought:
-            yield self._sought.pop()
+        yield from self.sought[:]
         yield from source
-
-    def begin(self, element: Any) -> None:
-        """Look for the partner of an element."""
-        self._sought = [element]
 
     def end(self) -> None:
         """End a search: the partner was found, or there is none."""
-        self._sought = []
+        self.sought = []
 
     def save(self) -> dict[str, Any] | None:
-        if not self.waiting and not self._sought:
+        if not self.waiting and not self.sought:
             return None
-        return {"waiting": self.encode(list(self.waiting.items())), "sought": self.encode(self._sought)}
+        held = {"held": self.encode(self.held)} if self.held else {}
+        return {"waiting": self.encode(list(self.waiting.items())), "sought": self.encode(self.sought), **held}
 
     def load(self, saved: Any) -> None:
         if saved is None:
             return
-        waiting, sought = map(self.decode_list, fields(saved, "waiting", "sought"))
+        held = ("held",) if isinstance(saved, dict) and "held" in saved else ()
+        waiting, sought, *rest = map(self.decode_list, fields(saved, "waiting", "sought", *held))
         if len(sought) > 1:
             raise StateError(f"sought: expected one element at most, found {len(sought)}")
         try:
             self.waiting = dict(waiting)
         except (TypeError, ValueError) as error:
             raise StateError(f"waiting: expected pairs of a key and an element: {error}") from error
-        self._sought = sought
+        self.sought, self.held = sought, rest[0] if rest else []
 
     def close(self) -> None:
-        StreamWrapper.close_streams([*self.waiting.values(), *self._sought])
+        StreamWrapper.close_streams([*self.waiting.values(), *self.sought, *self.held])
         self.waiting.clear()
-        self._sought = []
+        self.sought, self.held = [], []
 
 
 @operator

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import holds_stream
-from datapipes.errors import StateError
+from datapipes.errors import StateError, consumes_element
 from datapipes.operators.checks import length_of, needs_callable, needs_count
 from datapipes.operators.columns import on_input, validate_input_col
 from datapipes.operators.flattening import Flattening, Inner
@@ -114,7 +114,7 @@ class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
         lives.bury()
         for live in lives.all:
             live.elements = self._of(at, live)
-        share, more = lives.draws.following().__next__, True
+        draws, more = lives.draws.following(), True
         while True:
             while more and len(lives.all) < lives.size:
                 before = above.kept() if above is not None and lives.watch else None
@@ -136,12 +136,20 @@ class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
             among = [live.elements for live in lives.all]
             number, used_up = len(among), False
             while not used_up:
-                slot = int(share() * number)
-                for made in among[slot]:
-                    yield made
+                for share in draws:  # noqa: B007  # used below: next() is a call, and a signal may come behind it
                     break
-                else:
-                    used_up = True
+                try:
+                    slot = int(share * number)
+                    for made in among[slot]:
+                        break
+                    else:
+                        used_up = True
+                except BaseException as error:
+                    if not consumes_element(error):
+                        lives.draws.go_to(lives.draws.count - 1)
+                    raise
+                if not used_up:
+                    yield made
             del lives.all[slot]
         if lives.faults is not None:
             lives.faults.end()
