@@ -69,7 +69,8 @@ class Gathered(MadeElsewhere[T_co]):
         return KeptByWorkers(vars(self)[KEPT])
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        turns = at.cell(lambda: Turns(self.makers, at.run.errors, self.kept, Deaths(self._allowed, at.run.errors)))
+        deaths = Deaths(self._allowed, ErrorCounts(at.run.errors))
+        turns = at.cell(lambda: Turns(self.makers, at.run.errors, self.kept, deaths))
         return self._elements(turns, at.run)
 
     def _elements(self, turns: Turns, run: Run) -> Iterator[T_co]:
@@ -327,9 +328,13 @@ class Turns(Cell):
             workers[number][1] += rounds + (i < more)
         for number, entry in enumerate(workers):
             entry += [known] if (known := self.kept.of(number)) else []
-        return {"turn": list(turn), "workers": workers}
+        deaths = self._deaths.save([share.told for share in self._shares])
+        return {"turn": list(turn), "workers": workers} | ({"deaths": deaths} if deaths else {})
 
     def load(self, saved: Any) -> None:
+        if isinstance(saved, dict) and "deaths" in saved:  # there are none in most states
+            self._deaths.load(saved["deaths"], len(self._shares))
+            saved = {name: saved[name] for name in saved if name != "deaths"}
         turn, workers = fields(saved, "turn", "workers")
         if type(workers) is not list or len(workers) != len(self._shares):
             raise StateError(f"workers: expected {len(self._shares)} positions, found {workers!r:.80}")
@@ -417,7 +422,7 @@ def keep(graph: Pipe, saved: Table) -> None:
 
 
 def _is_of_workers(cell: object) -> bool:
-    return type(cell) is dict and set(cell) == {"turn", "workers"} and type(cell["workers"]) is list
+    return type(cell) is dict and set(cell) - {"deaths"} == {"turn", "workers"} and type(cell["workers"]) is list
 
 
 def _with(workers: int) -> str:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
-from datapipes.errors import WorkerDied
+from datapipes.errors import StateError, WorkerDied
 from datapipes.messages.warnings import warn
+from datapipes.position.cells import count, fields, without_errors
 from datapipes.position.seeds import ErrorCounts
 from reading_services.workers.at_work import AtWork, Key, Watch
 
@@ -81,6 +82,31 @@ class Deaths:
         left_out, suspicion = self._left_out.get(worker, {}), self._suspicions.get(worker)
         until = max([*left_out.values(), suspicion.watched_until if suspicion else 0])
         return Watch(max(0, until - begins), frozenset(left_out)) if left_out or until > begins else None
+
+    def save(self, told: list[int]) -> dict[str, Any]:
+        """Return what is left out, and the errors that it counts as, for a resume; empty if there is nothing.
+
+        Args:
+            told: By worker, the element at which a resume begins.
+        """
+        left_out = [
+            [worker, *key, max(0, until - (0 if worker is None else told[worker]))]
+            for worker, calls in self._left_out.items()
+            for key, until in calls.items()
+        ]
+        return {"errors": dict(self.errors.counts), "left_out": left_out} if left_out else {}
+
+    def load(self, saved: Any, workers: int) -> None:
+        """Take up what ``save`` returned, for so many workers."""
+        saved, errors = without_errors(saved)
+        (left_out,) = fields(saved, "left_out")
+        for entry in left_out if type(left_out) is list else [left_out]:
+            if type(entry) is not list or len(entry) != 4 or type(entry[2]) is not bytes:
+                raise StateError(f"left_out: expected [worker, place, digest, element], found {entry!r:.80}")
+            worker = entry[0] if entry[0] is None else count(entry[0], "left_out", most=workers - 1)
+            key = count(entry[1], "left_out"), entry[2]
+            self._left_out.setdefault(worker, {})[key] = count(entry[3], "left_out")
+        self.errors.add(errors)
 
     def survive(self, error: WorkerDied, began: list[int]) -> Ended:
         """Note a death, and return who has to be replaced; an error if that is not allowed.

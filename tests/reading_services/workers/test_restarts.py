@@ -377,6 +377,32 @@ def test_an_element_that_kills_the_dispatcher_is_left_out(below: Callable[[Pipe]
         assert sum(loader.errors.values()) == 1
 
 
+@REPLACED
+@pytest.mark.parametrize(
+    ("graph", "whole", "bad"),
+    [
+        (lambda: deadly({12, 14, 41}), without({12, 14, 41}), 3),
+        (deadly_for_the_dispatcher, [x for x in range(40) if x != 13], 1),
+    ],
+    ids=["workers", "the dispatcher"],
+)
+def test_a_resumed_run_leaves_out_and_counts_once(graph: Callable[[], Pipe], whole: list[Any], bad: int) -> None:
+    for taken in (1, 3, len(whole) - 8):
+        with with_restarts(graph(), 3, on_death="skip") as loader:
+            elements = iter(loader)
+            assert [next(elements) for _ in range(taken)] == whole[:taken]
+            known, state = sum(loader.errors.values()), loader.state_dict()
+        with with_restarts(graph(), 3, on_death="skip") as resumed, warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            resumed.load_state_dict(state)
+            assert sum(resumed.errors.values()) == known
+            assert list(resumed) == whole[taken:]
+            assert sum(resumed.errors.values()) == bad
+            assert bool(said) == (known < bad), "no worker dies of what is known"
+            assert list(resumed) == whole, "the next epoch"
+            assert sum(resumed.errors.values()) == bad
+
+
 def test_without_restarts_the_second_death_of_the_dispatcher_names_the_element() -> None:
     with with_restarts(deadly_for_the_dispatcher(), 0) as loader:
         iterator = iter(loader)
