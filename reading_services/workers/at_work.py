@@ -75,10 +75,12 @@ class AtWork(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """An order to be watched for so many elements, and to leave out some calls."""
+    """An order to be watched up to an element of the opening, and to leave out some calls."""
 
     elements: int
     leaves_out: frozenset[Key] = frozenset()
+    first: int = 0
+    """The element from which on the worker is watched."""
 
 
 class Record:
@@ -134,7 +136,7 @@ class Watched:
         self._under_way: dict[object, Call] = {}
         self._lock = threading.Lock()  # a threadpool_map calls from several threads
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
-        self.goes_on = True
+        self.goes_on = watch.first == 0
 
     def over(self, graph: Pipe) -> Pipe:
         """A copy of a graph in which every call of a user's function is written down."""

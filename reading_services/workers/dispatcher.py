@@ -193,8 +193,7 @@ class Dispatcher(Loop):
         if session is None:
             return
         chunk: list[Any] = []
-        if self._watched is not None and self._goes_on_watched(self._watched, self._dealt):
-            room = 1
+        room = self._at_most(room, self._dealt)
         if self._record is not None:
             self._record.making(self._dealt, room)
         error, sent = self._pulled(session, room, chunk, self._at_once * len(self._workers))

@@ -69,9 +69,12 @@ class Gathered(MadeElsewhere[T_co]):
         return KeptByWorkers(vars(self)[KEPT])
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        deaths = Deaths(self._allowed, ErrorCounts(at.run.errors))
-        turns = at.cell(lambda: Turns(self.makers, at.run.errors, self.kept, deaths))
-        return self._elements(turns, at.run)
+        return self._elements(at.cell(lambda: self._turns(at.run.errors)), at.run)
+
+    def _turns(self, errors: ErrorCounts) -> Turns:
+        suspicions = {} if self._allowed.restarts else self.makers.suspicions
+        deaths = Deaths(self._allowed, ErrorCounts(errors), suspicions)
+        return Turns(self.makers, errors, self.kept, deaths)
 
     def _elements(self, turns: Turns, run: Run) -> Iterator[T_co]:
         makers = self.makers
@@ -263,6 +266,8 @@ class Turns(Cell):
     def ended(self, number: int) -> None:
         """Mark a worker as having no more elements."""
         self.waiting.remove(number)
+        if not self.waiting:
+            self._deaths.forget()
 
     def failed(self, number: int, frame: Failed, consumed: bool) -> None:
         """Take a worker's failure to make the element whose turn it is; unless that is consumed, it still is."""
@@ -343,6 +348,7 @@ class Turns(Cell):
         if not known or len(set(turn)) != len(turn):
             raise StateError(f"turn: expected the numbers of workers, found {turn!r:.80}")
         self.waiting, self._makers.saves = deque(turn), True
+        self._deaths.suspicions = {}  # elements of this iteration are counted from here
         for share, entry in zip(self._shares, workers, strict=True):
             if type(entry) is not list or len(entry) not in (3, 4):
                 raise StateError(f"workers: expected [position, count, errors, what is kept], found {entry!r:.80}")

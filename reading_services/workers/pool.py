@@ -23,7 +23,7 @@ from typing import ClassVar
 from datapipes.errors import WorkerDied, WorkersLeft, WorkerTimeout
 from datapipes.messages.interrupts import CtrlCWaits
 from datapipes.position.forks import OwnerProcess
-from reading_services.workers.restarts import BEFORE_ITS_FIRST, Ended, died
+from reading_services.workers.restarts import BEFORE_ITS_FIRST, Ended, Suspicions, died
 from reading_services.workers.transport.protocol import (
     START,
     Consumer,
@@ -147,6 +147,8 @@ class Pool:
         self.alone = plan.dispatched is None
         self.saves = False
         """Whether somebody saves positions, so that workers tell large ones as well; they learn it as they go on."""
+        self.suspicions: Suspicions = {}
+        """What the last death of each worker was at, kept for the next iterations (``restarts``)."""
         self._timeout = plan.timeout
         self._place = place
         self._whose = f"the {place.members}"

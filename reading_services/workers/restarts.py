@@ -3,7 +3,8 @@
 Home knows where each worker was after the last element that it handed on, so another worker can go on from there: no
 element is lost, doubled or out of order. The new one is watched for a while (``at_work``). An element that kills its
 worker twice in a row is an error that names it, or is left out and counted; it takes one of the deaths that are
-allowed, however often the worker has died of it.
+allowed, however often the worker has died of it. Where no worker is replaced, the pool remembers the last death of each
+worker over iterations: the next epoch watches the worker around that element and names it when it kills again.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Allowed:
     on_death: OnDeath = "raise"
 
 
-class _Suspicion(NamedTuple):
+class Suspicion(NamedTuple):
     """What a worker was at work on when it died; elements are counted from where this iteration began."""
 
     elements: range = range(0)
@@ -65,6 +66,10 @@ class _Suspicion(NamedTuple):
     deaths: int = 0
 
 
+Suspicions = dict[int | None, Suspicion]
+"""By worker; None: the dispatcher."""
+
+
 @dataclass
 class Deaths:
     """The deaths of one epoch."""
@@ -72,16 +77,24 @@ class Deaths:
     allowed: Allowed
     errors: ErrorCounts
     """The counts of tolerated errors, by stage: an element that is left out is one."""
+    suspicions: Suspicions
+    """What the last death of each worker was at; without restarts it may be from an earlier iteration."""
     _survived: int = 0
-    _suspicions: dict[int | None, _Suspicion] = field(default_factory=dict)
     _left_out: dict[int | None, dict[Key, int]] = field(default_factory=dict)
     """By worker: calls that are left out, with an element up to which the worker is watched for others."""
 
     def watch(self, worker: int | None, begins: int) -> Watch | None:
         """How a worker that begins at an element has to be watched, if at all."""
-        left_out, suspicion = self._left_out.get(worker, {}), self._suspicions.get(worker)
+        left_out, suspicion = self._left_out.get(worker, {}), self.suspicions.get(worker)
         until = max([*left_out.values(), suspicion.watched_until if suspicion else 0])
-        return Watch(max(0, until - begins), frozenset(left_out)) if left_out or until > begins else None
+        if not left_out and until <= begins:
+            return None
+        first = 0 if left_out or suspicion is None else max(0, suspicion.elements.start - _AT_LEAST - begins)
+        return Watch(max(0, until - begins), frozenset(left_out), first)
+
+    def forget(self) -> None:
+        """Suspect no element any more: the epoch has come to its end."""
+        self.suspicions.clear()
 
     def save(self, told: list[int]) -> dict[str, Any]:
         """Return what is left out, and the errors that it counts as, for a resume; empty if there is nothing.
@@ -139,14 +152,16 @@ class Deaths:
         worker, at_work = ended.worker, ended.at_work
         if at_work is None:
             return None
-        before = self._suspicions.get(worker, _Suspicion())
+        before = self.suspicions.get(worker, Suspicion())
         first = _began(ended, began) + at_work.first
         elements, deaths = range(first, first + at_work.wanted), before.deaths + 1
-        if first >= before.watched_until:
-            before, deaths = _Suspicion(), 1
+        calls = frozenset(call.key for call in at_work.calls if call.key is not None)
+        same_call = bool(before.calls & calls)  # a prefetch makes it at another element's time
+        if not same_call and (first >= before.watched_until or elements.stop <= before.elements.start):
+            before, deaths = Suspicion(), 1
         until = first + max(at_work.wanted, _AT_LEAST)
-        self._suspicions[worker] = _Suspicion(elements, until, deaths=deaths)
-        if len(elements) != 1 or first not in before.elements:
+        self.suspicions[worker] = Suspicion(elements, until, calls, deaths=deaths)
+        if not same_call and (len(elements) != 1 or first not in before.elements):
             return None
         return WorkerDied(
             f"{_element(worker, first)} has killed {_its(worker)} {deaths} times in a row{_said_of(ended)}; last, "
@@ -157,22 +172,22 @@ class Deaths:
     def _suspect(self, ended: Ended, at_work: AtWork, began: int) -> bool:
         """Blame an element, if the worker has died of the same one before; whether the death is one to be allowed."""
         worker = ended.worker
-        before = self._suspicions.get(worker, _Suspicion())
+        before = self.suspicions.get(worker, Suspicion())
         first = began + at_work.first
         calls = {call.key: call for call in at_work.calls if call.key is not None}
         elements, until = range(first, first + at_work.wanted), first + max(at_work.wanted, _AT_LEAST)
         if first >= before.watched_until:
-            before = _Suspicion()
+            before = Suspicion()
         same = len(elements) == 1 and elements == before.elements
         both = before.calls & calls.keys() or (frozenset(calls) if same else frozenset())
         if not same and len(both) != 1:  # of several calls at a time, it may be any
             # The first death has left it open which of some elements it was. Is it this one, the next one will tell.
             tells = len(elements) == 1 and len(before.elements) > 1 and first in before.elements
             uncounted = before.uncounted + tells
-            now = _Suspicion(elements, until, frozenset(calls), uncounted, before.deaths + 1)
-            self._suspicions[worker] = now
+            now = Suspicion(elements, until, frozenset(calls), uncounted, before.deaths + 1)
+            self.suspicions[worker] = now
             return not tells
-        self._suspicions.pop(worker, None)
+        self.suspicions.pop(worker, None)
         deaths = before.deaths + 1
         self._survived -= min(self._survived, before.deaths - before.uncounted)  # they are explained
         key = next(iter(both)) if len(both) == 1 else None

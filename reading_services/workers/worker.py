@@ -212,7 +212,7 @@ class Loop:
         self._generators = making.generators
         self._record = making.record
         self._watched: Watched | None = None
-        self._watched_until = 0
+        self._watched_from = self._watched_until = 0
         self._session: Session | None = None
         self._seconds = making.window.seconds
         self._at_once = 1  # elements in a chunk, so that making them takes about as long as it should
@@ -250,18 +250,25 @@ class Loop:
 
     def _watching(self, graph: Pipe, watch: Watch | None) -> Pipe:
         """Return a graph, or a copy that writes down what it calls if it has to be watched."""
-        self._watched, self._watched_until = None, 0
+        self._watched = None
         if watch is None or self._record is None:
             return graph
-        self._watched, self._watched_until = Watched(self._record, watch), watch.elements
+        self._watched = Watched(self._record, watch)
+        self._watched_from, self._watched_until = watch.first, watch.elements
         return self._watched.over(graph)
 
-    def _goes_on_watched(self, watched: Watched, made: int) -> bool:
-        """Whether to make one element, and write down how; watching ends once there were as many as was asked."""
-        if made < self._watched_until:
-            return True
-        watched.goes_on, self._watched = False, None
-        return False
+    def _at_most(self, wanted: int, made: int) -> int:
+        """Return how many elements to make at once: one while the worker is watched, and none of those before."""
+        watched = self._watched
+        if watched is None:
+            return wanted
+        if made < self._watched_from:
+            return min(wanted, self._watched_from - made)
+        watched.goes_on = made < self._watched_until
+        if watched.goes_on:
+            return 1
+        self._watched = None
+        return wanted
 
     def _send_early(self, chunk: list[Any]) -> int | None:
         """Send what is there of a chunk of several, as ``ChunkWatch`` asks for."""
@@ -374,8 +381,7 @@ class Server(Loop):
             self._record.making(0, order.behind)
         while self._made < order.behind:
             if self._record is not None and self._watched is not None:
-                wanted = 1 if self._goes_on_watched(self._watched, self._made) else order.behind - self._made
-                self._record.making(self._made, wanted)
+                self._record.making(self._made, self._at_most(order.behind - self._made, self._made))
             try:
                 next(session.iterator(), None)
             except Exception as error:
@@ -392,9 +398,7 @@ class Server(Loop):
         if (session := self._session) is None:
             raise ProtocolError("elements are asked for, and nothing is open")
         chunk: list[Any] = []
-        wanted = min(self._at_once, room)
-        if self._watched is not None and self._goes_on_watched(self._watched, self._made):
-            wanted = 1
+        wanted = self._at_most(min(self._at_once, room), self._made)
         if self._record is not None:
             self._record.making(self._made, wanted)
         error, sent = self._pulled(session, wanted, chunk, self._at_once)

@@ -359,6 +359,71 @@ def test_without_restarts_the_second_death_names_the_element() -> None:
         assert "restart=n" in text
 
 
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda deadly: numbers(3000).sharding_filter().map(deadly),
+        lambda deadly: numbers(3000).sharding_filter().map(deadly).prefetch(5),
+        lambda deadly: Passing(numbers(3000).sharding_filter().map(deadly)),
+        lambda deadly: numbers(3000).map(deadly).sharding_round_robin_dispatch().map(abs),
+    ],
+    ids=["", "prefetch", "Passing", "dispatched"],
+)
+def test_without_restarts_a_later_epoch_names_the_element(build: Callable[[Callable[[int], int]], Pipe]) -> None:
+    """It is watched around the element alone, and the next elements come as before."""
+    deadly = partial(kills, frozenset({1501}), signal.SIGKILL)
+    with with_restarts(build(deadly), 0) as loader:
+        for named in (False, True, True):
+            given: list[int] = []
+            with pytest.raises(WorkerDied) as caught:
+                given.extend(loader)
+            assert given == list(range(len(given))), "nothing is skipped"
+            assert ("of 1501; last" in str(caught.value)) == named, str(caught.value)
+
+
+class DiesWhileThere(IterDataPipe[int]):
+    """A class whose worker dies at an element as long as a file is there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __iter__(self) -> Iterator[int]:
+        for x in range(40):
+            if x == 13 and self.path.exists():
+                signal.raise_signal(signal.SIGKILL)
+            yield x
+
+
+def test_an_epoch_that_comes_to_its_end_suspects_nothing_any_more(tmp_path: Path) -> None:
+    path = tmp_path / "there"
+    with with_restarts(DiesWhileThere(path).sharding_filter(), 0, 1) as loader:
+        said = []
+        for is_there in (True, True, False, True):
+            if is_there:
+                path.touch()
+                with pytest.raises(WorkerDied) as caught:
+                    list(loader)
+                said.append("has killed its worker 2 times in a row" in str(caught.value))
+            else:
+                path.unlink()
+                assert list(loader) == list(range(40))
+    assert said == [False, True, False]
+
+
+def test_a_resumed_iteration_counts_from_elsewhere_and_blames_no_element() -> None:
+    def graph(*bad: int) -> Pipe:
+        return numbers(40).sharding_filter().map(partial(kills, frozenset(bad), signal.SIGKILL))
+
+    with with_restarts(graph(), 0, 1) as loader:
+        assert list(islice(loader, 5)) == list(range(5))
+        state = loader.state_dict()
+    with with_restarts(graph(3, 8), 0, 1) as resumed:
+        resumed.load_state_dict(state)
+        for _ in range(2):  # at 8, and in the next epoch at 3: both are the fourth of their iteration
+            with pytest.raises(WorkerDied, match=r"in the middle of its work|before its first"):
+                list(resumed)
+
+
 def deadly_for_the_dispatcher(below: Callable[[Pipe], Pipe] = lambda dp: dp) -> Pipe:
     return below(numbers(40).map(kills_13)).sharding_round_robin_dispatch().map(abs)
 
