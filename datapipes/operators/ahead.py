@@ -105,6 +105,7 @@ class Ahead(Cell):
     """The elements that are ahead, and the thread that takes them."""
 
     carries = True
+    above: ExitStack
 
     def __init__(self, size: int) -> None:
         self._size = size

@@ -96,7 +96,8 @@ class SpillQueue:
                     self._settle(self._arrived[0])
 
     def _settle(self, element: Any) -> None:
-        room, kept, refusal = self.room, type(element) is Lost, None
+        room, kept = self.room, type(element) is Lost
+        refusal: Callable[[], Exception] | None = None
         size = 0 if kept else room.size_of(element)
         if room.folder is None or (self._first == self._end and room.fits(size)):
             self._memory += ((element, size),)

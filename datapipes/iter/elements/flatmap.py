@@ -140,7 +140,7 @@ class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
                     break
                 try:
                     slot = int(share * number)
-                    for made in among[slot]:
+                    for made in among[slot]:  # noqa: B007  # used below: next() is a call, and a signal may come behind it
                         break
                     else:
                         used_up = True

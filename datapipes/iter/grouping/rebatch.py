@@ -83,8 +83,8 @@ class Rebatcher(Shuffling, IterDataPipe[Any]):
                 break
         if cell.gathered:
             cell.get_ready(seed if least else None)
-        while (left := sum(map(_rows, cell.ready))) >= self.rows or (left and not self.drop_last):
-            batch, rest = cell.first(min(left, self.rows))
+        while (there := sum(map(_rows, cell.ready))) >= self.rows or (there and not self.drop_last):
+            batch, rest = cell.first(min(there, self.rows))
             cell.ready = rest
             yield batch
         cell.ready.clear()
