@@ -35,6 +35,38 @@ class Passed(IterDataPipe[Any]):
         yield from self.source_datapipe
 
 
+class Summed(Passed):
+    """A class with a state."""
+
+    def __init__(self, source_datapipe: Pipe) -> None:
+        super().__init__(source_datapipe)
+        self.total = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for element in self.source_datapipe:
+            self.total += element
+            yield self.total
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"total": self.total}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.total = state["total"]
+
+
+class Added(Summed):
+    """A class with a state and two inputs."""
+
+    def __init__(self, source_datapipe: Pipe, other: Pipe) -> None:
+        super().__init__(source_datapipe)
+        self.other = other
+
+    def __iter__(self) -> Iterator[Any]:
+        for left, right in zip(self.source_datapipe, self.other, strict=False):
+            self.total += left - right
+            yield left, right, self.total
+
+
 def numbers() -> Pipe:
     return IterableWrapper(range(LENGTH)).map(worked)
 
@@ -95,6 +127,8 @@ GRAPHS: dict[str, Callable[[], Pipe]] = {
     "retry": lambda: numbers().retry(2),
     "timeout": lambda: IterableWrapper(range(300)).map(worked).timeout(60),
     "a plain class": lambda: Passed(numbers()).batch(3),
+    "a class with a state": lambda: Summed(numbers()).batch(3),
+    "a class with a state and two inputs": lambda: Added(numbers(), numbers().filter(is_kept)).batch(3),
 }
 
 

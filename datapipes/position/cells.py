@@ -98,6 +98,11 @@ class Cell:
         """Return how many elements the stage keeps in memory; an error names the stages when memory has run out."""
         return 0
 
+    @property
+    def raises_again(self) -> bool:
+        """Whether the stage meets the error that has ended it once more when it is started again."""
+        return False
+
     def saved_errors(self) -> list[int] | None:
         """The counts of the errors that the stage has tolerated, if it may."""
         return None if self.faults is None else self.faults.save()

@@ -452,10 +452,9 @@ class Session:
     def passes_over(self, error: BaseException | None) -> bool:
         """Return whether to go on behind an error in silence: behind a call that is left out.
 
-        A plain class that the error has ended runs again, and meets the call again: then the error is raised.
+        A user's class that meets the call again, because it runs again or goes back, raises the error.
         """
-        runs_again = any(isinstance(cell, Replayed) and cell.failed for cell in self.cells.values())
-        return isinstance(error, LeftOut) and not runs_again
+        return isinstance(error, LeftOut) and not any(cell.raises_again for cell in self.cells.values())
 
     def interrupted(self, error: BaseException) -> None:
         """Put back what the loops had taken, and not handed on, when an interruption came.

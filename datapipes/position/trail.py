@@ -115,6 +115,15 @@ class Trail(Generic[T]):
         return None if since else position
 
 
+class Lost:
+    """Stand-in, among elements that wait, for one that could not be made; it is never on disk."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
 def saved_waiting(cell: Cell, waiting: Iterable[Any]) -> bytes | None:
     """What waits to be handed on, as data: pairs of a kind and an element; and exceptions, of which the texts are.
 

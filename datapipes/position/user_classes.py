@@ -11,7 +11,8 @@ epochs after it.
 Its position is a count, and resuming makes it give that many again, which runs everything above it once more; the hub
 behind a child of fork does not go back for that (``datapipes.iter.combining.hub_apart``). A class
 that has ``state_dict`` and ``load_state_dict`` is not replayed: it says what it remembers, complete at each ``yield``,
-and the pipes above it go on from where they were.
+and the pipes above it go on from where they were. What it has taken from them, and lost by an error or an interruption,
+it takes once more (``datapipes.position.user_positions``).
 """
 
 from __future__ import annotations
@@ -82,31 +83,30 @@ def pin_seed(pipe: structure.Pipe, seed: int) -> None:
 def start(pipe: structure.Pipe, at: Opening) -> Iterator[Any]:
     """Start a stage that has an ``__iter__`` of its own."""
     if saves_itself(pipe):
-        cell: Remembered | Replayed = at.cell(Remembered)
+        remembered = at.cell(Remembered)
         streams = [parent for parent in structure.parents(pipe) if structure.is_stream(parent)]
-        opened = {id(parent): _Opened(parent, at.source(parent), at.run) for parent in streams}
+        elements = remembered.reading(pipe, [at.source(parent) for parent in streams])
+        opened = {id(parent): _Opened(parent, each, at.run) for parent, each in zip(streams, elements, strict=True)}
         _bind(pipe, at.run, at.seed())
         structure.fill(pipe, pipe, lambda parent: opened.get(id(parent), parent))
-    else:
-        cell = at.cell(Replayed)
-        stages = structure.walk(pipe)
-        shards = shards_above(stages, at.run)
-        cell.begin(stages)
-        run = cell.counting_errors(at.run)
-        for stage in stages:
-            before = _bind(stage, run, run.stage_seed(structure.place_of(stage), shards[id(stage)]))
-            cell.found(stage, before)
-        if cell.failed:
-            must_start_anew(pipe)
-            hubs = at.run.hubs
-            read_by_it = structure.walk(
-                pipe,
-                inputs=lambda stage: [
-                    each for each in structure.parents(stage) if structure.place_of(each) not in hubs
-                ],
-            )
-            for hub in hubs.values():
-                hub.begins_anew(set(map(structure.place_of, read_by_it)))
+        return remembered.start(pipe)
+    cell = at.cell(Replayed)
+    stages = structure.walk(pipe)
+    shards = shards_above(stages, at.run)
+    cell.begin(stages)
+    run = cell.counting_errors(at.run)
+    for stage in stages:
+        before = _bind(stage, run, run.stage_seed(structure.place_of(stage), shards[id(stage)]))
+        cell.found(stage, before)
+    if cell.failed:
+        must_start_anew(pipe)
+        hubs = at.run.hubs
+        read_by_it = structure.walk(
+            pipe,
+            inputs=lambda stage: [each for each in structure.parents(stage) if structure.place_of(each) not in hubs],
+        )
+        for hub in hubs.values():
+            hub.begins_anew(set(map(structure.place_of, read_by_it)))
     return cell.start(pipe)
 
 

@@ -27,9 +27,10 @@ def check_pipe(
 ) -> None:
     """Raise a ``LawBroken`` unless a pipe keeps every law; it tells which, the shortest graph, where, and the remedy.
 
-    All positions are tried, so some ten elements are enough. The first ``IterableWrapper`` of the graph is the source:
-    it is made shorter to find the shortest graph, and is made to raise for the law of errors. A graph without one, such
-    as a source of your own, is tried as it is, and no exceptions are tried on it. The stream has to end.
+    All positions are tried, so some ten elements are enough. Each ``IterableWrapper`` of the graph is a source: all
+    are made shorter to find the shortest graph, and each in turn is made to raise for the law of errors. A graph
+    without one, such as a source of your own, is tried as it is, and no exceptions are tried on it. The stream has to
+    end.
 
     Args:
         make: Builds the graph with your pipe in it, anew at each call. Where it has a parameter it is given a ``Tap``,
@@ -50,8 +51,9 @@ def check_pipe(
     name = make.__name__ if inspect.isclass(make) else type(make).__name__
     if inspect.isclass(make) or not callable(make):
         raise BadArgumentType(f"{name} builds no graph: check_pipe(lambda: {name}(IterableWrapper(range(9)), ...))")
-    build: Build = make if _wants_tap(make) else partial(_with_source_tapped, make)
+    build: Build = make if _wants_tap(make) else partial(_with_source_tapped, make, 0)
     pipe = graph_from(make, build(Tap()))
+    sources = 1 if build is make else len(_sources(pipe))
     specimen = Specimen(
         operator=type(pipe).__name__,
         title=repr(pipe),
@@ -61,6 +63,7 @@ def check_pipe(
         by="pickle" if _is_plain(pipe) else "cloudpickle",
         memo=frozenset(memo),
         thorough=True,
+        by_source=tuple(partial(_with_source_tapped, make, i) for i in range(sources)) if sources > 1 else (),
     )
     taken(iter(specimen.loader(seed=SEED)))  # what raises by itself does so here, as it is
     check(specimen, laws)
@@ -71,14 +74,19 @@ def _wants_tap(make: Callable[..., Pipe]) -> bool:
     return any(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
 
 
-def _with_source_tapped(make: Callable[[], Pipe], tap: Tap) -> Pipe:
-    """The graph, its first source gone through a tap."""
+def _with_source_tapped(make: Callable[[], Pipe], number: int, tap: Tap) -> Pipe:
+    """The graph, all its sources gone through a tap: one as the first, and the others beside it."""
     pipe = make()
-    for source in structure.walk(pipe) if structure.is_pipe(pipe) else ():
-        if type(source) is IterableWrapper:
-            ((end, _),) = replace_dp(traverse_dps(pipe), source, tap(source)).values()
-            return end
+    for i, source in enumerate(_sources(pipe)):
+        tapped = tap(source) if i == number else tap.beside(source)
+        if tapped is not source:
+            ((pipe, _),) = replace_dp(traverse_dps(pipe), source, tapped).values()
     return pipe
+
+
+def _sources(pipe: Pipe) -> list[Pipe]:
+    stages = structure.walk(pipe) if structure.is_pipe(pipe) else ()
+    return [source for source in stages if type(source) is IterableWrapper]
 
 
 def _is_plain(pipe: Pipe) -> bool:

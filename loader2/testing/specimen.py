@@ -47,6 +47,10 @@ class Tap:
         """A source that loses an element whenever the first one does, because both are read in step."""
         return source
 
+    def beside(self, source: Pipe) -> Pipe:
+        """Another source, of which is not known whether it is read in step with the first one."""
+        return source
+
     def function(self, fn: Function) -> Function:
         """A user's function of the first source's elements."""
         self.functions += 1
@@ -71,6 +75,9 @@ class Short(Tap):
 
     def partner(self, source: Pipe) -> Pipe:
         return self.tap.partner(self._first(source))
+
+    def beside(self, source: Pipe) -> Pipe:
+        return self.tap.beside(self._first(source))
 
     def _first(self, source: IterableWrapper[Any]) -> Pipe:
         elements = source.iterable
@@ -127,15 +134,18 @@ class Specimen:
     """Whether the stream raises by itself; such a specimen is for the law of errors alone."""
     thorough: bool = False
     """Whether to try all there is, whatever it costs."""
+    by_source: tuple[Build, ...] = ()
+    """The graph with each of its sources tapped in turn, if there are several and it is unknown which are in step."""
 
     def __str__(self) -> str:
         return f"{self.operator}: {self.title}"
 
     def shortened(self, most: int) -> Specimen:
         """The same over the first elements of the source, tried at every position."""
-        build = partial(_build_short, self.build, most)
+        build, *by_source = (partial(_build_short, build, most) for build in (self.build, *self.by_source))
+        short = replace(self, build=build, by_source=tuple(by_source), stops=None, thorough=True)
         # A few elements may come in the same order by chance.
-        return replace(self, build=build, random=self.random and "unknown", stops=None, thorough=True)
+        return replace(short, random=self.random and "unknown")
 
     def pipe(self) -> Pipe:
         """The graph, built anew."""

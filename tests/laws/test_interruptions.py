@@ -22,6 +22,7 @@ IN_THREADS = {
     "iter.fork: both prefetched",
 }
 IN_STEPS = ["iter.map", "iter.filter", "iter.batch", "iter.zip", "iter.mux", "iter.concat", "iter.sliding_window"]
+IN_STEPS += ["users.stateful"]
 
 
 def together() -> dict[str, list[Specimen]]:

@@ -195,6 +195,19 @@ class Chained(Alternating):
             yield from source
 
 
+class Adding(Resumable):
+    """A class with two sources that says what it remembers."""
+
+    def __init__(self, first: Pipe, second: Pipe) -> None:
+        super().__init__(first)
+        self.second = second
+
+    def __iter__(self) -> Iterator[Any]:
+        for first, second in zip(self.source_datapipe, self.second, strict=False):
+            self.sum += 100 * first + second
+            yield self.sum
+
+
 class Squares(MapDataPipe[int]):
     """A user's own collection."""
 
@@ -434,4 +447,22 @@ USERS = [
     ),
     Specimen("users.stateful", "above a generator", lambda tap: Doubled(Resumable(numbers(6))).batch(2)),
     Specimen("users.stateful", "below a prefetch", lambda tap: Resumable(tap(numbers(6)).prefetch(2)).header(4)),
+    Specimen(
+        "users.stateful",
+        "on two sources",
+        lambda tap: Adding(tap(numbers(5)), tap.partner(numbers(7))).batch(2),
+        after_fault="goes on or stays",
+    ),
+    Specimen(
+        "users.stateful",
+        "on two sources, prefetched",
+        lambda tap: Adding(tap.partner(numbers(7)).prefetch(2), tap(numbers(5))).prefetch(2),
+        after_fault="goes on or stays",
+    ),
+    Specimen(
+        "users.stateful",
+        "on both children of a fork",
+        lambda tap: Adding(*tap(numbers(6)).fork(2)),
+        after_fault="goes on or stays",
+    ),
 ]

@@ -17,10 +17,10 @@ from datapipes.description.pipe import IterDataPipe, composed, operator
 from datapipes.description.printing import stage
 from datapipes.errors import GraphError
 from datapipes.iter.combining.hub import SPENT, Child, Folder, Hub, Queue, Queues
-from datapipes.iter.combining.spill import Lost
 from datapipes.messages.warnings import warn
 from datapipes.operators.checks import needs, needs_callable, source_length
 from datapipes.position.cells import count, fields
+from datapipes.position.trail import Lost
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -27,14 +27,14 @@ from datapipes.description.printing import stage
 from datapipes.elements.sizes import size_of
 from datapipes.errors import GraphError, StateError, consumes_element
 from datapipes.iter.combining.hub_apart import Apart, Reading
-from datapipes.iter.combining.spill import Lost, Room, SpillQueue
+from datapipes.iter.combining.spill import Room, SpillQueue
 from datapipes.messages.warnings import warn
 from datapipes.operators.checks import needs, needs_count
 from datapipes.position.blame import told_of
 from datapipes.position.cells import Cell, count, fields
 from datapipes.position.forks import give_back, tell_of_forks
 from datapipes.position.opening import Opening
-from datapipes.position.trail import lost, told
+from datapipes.position.trail import Lost, lost, told
 
 T_co = TypeVar("T_co", covariant=True)
 

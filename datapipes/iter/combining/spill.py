@@ -23,6 +23,7 @@ from typing import IO, Any, cast
 from datapipes.elements import UnsavableElement, decode, encode
 from datapipes.elements.sizes import size_of
 from datapipes.position.forks import give_back, tell_of_forks
+from datapipes.position.trail import Lost
 
 _LENGTH = 8  # bytes that say how long a record is
 
@@ -53,15 +54,6 @@ class Room:
     def fits(self, size: int) -> bool:
         """Whether another element of this size may wait in memory."""
         return self.elements < self.most_elements and self.bytes + size <= self.most_bytes
-
-
-class Lost:
-    """Stands in a queue for an element that could not be made; it is never on disk."""
-
-    __slots__ = ("error",)
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
 
 
 class SpillQueue:

@@ -262,6 +262,69 @@ class Pairs(IterDataPipe[Any]):
         yield from zip(self.left, self.right, strict=False)
 
 
+class SavedPairs(Pairs):
+    """The same with a state, which is empty: all that it has taken is handed on."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass
+
+
+class InTurn(IterDataPipe[Any]):
+    """Elements of several pipes in turn, up to the end of the shortest, with a state."""
+
+    def __init__(self, *sources: Pipe) -> None:
+        self.sources, self.turn = sources, 0
+
+    def __iter__(self) -> Iterator[Any]:
+        iterators = [iter(source) for source in self.sources]
+        for element in iter(lambda: next(iterators[self.turn], None), None):
+            self.turn = (self.turn + 1) % len(iterators)
+            yield element
+
+    def state_dict(self) -> dict[str, int]:
+        return {"turn": self.turn}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.turn = state["turn"]
+
+
+class Matching(SavedPairs):
+    """Pairs of what is equal in two sorted pipes."""
+
+    def __iter__(self) -> Iterator[Any]:
+        right = iter(self.right)
+        for each in self.left:
+            if (match := next((other for other in right if other >= each), None)) == each:
+                yield each, match
+
+
+class BatchedPairs(IterDataPipe[Any]):
+    """Pairs in batches, of which a state has the one that is begun."""
+
+    def __init__(self, left: Pipe, right: Pipe) -> None:
+        self.left, self.right = left, right
+        self.begun: list[Any] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        for pair in zip(self.left, self.right, strict=False):
+            self.begun = [*self.begun, pair]
+            if len(self.begun) == 2:
+                full, self.begun = self.begun, []
+                yield full
+        if self.begun:
+            full, self.begun = self.begun, []
+            yield full
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"begun": list(self.begun)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.begun = list(state["begun"])
+
+
 class Every(Reading):
     """Takes its worker's part by itself."""
 
@@ -413,6 +476,14 @@ RIGHT: dict[str, Callable[..., Pipe]] = {
     "padded batches": lambda: Padded(numbers().batch(3)),
     "pipes in turn": lambda: RoundRobin(numbers(4), IterableWrapper("abc"), numbers(2)),
     "pairs": lambda: Pairs(numbers(5), IterableWrapper("abcde")),
+    "the library's zip": lambda: numbers(5).zip(IterableWrapper("abcde")),
+    "the library's zip of a shuffle": lambda: numbers(5).shuffle(buffer_size=3).zip(IterableWrapper("abcde")),
+    "the library's join": lambda: numbers(4).zip_with_iter(numbers(4), key_fn=hash, ref_key_fn=hash),
+    "pairs with a state": lambda: SavedPairs(numbers(5), IterableWrapper("abcdefg")),
+    "pairs of batches with a state": lambda: SavedPairs(numbers(5).batch(2), IterableWrapper("abc")).batch(2),
+    "pipes in turn with a state": lambda: InTurn(numbers(3), IterableWrapper("abc"), IterableWrapper([5, 6, 7])),
+    "a merge with a state": lambda: Matching(IterableWrapper([1, 3, 4]), numbers(6)),
+    "pairs in batches with a state": lambda: BatchedPairs(numbers(5), IterableWrapper("abcde")),
     "a part of its own": lambda: Every(numbers()),
     "lines of a file": lambda: Lines(a_file()),
     "read ahead": lambda: Ahead(numbers(5)),

@@ -14,7 +14,7 @@ import torch
 
 from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe
-from tests.loader2.testing.right_classes import Called, Reading, Seeded, numbers, sort_in_buffer
+from tests.loader2.testing.right_classes import BatchedPairs, Called, Reading, Seeded, numbers, sort_in_buffer
 
 LEFT: list[Callable[[], Any]] = []
 """Functions that take away what wrong classes leave behind."""
@@ -204,6 +204,18 @@ class LoggingCalls(Called):
                 logging.getLogger(__name__).debug("failed to parse: %s", error)
 
 
+class BatchedInPlace(BatchedPairs):
+    """Changes in place what its state has, before it has handed on."""
+
+    def __iter__(self) -> Iterator[Any]:
+        self.begun = list(self.begun)
+        for pair in zip(self.left, self.right, strict=False):
+            self.begun.append(pair)
+            if len(self.begun) == 2:
+                full, self.begun = self.begun, []
+                yield full
+
+
 class Ending(Reading):
     """Ends where its source raises."""
 
@@ -343,6 +355,10 @@ WRONG: dict[str, tuple[str, Callable[..., Pipe]]] = {
     "errors of a function in a log": (
         "errors",
         lambda tap: LoggingCalls(tap(IterableWrapper(["1", "2", "2", "5"])), tap.function(int)),
+    ),
+    "pairs in a batch that is changed in place": (
+        "errors",
+        lambda: BatchedInPlace(numbers(4), IterableWrapper("abcd")),
     ),
     "an error that ends it": ("errors", lambda: Ending(numbers())),
     "another error": ("errors", lambda: Renaming(numbers())),

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from datapipes.errors import BadArgument, UnsavableElement
 from datapipes.iter import IterableWrapper
-from datapipes.iter.combining.spill import Lost, Room, SpillQueue
+from datapipes.iter.combining.spill import Room, SpillQueue
+from datapipes.position.trail import Lost
 from tests.datapipes.iter.mishaps import failing_at, outcomes
 
 SHARED_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
