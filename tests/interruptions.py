@@ -1,6 +1,7 @@
 """Real SIGINTs at random moments: what came before and what comes after are the whole, at once and resumed.
 
-``python -m tests.interruptions 1000`` sends a thousand of them and prints for each graph how many came in its loop.
+``python -m tests.interruptions 1000`` sends a thousand of them, prints for each graph how many came in its loop, and
+ends with the total. A second number is the seed of the moments.
 """
 
 from __future__ import annotations
@@ -221,7 +222,7 @@ def interrupt(sender: Sender, name: str, whole: list[Any], after: float, resumed
     return came
 
 
-def main(number: int, seed: int = 0) -> int:
+def main(number: int = 1000, seed: int = 0) -> int:
     random, met, wrong = Random(seed), Counter[str](), 0
     known = {name: whole_of(name) for name in GRAPHS}
     with Sender() as sender:
@@ -239,10 +240,16 @@ def main(number: int, seed: int = 0) -> int:
     with suppress(BrokenPipeError):
         for name in GRAPHS:
             sys.stdout.write(f"{name:24} {met[name]:4} interrupted\n")
-        sys.stdout.write(f"{sum(met.values())} of {number} came in a loop; {wrong} wrong\n")
+        came, missing = sum(met.values()), [name for name in GRAPHS if not met[name]]
+        clean = wrong == 0 and came >= number
+        sys.stdout.write(f"never interrupted: {', '.join(missing)}\n" if missing else "")
+        sys.stdout.write(
+            f"total: {came + wrong} interruptions of {len(GRAPHS)} graphs; {wrong} cost an element or an error: "
+            f"{'clean' if clean else 'NOT CLEAN'}\n"
+        )
         sys.stdout.flush()
-    return int(wrong > 0 or sum(met.values()) < number)
+    return int(not clean)
 
 
 if __name__ == "__main__":
-    os._exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000))
+    os._exit(main(*map(int, sys.argv[1:])))

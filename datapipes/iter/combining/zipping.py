@@ -113,16 +113,18 @@ class _Step(Cell):
     def __init__(self, number_of_inputs: int) -> None:
         self._number_of_inputs = number_of_inputs
         self._owing: list[int] = []
-        self._row: list[Any] = []
+        self.row: list[Any] = []
         self._filled: set[int] = set()
 
     def rows(self, sources: list[Iterator[Any]], longest: bool, fill: Any) -> Iterator[Row]:
         """The rows of ``sources``, from the first one that is whole."""
-        if longest or len(sources) > _MOST:
-            return self._one_by_one(sources, longest, fill)
-        nested = _compiled(len(sources))(self, *sources)
-        # A row that was begun comes first.
-        return chain(islice(self._one_by_one(sources), 1), nested) if self._row or self._owing else nested
+        one_by_one = self._one_by_one(sources, longest, fill)
+        if self._filled or len(sources) > _MOST:
+            return one_by_one
+        rows = _compiled(len(sources), longest)(self, *sources)
+        if self.row or self._owing:  # a row that was begun comes first
+            rows = chain(islice(self._one_by_one(sources, longest, fill), 1), rows)
+        return chain(rows, one_by_one) if longest else rows
 
     def _one_by_one(self, sources: list[Iterator[Any]], longest: bool = False, fill: Any = None) -> Iterator[Row]:
         while self._owing:
@@ -134,7 +136,7 @@ class _Step(Cell):
                 if consumes_element(error):  # it has given its element all the same
                     del self._owing[0]
                 raise
-        row, filled = self._row, self._filled
+        row, filled = self.row, self._filled
         while True:
             while len(row) < len(sources):
                 i = len(row)
@@ -166,29 +168,29 @@ class _Step(Cell):
             if consumes_element(error):
                 self._owing = list(range(reached + 1, self._number_of_inputs))
             else:
-                self._row = list(elements[:reached])
+                self.row = list(elements[:reached])
 
     def save(self) -> Any:
-        if self._row:
-            return {"held": self.encode([[i, element] for i, element in enumerate(self._row)])}
+        if self.row:
+            return {"held": self.encode([[i, element] for i, element in enumerate(self.row)])}
         return list(self._owing) or None
 
     def load(self, saved: Any) -> None:
         if type(saved) is dict:
             for entry in self.decode_list(*fields(saved, "held")):
-                if type(entry) is not list or len(entry) != 2 or entry[0] != len(self._row):
+                if type(entry) is not list or len(entry) != 2 or entry[0] != len(self.row):
                     raise StateError(f"held: expected [input, element], found {entry!r:.80}")
-                self._row.append(entry[1])
-            if len(self._row) > self._number_of_inputs:
-                raise StateError(f"held: found {len(self._row)} elements of {self._number_of_inputs} inputs")
+                self.row.append(entry[1])
+            if len(self.row) > self._number_of_inputs:
+                raise StateError(f"held: found {len(self.row)} elements of {self._number_of_inputs} inputs")
             return
         if saved is not None and type(saved) is not list:
             raise StateError(f"expected a list of inputs, found {type(saved).__name__}")
         self._owing = [count(i, "input", most=self._number_of_inputs - 1) for i in saved or ()]
 
     def close(self) -> None:
-        StreamWrapper.close_streams(self._row)
-        self._row = []
+        StreamWrapper.close_streams(self.row)
+        self.row = []
 
 
 _MOST = 16  # Python nests 20 blocks
@@ -196,10 +198,11 @@ _FIRST = 4  # the line of the first input
 
 
 @cache
-def _compiled(inputs: int) -> Callable[..., Iterator[Row]]:
+def _compiled(inputs: int, longest: bool) -> Callable[..., Iterator[Row]]:
     """The loop over the rows of some inputs, a `for` for each: the line of an exception says which input raised it.
 
-    The rows of ``zip`` would be gone with an interruption, and the elements in them.
+    The rows of ``zip`` would be gone with an interruption, and the elements in them. It goes to the end of the shortest
+    input, and leaves what it has taken of the next row to the loop for the longest.
     """
     names = [f"x{i}" for i in range(inputs)]
     lines = [
@@ -210,10 +213,11 @@ def _compiled(inputs: int) -> Callable[..., Iterator[Row]]:
     lines += [f"{'    ' * (i + 2)}for x{i} in s{i}:" for i in range(inputs)]
     lines += [f"{'    ' * (inputs + 2)}yield {', '.join(names)},"]
     for i in reversed(range(1, inputs)):
-        lines += [f"{'    ' * (i + 3)}break", f"{'    ' * (i + 2)}else:", f"{'    ' * (i + 3)}return"]
+        taken = f"step.row = [{', '.join(names[:i])}]; " if longest else ""
+        lines += [f"{'    ' * (i + 3)}break", f"{'    ' * (i + 2)}else:", f"{'    ' * (i + 3)}{taken}return"]
     lines += ["    except GeneratorExit:", "        raise", "    except BaseException as error:"]
     lines += [f"        step.given_up(error, ({', '.join(names)},))", "        raise"]
-    name = f"<loop of zip, {inputs} inputs>"
+    name = f"<loop of zip{'_longest' * longest}, {inputs} inputs>"
     linecache.cache[name] = (0, None, [f"{line}\n" for line in lines], name)
     scope: dict[str, Any] = {}
     exec(compile("\n".join(lines), name, "exec"), scope)
