@@ -12,6 +12,7 @@ from __future__ import annotations
 import dis
 import gc
 import pickle
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -24,6 +25,7 @@ from typing import Any
 
 from datapipes.errors import StateError, UnsavableElement
 from datapipes.graph import Pipe
+from datapipes.messages.interrupts import CtrlCWaits
 from loader2.testing.comparing import SEED, drawn, must, must_equal, taken
 from loader2.testing.specimen import Build, Function, Specimen, Tap, shown
 
@@ -219,7 +221,10 @@ class _Tracer:
         self.seen += 1
         if self.seen == self.moment + 1:
             self.where = f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno} {frame.f_code.co_qualname}"
-            raise KeyboardInterrupt
+            handler = getattr(signal.getsignal(signal.SIGINT), "__self__", None)
+            if not isinstance(handler, CtrlCWaits):
+                raise KeyboardInterrupt
+            handler._note()
 
 
 @cache

@@ -9,7 +9,7 @@ import pytest
 
 from tests.interruptions import GRAPHS, Sender, interrupt, whole_of
 from tests.laws.interruptions import interrupt_at_moments, interrupted
-from tests.specimens.catalogue import SPECIMENS, specimens_of
+from tests.specimens.catalogue import SPECIMENS
 from tests.specimens.specimen import Specimen
 
 MOMENTS = 4
@@ -21,8 +21,28 @@ IN_THREADS = {
     "iter.async_map_batches: a function that raises, one element at a time",
     "iter.fork: both prefetched",
 }
-IN_STEPS = ["iter.map", "iter.filter", "iter.batch", "iter.zip", "iter.mux", "iter.concat", "iter.sliding_window"]
-IN_STEPS += ["users.stateful"]
+# What an interruption of the library's own code still costs something in, and why.
+STREAMS = "a stream that is read in the stage is not read again from its start"
+NOT_KEPT = {
+    "iter.async_map_batches": "the coroutines of its loop end with it",
+    "iter.check_hash": STREAMS,
+    "iter.decompress": STREAMS,
+    "iter.extract": STREAMS,
+    "iter.load_from_bz2": STREAMS,
+    "iter.load_from_rar": STREAMS,
+    "iter.load_from_tar": STREAMS,
+    "iter.load_from_xz": STREAMS,
+    "iter.load_from_zip": STREAMS,
+    "iter.open_files": STREAMS,
+    "iter.routed_decode": STREAMS,
+    "iter.webdataset": STREAMS,
+    "iter.NodeWrapper": "a node's state is taken behind the element",
+    "iter.prefetch": "its thread may not be told if it is being started or stopped",
+    "iter.timeout": "its thread may not be told if it is being started or stopped",
+    "iter.save_by_iopath": "its lock is let go with the traceback of the interruption",
+    "iter.memory_cell": "it remembers an element in a call, before the element is handed on",
+    "users.iterator": "the user's iterator is ended by it",
+}
 
 
 def together() -> dict[str, list[Specimen]]:
@@ -41,10 +61,14 @@ def test_an_interruption_costs_nothing(specimens: list[Specimen]) -> None:
         interrupted(specimen)
 
 
+def test_the_table_names_operators() -> None:
+    assert set(NOT_KEPT) <= set(together())
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("operator", IN_STEPS)
+@pytest.mark.parametrize("operator", [operator for operator in together() if operator not in NOT_KEPT])
 def test_an_interruption_of_the_library_costs_nothing(operator: str) -> None:
-    for specimen in specimens_of(operator):
+    for specimen in together()[operator]:
         interrupt_at_moments(specimen, MOMENTS)
 
 

@@ -23,6 +23,7 @@ from hashlib import blake2b
 from time import monotonic
 
 from datapipes.errors import GraphError, LockTimeout
+from datapipes.messages.interrupts import CtrlCWaits
 
 _SHORTEST, _LONGEST = 0.001, 0.05  # seconds between two attempts
 _LONGEST_NAME = 200  # bytes; file systems allow 255 in all
@@ -120,11 +121,14 @@ def locked(path: str, timeout: float, stopped: Callable[[], bool] = bool, why: s
     lock = lock_of(path)
     if (os.path.abspath(lock), threading.current_thread()) in list(_held.values()):
         raise GraphError(f"{why}{path!r} would wait for itself: this thread is at work on that very path already")
-    descriptor = _waited_for(lock, path, timeout, stopped, why)
+    taken: list[int] = []
     try:
+        _wait_for(lock, path, timeout, stopped, why, taken)
         yield
     finally:
-        let_go(descriptor, remove=True)
+        with CtrlCWaits():
+            for descriptor in taken:
+                let_go(descriptor, remove=True)
 
 
 def sweep(file: str) -> None:
@@ -137,9 +141,15 @@ def sweep(file: str) -> None:
             let_go(descriptor, remove=True)
 
 
-def _waited_for(lock: str, path: str, timeout: float, stopped: Callable[[], bool], why: str) -> int:
+def _wait_for(lock: str, path: str, timeout: float, stopped: Callable[[], bool], why: str, taken: list[int]) -> None:
+    """Append the descriptor of the lock to ``taken``, before an interruption is raised that came meanwhile."""
     until, pause, never = monotonic() + timeout, _SHORTEST, threading.Event()
-    while (descriptor := take(lock)) is None:
+    while True:
+        with CtrlCWaits():
+            if (descriptor := take(lock)) is not None:
+                taken.append(descriptor)
+        if taken:
+            return
         if stopped():
             raise GeneratorExit
         left = until - monotonic()
@@ -150,7 +160,6 @@ def _waited_for(lock: str, path: str, timeout: float, stopped: Callable[[], bool
             )
         never.wait(min(pause, left))
         pause = min(2 * pause, _LONGEST)
-    return descriptor
 
 
 def _close(descriptor: int) -> None:
