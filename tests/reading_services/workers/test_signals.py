@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,8 +16,12 @@ from datapipes.errors import WorkerDied
 from datapipes.iter import IterableWrapper
 from loader2 import DataLoader2
 from reading_services import MultiProcessingReadingService, WorkerInfo
+from tests.interruptions import Sender, ignored
+from tests.reading_services.workers.in_turn import processes
 from tests.reading_services.workers.signal_handlers import HANDLED, Dispositions, of_the_program, program_handles
 
+LOADERS, EPOCHS = 10, 20
+STARTING, OPENING = 0.03, 0.003  # seconds of the first epoch and of the next ones, on a quiet machine
 METHODS = ("fork", "spawn", "forkserver")
 DEFAULT = ("SIG_DFL", "SIG_DFL")
 
@@ -110,6 +116,39 @@ def test_ending_a_worker_that_hangs_leaves_the_programs_checkpoint(tmp_path: Pat
         save()
         dl.shutdown()
     assert checkpoint.read_text() == "trained"
+
+
+def test_ctrl_c_while_workers_begin_opens_none_of_them_twice() -> None:
+    """Before, at and after the first element; it costs none."""
+    random, came = Random(0), 0
+    graph = IterableWrapper(range(60)).sharding_filter()
+    with Sender() as sender:
+        for _ in range(LOADERS):
+            with DataLoader2(graph, reading_service=processes(2)) as dl:
+                for longest in (STARTING, *[OPENING] * EPOCHS):
+                    iterator, given = iter(dl), list[int]()
+                    came += _interrupted(sender, random.uniform(0, longest), iterator, given)
+                    given.extend(iterator)
+                    assert given == list(range(60))
+    assert came > 0
+
+
+def _interrupted(sender: Sender, after: float, iterator: Iterator[int], given: list[int]) -> bool:
+    """Whether Ctrl-C came before all was given."""
+    before = signal.signal(signal.SIGINT, ignored)
+    sender.send(after)
+    try:
+        try:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            given.extend(iterator)
+        finally:
+            signal.signal(signal.SIGINT, ignored)
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sender.wait()
+        signal.signal(signal.SIGINT, before)
+    return False
 
 
 def test_a_worker_does_not_wake_the_programs_event_loop() -> None:
