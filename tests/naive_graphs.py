@@ -149,6 +149,17 @@ class Split(Graph):
         return None if source is None else replace(self, source=source)
 
 
+def built_over(graph: Graph, above: Callable[[Pipe], Pipe]) -> Pipe:
+    """Build a graph with a stage, or several, directly below each of its sources."""
+    kinds = dict(KINDS)
+    try:
+        for kind, source in kinds.items():
+            KINDS[kind] = lambda elements, source=source: above(source(elements))
+        return graph.build()
+    finally:
+        KINDS.update(kinds)
+
+
 def built(pipe: Pipe, steps: Steps) -> Pipe:
     for name, number in steps:
         pipe = STAGES[name].build(pipe, number)

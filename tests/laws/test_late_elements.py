@@ -6,7 +6,6 @@ The source raises PullTimeout in place of an element that it gives when it is as
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any, ClassVar
 
 import pytest
@@ -21,7 +20,7 @@ from datapipes.position.cells import Given
 from datapipes.position.opening import Opening
 from loader2 import DataLoader2
 from loader2.testing.comparing import SEED, taken
-from tests.naive_graphs import KINDS, Graph
+from tests.naive_graphs import Graph, built_over
 from tests.specimens.catalogue import SPECIMENS
 from tests.specimens.specimen import Specimen, Tap, shown
 from tests.test_random_graphs import EXAMPLES, GRAPH, SEEDS
@@ -93,17 +92,8 @@ def test_a_late_element_costs_nothing(together: list[Specimen], monkeypatch: pyt
 @given(GRAPH, SEEDS, st.sets(st.integers(0, 8), max_size=2))
 @pytest.mark.filterwarnings("ignore:.* goes on after", "ignore:random_split deals elements out by their number")
 def test_a_late_element_costs_nothing_in_any_graph(graph: Graph, seed: int, late: set[int]) -> None:
-    def build(*late: int) -> Pipe:
-        def late_source(source: Callable[[Any], Pipe], elements: list[Any]) -> Pipe:
-            return Late(source(elements), set(late))
-
-        with pytest.MonkeyPatch.context() as patched:
-            for kind, source in KINDS.items():
-                patched.setitem(KINDS, kind, partial(late_source, source))
-            return graph.build()
-
     def loaded(*late: int) -> DataLoader2[Any]:
-        loader: DataLoader2[Any] = DataLoader2(build(*late))
+        loader: DataLoader2[Any] = DataLoader2(built_over(graph, lambda source: Late(source, set(late))))
         loader.seed(seed)
         return loader
 
