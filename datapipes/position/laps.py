@@ -9,6 +9,7 @@ from typing import Any
 from datapipes.description.structure import Pipe
 from datapipes.errors import StateError
 from datapipes.position.cells import Cell, Table, count, fields, table, without_errors
+from datapipes.position.on_error import LeftOut
 from datapipes.position.opening import Opening
 from datapipes.position.session import Session, segment
 
@@ -45,11 +46,15 @@ class Lap(Cell):
         session = self._session_of(at, pipe)
         elements = segment(session)
         empty, self.empty = self.empty, False  # a lap whose only element raises is not empty
-        for element in elements:
-            yield element
-            break
-        else:
+        try:
+            for element in elements:
+                yield element
+                break
+            else:
+                self.empty = empty
+        except LeftOut:
             self.empty = empty
+            raise
         yield from elements
         if self.empty:
             return False  # its session stays open: ``save`` asks it

@@ -314,6 +314,14 @@ def test_going_on_passes_over_it_once(below: Callable[[Pipe], Pipe]) -> None:
         assert [*given, *iterator] == expected
 
 
+@REPLACED
+def test_a_cycle_of_elements_that_are_left_out_has_an_end() -> None:
+    """Worker 1 has nothing else."""
+    graph = numbers(4).sharding_filter().map(partial(kills, frozenset({1, 3}), signal.SIGKILL)).cycle().header(5)
+    with with_restarts(graph, 9, on_death="skip", timeout=100) as loader:
+        assert list(loader) == [0, 2, 0, 2, 0]
+
+
 class RaisesAt(Passing):
     """A user's class that is replayed, and raises once in each worker."""
 
