@@ -58,6 +58,7 @@ RAISED: dict[str, type[BaseException]] = {
     "SystemExit": SystemExit,
     "own": Stopped,
 }
+_OF_A_FAULT: tuple[type[BaseException], ...] = (*RAISED.values(), PullTimeout)
 IN_PROCESS = [*RAISED, "Ctrl-C", "late"]
 IN_WORKERS = [*IN_PROCESS, "deadly", "terminated"]
 
@@ -95,7 +96,7 @@ class Case:
             graph = graph.sharding_round_robin_dispatch().map(tagged)
         elif self.sharded == "end":
             graph = graph.sharding_filter().map(tagged)
-        restarts = {"restart": RESTARTS} if self.fault in ("deadly", "terminated") else {}
+        restarts: dict[str, Any] = {"restart": RESTARTS} if self.fault in ("deadly", "terminated") else {}
         restarts |= {"on_death": "skip"} if self.fault == "deadly" else {}
         service = processes(self.workers, **restarts) if self.workers else None
         loader: DataLoader2[Any] = DataLoader2(graph, reading_service=service)
@@ -201,7 +202,7 @@ def _raises(found: list[Any], iterator: Iterator[Any]) -> bool:
         finally:
             signal.signal(signal.SIGINT, _ignored)
             _may_interrupt()
-    except (*RAISED.values(), PullTimeout):
+    except _OF_A_FAULT:
         return True
     return False
 

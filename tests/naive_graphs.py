@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 from datapipes.graph import Pipe
@@ -149,12 +150,16 @@ class Split(Graph):
         return None if source is None else replace(self, source=source)
 
 
+def _above(stages: Callable[[Pipe], Pipe], source: Callable[[Any], Pipe], elements: Any) -> Pipe:
+    return stages(source(elements))
+
+
 def built_over(graph: Graph, above: Callable[[Pipe], Pipe]) -> Pipe:
     """Build a graph with a stage, or several, directly below each of its sources."""
     kinds = dict(KINDS)
     try:
         for kind, source in kinds.items():
-            KINDS[kind] = lambda elements, source=source: above(source(elements))
+            KINDS[kind] = partial(_above, above, source)
         return graph.build()
     finally:
         KINDS.update(kinds)
