@@ -210,10 +210,11 @@ class Ahead(Cell):
 
     def _stop(self) -> None:
         if self._thread is not None:
-            with suppress(Empty):  # at any moment the thread may take one
-                while True:
-                    self._credit.get_nowait()
-            self._credit.put(False)
+            with CtrlCWaits():  # or the thread would go on
+                with suppress(Empty):  # at any moment the thread may take one
+                    while True:
+                        self._credit.get_nowait()
+                self._credit.put(False)
             self._thread.wait()
 
     def settle(self) -> None:
@@ -249,12 +250,13 @@ class Ahead(Cell):
             self._buffer.append(_Taken(it, None, number) if kind == "element" else _Taken(None, it, number))
 
     def close(self) -> None:
-        self._stop()
-        thread, self._thread = self._thread, None
-        if thread is None:
-            self.above.close()
-        else:
-            thread.end(self.above.close)
+        with CtrlCWaits():  # or the thread would be left behind
+            self._stop()
+            thread, self._thread = self._thread, None
+            if thread is None:
+                self.above.close()
+            else:
+                thread.end(self.above.close)
         for taken in self._buffer:
             StreamWrapper.close_streams(taken.element)
         self._buffer.clear()

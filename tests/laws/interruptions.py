@@ -158,8 +158,10 @@ def _check(specimen: Specimen, build: Build, whole: list[str], what: str, how: s
         loader = specimen.loader(build(Tap()))
         loader.load_state_dict(pickle.loads(state))
         iterator = iter(loader)
+    after: list[str] = []
     try:
-        after = taken(iterator)
+        while _plainly(iterator, after) is not None:  # children of a fork in two threads may both be interrupted
+            must(len(after) <= len(whole), f"{what}: more elements than there are")
     except StateError as error:
         must("cannot be read again from its start" in str(error), f"{what}: {error}")
         return

@@ -17,6 +17,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import KW_ONLY
 from itertools import repeat
 from operator import ge, gt
@@ -25,7 +26,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.elements.sizes import size_of
-from datapipes.errors import GraphError, StateError, consumes_element
+from datapipes.errors import StateError, consumes_element
 from datapipes.iter.combining.hub_apart import Apart, Reading
 from datapipes.iter.combining.spill import Room, SpillQueue
 from datapipes.messages.warnings import warn
@@ -138,7 +139,7 @@ class Queues(Cell):
         self.put_back: Callable[[Any], None] = _nowhere  # has the hub take an element of its source again
         self.lock = threading.Lock()
         self._goes_on = False
-        self._failure: Exception | None = None  # the error that has ended the source, since it was opened
+        self._failure: BaseException | None = None  # the error that has ended the source, since it was opened
         tell_of_forks(self)
 
     def forked(self) -> None:
@@ -269,8 +270,6 @@ def _entry(entry: object, *kinds: type) -> Any:
     return entry
 
 
-def _again(error: BaseException) -> Exception:
-    """The same error for another child, who may meet it long after."""
-    if not isinstance(error, Exception):
-        return GraphError(f"{type(error).__name__} interrupted another child, which was making this element")
-    return told_of(error)
+def _again(error: BaseException) -> Any:
+    """Return an error to be raised for another child, perhaps long after; an interruption stays one."""
+    return told_of(error) if isinstance(error, Exception) else copy(error)

@@ -23,6 +23,7 @@ from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgumentType, PullTimeout
+from datapipes.messages.interrupts import CtrlCWaits
 from datapipes.messages.stacks import stack_of
 from datapipes.messages.warnings import warn
 from datapipes.operators.checks import needs, same_length
@@ -117,7 +118,8 @@ class _Pulls(InnerSession):
     def _pulled(self, session: Session) -> Iterator[Any]:
         self._origin.must_be_here("the pulls")
         if self._puller is None:
-            self._puller = _Puller(session)
+            with CtrlCWaits():  # or the thread would be left behind
+                self._puller = _Puller(session)
         puller = self._puller
         while True:
             element, error = puller.wait(self._seconds, self.label)
@@ -136,9 +138,10 @@ class _Pulls(InnerSession):
 
     def _end(self, session: Session) -> bool:
         is_at_work, puller = self.is_at_work(), self._puller
-        self._puller = None
-        if puller is not None and self._origin.is_here:
-            return puller.leave(self.label)
+        with CtrlCWaits():
+            self._puller = None
+            if puller is not None and self._origin.is_here:
+                return puller.leave(self.label)
         if not is_at_work:  # in a fork it stays so for ever
             session.close()
         return not is_at_work
