@@ -216,12 +216,12 @@ def _must_equal(found: list[str], whole: list[str], how: str) -> None:
 def _program() -> Iterator[None]:
     """A program that handles signals, and whose Ctrl-C is for the loop alone."""
     before = signal.signal(signal.SIGINT, _ignored)
-    pause, Retrier._pause = Retrier._pause, lambda self, attempt: 0.0  # type: ignore[method-assign]
+    pause, Retrier._pause = Retrier._pause, lambda self, attempt: 0.0  # type: ignore[method-assign]  # put back below
     try:
         with program_handles(), warnings.catch_warnings(action="ignore"):
             yield
     finally:
-        Retrier._pause = pause  # type: ignore[method-assign]
+        Retrier._pause = pause  # type: ignore[method-assign]  # its own again
         signal.signal(signal.SIGINT, before)
 
 
