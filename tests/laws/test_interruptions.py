@@ -76,10 +76,10 @@ def test_an_interruption_of_the_library_costs_nothing(operator: str) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_real_signals_cost_nothing() -> None:
     random, came = Random(1), Counter[str]()
-    known = {name: whole_of(name) for name in GRAPHS}
+    known = {name: whole_of(name) for name in GRAPHS if not {"prefetch", "timeout"} & {*name.split()}}  # see NOT_KEPT
     with Sender() as sender:
         for _ in range(TRIES):
-            for name in [name for name in GRAPHS if came[name] < SIGNALS]:
+            for name in [name for name in known if came[name] < SIGNALS]:
                 whole, seconds = known[name]
                 came[name] += interrupt(sender, name, whole, random.uniform(0, seconds), bool(random.getrandbits(1)))
     assert came.total() > 0
