@@ -267,11 +267,17 @@ def fields(saved: object, *names: str) -> list[Any]:
 
 def without_errors(saved: Any) -> tuple[Any, Counter[str]]:
     """Split the counts of tolerated errors off a saved dict, checked. States lack them where there were none."""
-    errors = saved.get("errors", {}) if isinstance(saved, dict) else {}
-    if type(errors) is not dict or not all(type(stage) is str for stage in errors):
-        raise StateError(f"errors: expected counts by stage, found {errors!r:.80}")
-    rest = {name: saved[name] for name in saved if name != "errors"} if isinstance(saved, dict) else saved
-    return rest, Counter({stage: count(number, "errors") for stage, number in errors.items()})
+    if not isinstance(saved, dict):
+        return saved, Counter()
+    rest = {name: saved[name] for name in saved if name != "errors"}
+    return rest, Counter(error_counts(saved.get("errors", {})))
+
+
+def error_counts(saved: Any) -> dict[str, int]:
+    """Return saved counts of tolerated errors by stage, checked."""
+    if type(saved) is not dict or not all(type(stage) is str for stage in saved):
+        raise StateError(f"errors: expected counts by stage, found {saved!r:.80}")
+    return {stage: count(number, "errors") for stage, number in saved.items()}
 
 
 def table(saved: object) -> Table | None:
@@ -322,7 +328,7 @@ class PutBack(Cell):
 
     @staticmethod
     def key(place: int) -> int:
-        """Where the elements that the stage at a place has put back stand in a table."""
+        """Return the key, in a table, of the elements that the stage at a place has put back."""
         return _PUT_BACK - place
 
     def add(self, element: Any) -> None:

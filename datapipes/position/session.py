@@ -518,7 +518,7 @@ class Session:
 
 
 def _put_back_key(stage: structure.Pipe) -> int:
-    """Where the elements that a stage has put back stand in a table; None is the loop.
+    """Return the key, in a table, of the elements that a stage has put back. None is the loop.
 
     Stages without a place of their own, which are added to a graph, go by that of their source.
     """

@@ -27,7 +27,7 @@ from datapipes.messages.interrupts import CtrlCWaits
 from datapipes.messages.warnings import warn
 from datapipes.parts.group import ranks
 from datapipes.position import kept
-from datapipes.position.cells import Cell, Part, Table, count, fields, table, together
+from datapipes.position.cells import Cell, Part, Table, count, error_counts, fields, table, together
 from datapipes.position.kept import VALUE, Kept
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import ErrorCounts, Run, derive
@@ -352,7 +352,7 @@ class Turns(Cell):
         for share, entry in zip(self._shares, workers, strict=True):
             if type(entry) is not list or len(entry) not in (3, 4):
                 raise StateError(f"workers: expected [position, count, errors, what is kept], found {entry!r:.80}")
-            share.above, share.since, share.errors = table(entry[0]), count(entry[1], "workers"), _errors(entry[2])
+            share.above, share.since, share.errors = table(entry[0]), count(entry[1], "workers"), error_counts(entry[2])
         self.kept.fill({i: table(entry[3]) or {} for i, entry in enumerate(workers) if len(entry) == 4})
         self._errors.add(self._tolerated())
 
@@ -433,9 +433,3 @@ def _is_of_workers(cell: object) -> bool:
 
 def _with(workers: int) -> str:
     return f"with {workers} worker{'s'[: workers != 1]}" if workers else "without workers"
-
-
-def _errors(saved: Any) -> dict[str, int]:
-    if type(saved) is not dict or not all(type(stage) is str for stage in saved):
-        raise StateError(f"errors: expected counts by stage, found {saved!r:.80}")
-    return {stage: count(number, "errors") for stage, number in saved.items()}
