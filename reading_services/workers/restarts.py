@@ -161,7 +161,7 @@ class Deaths:
             before, deaths = Suspicion(), 1
         until = first + max(at_work.wanted, _AT_LEAST)
         self.suspicions[worker] = Suspicion(elements, until, calls, deaths=deaths)
-        if not same_call and (len(elements) != 1 or first not in before.elements):
+        if not same_call and not (_is_one(at_work) and first in before.elements):
             return None
         return WorkerDied(
             f"{_element(worker, first)} has killed {_its(worker)} {deaths} times in a row{_said_of(ended)}; last, "
@@ -182,7 +182,7 @@ class Deaths:
         both = before.calls & calls.keys() or (frozenset(calls) if same else frozenset())
         if not same and len(both) != 1:  # of several calls at a time, it may be any
             # The first death has left it open which of some elements it was. Is it this one, the next one will tell.
-            tells = len(elements) == 1 and len(before.elements) > 1 and first in before.elements
+            tells = _is_one(at_work) and len(before.elements) > 1 and first in before.elements
             uncounted = before.uncounted + tells
             now = Suspicion(elements, until, frozenset(calls), uncounted, before.deaths + 1)
             self.suspicions[worker] = now
@@ -208,6 +208,11 @@ class Deaths:
 def _began(ended: Ended, began: list[int]) -> int:
     """Return the element at which a worker's opening began; the dispatcher counts from the start of the epoch."""
     return 0 if ended.worker is None else began[ended.worker]
+
+
+def _is_one(at_work: AtWork) -> bool:
+    """Whether a worker was making one element, or none while a thread of a stage called a function ahead."""
+    return at_work.wanted == 1 or (at_work.wanted == 0 and len(at_work.calls) == 1)
 
 
 def _element(worker: int | None, number: int) -> str:
