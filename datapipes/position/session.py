@@ -19,7 +19,7 @@ from typing import Any
 
 from datapipes.description import structure
 from datapipes.errors import ForkedIteration, GraphError, StateError, consumes_element
-from datapipes.messages.interrupts import ShortInterrupts, cut
+from datapipes.messages.interrupts import CtrlCWaits, ShortInterrupts, cut
 from datapipes.messages.warnings import warn
 from datapipes.position import kept, user_classes
 from datapipes.position.blame import add_note, note_opening
@@ -439,11 +439,12 @@ class Session:
 
     def fail(self, error: BaseException) -> None:
         """Note on an exception where it came from; the next element starts the stages again."""
-        self.failed = True
-        if isinstance(error, ForkedIteration):
-            self._refused = error.args
-        self.was_interrupted = not consumes_element(error)
-        self.interrupted(error)
+        with CtrlCWaits():
+            self.failed = True
+            if isinstance(error, ForkedIteration):
+                self._refused = error.args
+            self.was_interrupted = not consumes_element(error)
+            self.interrupted(error)
         if isinstance(error, Exception):  # and not Ctrl-C, which comes from no stage
             raised = (cell.stage for cell in self.cells.values() if isinstance(cell, Replayed) and cell.raised)
             add_note(error, self._end, self, next(raised, None))
@@ -566,25 +567,30 @@ def segment(session: Session, passes_over: bool = False) -> Iterator[Any]:
     with ShortInterrupts():
         elements = session.iterator()
     try:
-        if session.tells:
+        try:
+            if session.tells:
+                for element in elements:
+                    try:
+                        session.tell()
+                    except BaseException:
+                        session.give_back(None, element)
+                        raise
+                    yield element
+                    break
             for element in elements:
-                try:
-                    session.tell()
-                except BaseException:
-                    session.give_back(None, element)
-                    raise
                 yield element
-                break
-        for element in elements:
-            yield element
-    except GeneratorExit:
-        raise
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            session.fail(error)
+            if passes_over and session.passes_over(error):
+                return
+            if isinstance(error, KeyboardInterrupt):
+                cut(error)
+            raise
     except BaseException as error:
-        session.fail(error)
-        if passes_over and session.passes_over(error):
-            return
-        if isinstance(error, KeyboardInterrupt):
-            cut(error)
+        if not session.failed and not isinstance(error, GeneratorExit):  # a second Ctrl-C came before `fail` had begun
+            session.fail(error.__context__ or error)
         raise
     session.ended = True
 

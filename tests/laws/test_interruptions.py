@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 from random import Random
 
 import pytest
 
+from datapipes.iter import IterableWrapper
+from datapipes.position.iterator import iterate
+from datapipes.position.session import Session
 from tests.interruptions import GRAPHS, Sender, interrupt, whole_of
 from tests.laws.interruptions import interrupt_at_moments, interrupted
 from tests.specimens.catalogue import SPECIMENS
@@ -83,3 +87,34 @@ def test_real_signals_cost_nothing() -> None:
                 whole, seconds = known[name]
                 came[name] += interrupt(sender, name, whole, random.uniform(0, seconds), bool(random.getrandbits(1)))
     assert came.total() > 0
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_second_ctrl_c_before_the_first_is_noted_costs_nothing(
+    monkeypatch: pytest.MonkeyPatch, resumed: bool
+) -> None:
+    """It may come where the session is about to note the first one."""
+    fail, calls = Session.fail, [0]
+
+    def interrupted_at_first(self: Session, error: BaseException) -> None:
+        calls[0] += 1
+        if calls[0] == 1:
+            raise KeyboardInterrupt
+        fail(self, error)
+
+    def once(x: int) -> int:
+        if x == 7 and not calls[0]:
+            raise KeyboardInterrupt
+        return x
+
+    monkeypatch.setattr(Session, "fail", interrupted_at_first)
+    iterator = iterate(IterableWrapper(range(20)).map(once).batch(3))
+    found: list[list[int]] = []
+    with pytest.raises(KeyboardInterrupt):
+        found.extend(iterator)
+    if resumed:
+        state = iterator.state_dict()
+        iterator = iterate(IterableWrapper(range(20)).map(once).batch(3))
+        iterator.load_state_dict(state)
+    assert list(chain(*found, *iterator)) == list(range(20))
+    assert calls == [2]
