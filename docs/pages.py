@@ -10,8 +10,9 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from enum import Enum
 from pathlib import Path
-from textwrap import dedent, indent
+from textwrap import dedent, fill
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -71,6 +72,8 @@ CLASSES: dict[str, list[Any]] = {
     ],
     "Tests of your own pipes and services": [loader2.testing.check_pipe, loader2.testing.check_service],
 }
+WIDTH = 72
+"""Columns of a code block that a browser window of 1,280 pixels shows without scrolling."""
 _SHIM = "https://unpkg.com/iframe-worker/shim"  # what the theme asks for
 _CODE = re.compile(r"``(.+?)``", re.DOTALL)
 _ARGS = re.compile(r"^ *Args:\n(?: +.*\n)+", re.MULTILINE)
@@ -182,10 +185,10 @@ def _position(stage: Any, step: bool) -> str:
 
 def _described(title: str, function: Any) -> str:
     """Signature, text, parameters and example of a function or class."""
-    docstring = inspect.getdoc(function) or ""
+    docstring = f"{inspect.getdoc(function) or ''}\n"  # the section Args: may be the last one
     text, _, example = docstring.partition(">>>")
     parameters = described(docstring)
-    parts = [f"```python\n{title}{_signature(function)}\n```", _prose(_ARGS.sub("", text).strip())]
+    parts = [f"```python\n{_signature(title, function)}\n```", _prose(_ARGS.sub("", text).strip())]
     if parameters:
         rows = (f"| `{name}` | {_prose(meaning)} |" for name, meaning in parameters.items())
         parts.append("\n".join(["| parameter | meaning |", "|---|---|", *rows]))
@@ -194,15 +197,18 @@ def _described(title: str, function: Any) -> str:
     return "\n\n".join(parts)
 
 
-def _signature(function: Any) -> str:
+def _signature(title: str, function: Any) -> str:
+    """Return the call with its parameters, in one line if that fits."""
     try:
         signature = inspect.signature(function)
-    except ValueError:  # an iterator's, which nobody calls
-        return ""
-    parameters = [p for p in signature.parameters.values() if p.name not in ("self", "cls")]
-    written = list(_parameters(parameters))
-    one_line = ", ".join(written)
-    return f"({one_line})" if len(one_line) <= 90 else "(\n" + indent(",\n".join(written), "    ") + ",\n)"
+    except ValueError:  # an iterator is not constructed by users
+        return title
+    written = list(_parameters([p for p in signature.parameters.values() if p.name not in ("self", "cls")]))
+    one_line = f"{title}({', '.join(written)})"
+    if len(one_line) <= WIDTH:
+        return one_line
+    lines = (fill(f"{each},", WIDTH, initial_indent=4 * " ", subsequent_indent=8 * " ") for each in written)
+    return "\n".join([f"{title}(", *lines, ")"])
 
 
 def _parameters(parameters: list[inspect.Parameter]) -> Iterator[str]:
@@ -217,11 +223,13 @@ def _parameters(parameters: list[inspect.Parameter]) -> Iterator[str]:
 
 
 def _type(annotation: Any) -> str:
-    return annotation if isinstance(annotation, str) else _value(annotation)
+    return annotation if isinstance(annotation, str) else str(getattr(annotation, "__name__", None) or repr(annotation))
 
 
 def _value(value: Any) -> str:
-    return str(getattr(value, "__name__", None) or repr(value))
+    """Return a default as it is written in a call, or ``...`` for a long one, which ``Args:`` explains."""
+    written = str(value) if isinstance(value, Enum) else str(getattr(value, "__name__", None) or repr(value))
+    return written if len(written) <= WIDTH // 2 and " at 0x" not in written else "..."
 
 
 def _prose(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
@@ -35,6 +36,19 @@ def test_each_operator_has_a_page_with_all_of_its_parameters(site: Path) -> None
             page = (site / "operators" / f"{kind}.{name}.html").read_text()
             assert f">{name}<a" in page or f">{name}</h1>" in page, name
             assert "<th>what it does</th>" in page, name
+            missing = [
+                parameter
+                for parameter in inspect.signature(getattr(methods, name)).parameters
+                if parameter != "self" and f"<td><code>{parameter}</code></td>" not in page
+            ]
+            assert not missing, name
+
+
+def test_pages_show_no_section_of_a_docstring_and_no_address(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        text = page.read_text()
+        assert "Args:" not in text, page
+        assert not re.search(r" at 0x[0-9a-f]+", text), page
 
 
 def test_each_exception_is_told_of(site: Path) -> None:

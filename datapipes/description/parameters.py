@@ -101,7 +101,7 @@ def _names(function: Callable[..., Any]) -> list[str]:
 
 
 def _entries(docstring: str) -> dict[str, str]:
-    section = _SECTION.search(docstring)
+    section = _SECTION.search(f"{docstring}\n")
     return {} if section is None else {entry[2]: entry[0] for entry in _ENTRY.finditer(section[2])}
 
 
