@@ -2,6 +2,7 @@
 # What it keeps true: a stamp in an environment says that its set-up ran to the end with the pyproject.toml and the
 # constraints.txt of the stamp's time. The stamp is taken away first and put back last, so an interrupted set-up has none.
 
+PAGES := README.md CONTRIBUTING.md $(wildcard docs/*.md docs/*/*.md)
 PYTHON ?= python3
 # A Python that is named has an environment of its own: `make test PYTHON=python3.14`.
 VENV := .venv$(if $(filter file,$(origin PYTHON)),,-$(notdir $(PYTHON)))
@@ -39,6 +40,7 @@ endef
 # Three at a time, for two processors: tests also wait, for processes, disks and deadlines.
 test: $(VENV)/.complete ## everything that must hold: format, lint, types, tests, laws
 	$(call step,format,$(BIN) -m ruff format --check .)
+	$(call step,pages,$(BIN) -m ruff format --check --line-length 72 $(PAGES))
 	$(call step,lint,$(BIN) -m ruff check .)
 	$(call step,types,$(BIN) -m mypy --strict)
 	$(call step,tests,$(BIN) -m pytest -n 3)
@@ -73,6 +75,7 @@ bench-peers: $(VENV_PEERS)/.complete ## make the environment of the peers torchd
 format: $(VENV)/.complete ## rewrite the sources as `make test` wants them, as far as a machine can
 	@$(BIN) -m ruff check --fix .
 	@$(BIN) -m ruff format .
+	@$(BIN) -m ruff format --line-length 72 $(PAGES)
 
 clean: ## remove caches and build outputs (environments stay: remove .venv* by hand)
 	@rm -rf build dist site *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

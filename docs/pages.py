@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import inspect
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
@@ -76,6 +78,7 @@ WIDTH = 72
 """Columns of a code block that a browser window of 1,280 pixels shows without scrolling."""
 _SHIM = "https://unpkg.com/iframe-worker/shim"  # what the theme asks for
 _CODE = re.compile(r"``(.+?)``", re.DOTALL)
+_EXAMPLE = re.compile(r"(?<=^```pycon\n)(?:.*\n)*?(?=```$)", re.MULTILINE)
 _ARGS = re.compile(r"^ *Args:\n(?: +.*\n)+", re.MULTILINE)
 
 
@@ -101,7 +104,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             made[f"operators/{kind}.{name}.md"] = operator_page(kind, name, operator)
     for path in _tutorials():
         made[f"tutorials/{path.stem}.md"] = _tutorial(path)
-    for uri, text in made.items():
+    for uri, text in zip(made, _with_narrow_code(list(made.values())), strict=True):
         if uri in files.src_uris:
             files.remove(files.src_uris[uri])
         files.append(File.generated(config, uri, content=text))
@@ -238,6 +241,23 @@ def _prose(text: str) -> str:
     )
 
 
+def _with_narrow_code(texts: list[str]) -> list[str]:
+    """Return pages whose examples ruff has wrapped: in the code they have its width."""
+    blocks = [block for text in texts for block in _EXAMPLE.findall(text)]
+    program = "".join(f"class _{n}:\n    r'''\n{block}    '''\n" for n, block in enumerate(blocks))
+    narrow = iter(
+        re.findall(r"^    r(?:'''|\"\"\")\n(.*?)^    (?:'''|\"\"\")$", _ruff_format(program), re.DOTALL | re.MULTILINE)
+    )
+    return [_EXAMPLE.sub(lambda _: dedent(next(narrow)), text) for text in texts]
+
+
+def _ruff_format(program: str) -> str:
+    command = [sys.executable, "-m", "ruff", "format", "--isolated", f"--line-length={WIDTH}", "--stdin-filename=a.py"]
+    config = "format.docstring-code-format=true", f"format.docstring-code-line-length={WIDTH - len('>>> ')}"
+    options = [f"--config={each}" for each in config]
+    return subprocess.run([*command, *options, "-"], input=program, capture_output=True, text=True, check=True).stdout
+
+
 def _first(documented: Any) -> str:
     return _prose((inspect.getdoc(documented) or "").partition("\n\n")[0].replace("\n", " "))
 
@@ -299,7 +319,7 @@ def _tutorials() -> list[Path]:
 
 
 def _tutorial(path: Path) -> str:
-    source = path.read_text("utf-8")
+    source = _ruff_format(path.read_text("utf-8"))
     docstring, code = source.split('"""', 2)[1:]
     title, _, text = docstring.strip().partition("\n")
     behind = "---\nsearch:\n  boost: 0.2\n---\n\n"  # the pages of the guide, where a search finds both

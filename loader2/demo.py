@@ -1,8 +1,11 @@
-"""The tour behind ``python -m loader2 demo``: load CSV files in two workers, train, stop in mid-epoch and go on.
+"""The tour behind ``python -m loader2 demo``: load CSV files in two
+workers, train, stop in mid-epoch and go on.
 
-One learns what a pipeline looks like, that a seed decides the order of an epoch, workers or not, and that training
-which was interrupted ends with the same weights, to the last bit, as training which was not. At last the same graph
-feeds a simulated IPU, whose modelled time is told and drawn.
+One learns what a pipeline looks like, that a seed decides the order of
+an epoch, workers or not, and that training which was interrupted ends
+with the same weights, to the last bit, as training which was not. At
+last the same graph feeds a simulated IPU, whose modelled time is told
+and drawn.
 """
 
 import random
@@ -26,7 +29,8 @@ from reading_services import MultiProcessingReadingService, SequentialReadingSer
 ROWS_PER_FILE = 20_000
 BATCH_SIZE = 64
 WORKERS = 2
-BATCHES = WORKERS * -(-2 * ROWS_PER_FILE // WORKERS // BATCH_SIZE)  # each worker makes batches of its own files
+# Each worker makes batches of its own files.
+BATCHES = WORKERS * -(-2 * ROWS_PER_FILE // WORKERS // BATCH_SIZE)
 EPOCHS = 3
 STOP_AFTER = 200  # batches of the epoch that is interrupted
 
@@ -35,15 +39,17 @@ Batch = tuple[Tensor, Tensor]
 
 def main() -> None:
     torch.manual_seed(0)  # the first weights of the models
-    torch.set_num_threads(1)  # so small a model is only slowed down by more
+    # So small a model is only slowed down by more.
+    torch.set_num_threads(1)
     with TemporaryDirectory() as folder:
         paths = [written(Path(folder) / f"part{number}.csv", seed=number) for number in range(2)]
         graph = batches_of(paths)
-        print(f"The graph, its end first:\n\n{to_text(graph).replace(folder, '...')}\n")
+        drawn = to_text(graph).replace(folder, "...")
+        print(f"The graph, its end first:\n\n{drawn}\n")
         trainer = Trainer(graph)
-        print(
-            f"Training on {2 * ROWS_PER_FILE:,} rows in batches of {BATCH_SIZE}, made in {WORKERS} worker processes:\n"
-        )
+        rows = f"{2 * ROWS_PER_FILE:,} rows"
+        print(f"Training on {rows} in batches of {BATCH_SIZE},")
+        print(f"made in {WORKERS} worker processes:\n")
         with trainer.loader:  # at its end the workers end
             for epoch in range(EPOCHS):
                 trainer.loader.seed(epoch)
@@ -53,17 +59,22 @@ def main() -> None:
 
 
 def written(path: Path, seed: int) -> str:
-    """A CSV file of rows ``x1,x2,y`` where y is 3 * x1 - 2 * x2 + 1 and a little noise."""
+    """A CSV file of rows ``x1,x2,y`` where y is 3 * x1 - 2 * x2 + 1 and
+    a little noise.
+    """
     draw = random.Random(seed)
     with path.open("w") as file:
         for _ in range(ROWS_PER_FILE):
             x1, x2 = draw.uniform(-1, 1), draw.uniform(-1, 1)
-            file.write(f"{x1:.6f},{x2:.6f},{3 * x1 - 2 * x2 + 1 + draw.gauss(0, 0.1):.6f}\n")
+            y = 3 * x1 - 2 * x2 + 1 + draw.gauss(0, 0.1)
+            file.write(f"{x1:.6f},{x2:.6f},{y:.6f}\n")
     return str(path)
 
 
 def batches_of(paths: list[str]) -> IterDataPipe[Batch]:
-    """The graph. Nothing is opened or read here: it says what the stream is. Workers share the files among them."""
+    """The graph. Nothing is opened or read here: it says what the
+    stream is. Workers share the files among them.
+    """
     rows = IterableWrapper(paths).shuffle().sharding_filter().open_files().parse_csv()
     return rows.shuffle().map(numbers).batch(BATCH_SIZE).collate(tensors)
 
@@ -78,7 +89,9 @@ def tensors(batch: list[list[float]]) -> Batch:
 
 
 class Trainer:
-    """A model, its optimizer, and the loader of its batches: what a checkpoint holds."""
+    """A model, its optimizer, and the loader of its batches: what a
+    checkpoint holds.
+    """
 
     def __init__(self, graph: IterDataPipe[Batch]) -> None:
         self.model = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 1))
@@ -90,7 +103,8 @@ class Trainer:
         inputs, targets = batch
         loss = nn.functional.mse_loss(self.model(inputs), targets)
         self.optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]  # torch's own method has no types
+        # torch's own method has no types
+        loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         return loss.item()
 
@@ -98,7 +112,9 @@ class Trainer:
         started = perf_counter()
         losses = [self.step(batch) for batch in shown(iter(self.loader), f"epoch {epoch}", BATCHES)]
         speed = 2 * ROWS_PER_FILE / (perf_counter() - started)
-        print(f"epoch {epoch}: loss {sum(losses) / len(losses):.4f}, {speed:,.0f} rows/s with training")
+        loss = sum(losses) / len(losses)
+        print(f"epoch {epoch}: loss {loss:.4f},", end=" ")
+        print(f"{speed:,.0f} rows/s with training")
 
     def checkpoint(self) -> dict[str, object]:
         return {
@@ -115,7 +131,9 @@ class Trainer:
 
 
 def shown(batches: Iterator[Batch], title: str, total: int) -> Iterator[Batch]:
-    """The same batches with a progress bar, if anybody watches: a log gets no bar."""
+    """The same batches with a progress bar, if anybody watches: a log
+    gets no bar.
+    """
     bar: Iterator[Batch] = tqdm(
         batches, desc=title, total=total, unit="batch", leave=False, disable=not sys.stderr.isatty()
     )
@@ -129,13 +147,16 @@ def interrupt_and_resume(trainer: Trainer, graph: IterDataPipe[Batch], path: Pat
     for batch in islice(batches, STOP_AFTER):
         trainer.step(batch)
     torch.save(trainer.checkpoint(), path)
-    print(f"\nSaved a checkpoint of {path.stat().st_size / 1024:,.0f} KiB after batch {STOP_AFTER} of epoch {EPOCHS}.")
+    size = f"{path.stat().st_size / 1024:,.0f} KiB"
+    print(f"\nSaved a checkpoint of {size} after batch {STOP_AFTER}", end=" ")
+    print(f"of epoch {EPOCHS}.")
 
     rest = list(batches)
     for batch in rest:
         trainer.step(batch)
 
-    resumed = Trainer(graph)  # as in a new process: another model, another loader
+    # As in a new process: another model, another loader.
+    resumed = Trainer(graph)
     with resumed.loader:
         resumed.restore(path)
         restored = list(resumed.loader)
@@ -145,8 +166,9 @@ def interrupt_and_resume(trainer: Trainer, graph: IterDataPipe[Batch], path: Pat
     assert len(rest) == len(restored) == BATCHES - STOP_AFTER
     assert all(map(same, rest, restored))
     assert all(map(torch.equal, trainer.model.parameters(), resumed.model.parameters()))
-    print(f"Resumed in a new loader, with new workers: the {len(restored)} batches that were left are the same")
-    print("to the last bit, and so are the weights after them.")
+    print("Resumed in a new loader, with new workers:")
+    print(f"the {len(restored)} batches that were left are the same", end=" ")
+    print("to the last bit,\nand so are the weights after them.")
 
 
 class OnDevice(nn.Module):
@@ -162,24 +184,29 @@ class OnDevice(nn.Module):
 
 
 def train_on_a_device(graph: IterDataPipe[Batch]) -> None:
-    """Two replicas of a model on a simulated IPU, each with batches of its own; 25 updates a step."""
+    """Two replicas of a model on a simulated IPU, each with batches of
+    its own; 25 updates a step.
+    """
     options = poptorch.Options().deviceIterations(25).replicationFactor(2)
     model = OnDevice()
     training = poptorch.trainingModel(model, options, torch.optim.SGD(model.parameters(), lr=0.05))
     workers = MultiProcessingReadingService(num_workers=WORKERS)
     steps = poptorch.IPUReadingService(options, mode=poptorch.DataLoaderMode.Async)
-    print(f"\nThe same graph on a simulated IPU, in steps of {2 * 25} batches of {BATCH_SIZE} for 2 replicas:\n")
+    print("\nThe same graph on a simulated IPU, in steps of", end=" ")
+    print(f"{2 * 25} batches of {BATCH_SIZE} for 2 replicas:\n")
     losses = []
     with DataLoader2(graph, reading_service=SequentialReadingService(workers, steps)) as loader:
         for epoch in range(EPOCHS):
             loader.seed(epoch)
             of_steps = [training(inputs, targets)[1].mean().item() for inputs, targets in loader]
             losses.append(sum(of_steps) / len(of_steps))
-            print(f"epoch {epoch}: loss {losses[-1]:.4f} in {len(of_steps)} steps")
+            loss, steps_made = losses[-1], len(of_steps)
+            print(f"epoch {epoch}: loss {loss:.4f} in {steps_made} steps")
     assert losses == sorted(losses, reverse=True)
     report = training.report()
     picture = report.timeline().save("demo-timeline.svg")
-    print(f"\n{report}\n\nA picture of the modelled steps is in {picture.resolve()}.")
+    print(f"\n{report}\n")
+    print(f"A picture of the modelled steps is in {picture.resolve()}.")
 
 
 def same(one: Batch, other: Batch) -> bool:

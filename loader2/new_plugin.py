@@ -75,7 +75,7 @@ class $operator(IterDataPipe[int]):
 
     def __iter__(self) -> Iterator[int]:
         for number in self.source_datapipe:
-            self.total += number  # complete before the yield, where states are taken
+            self.total += number  # complete before the yield
             yield self.total
 
     def __len__(self) -> int:

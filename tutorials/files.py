@@ -1,8 +1,10 @@
 """Reading files from elsewhere, damaged ones among them.
 
-A small data set of images is packed into tar archives, and a web server on this machine hands them out. One learns how
-to keep such archives on disk once they were fetched, to read them as samples, to decode, shuffle and share them; what
-becomes of a sample that is damaged, and who counts it; how to stop in the middle and go on; and how to read tables by
+A small data set of images is packed into tar archives, and a web server
+on this machine hands them out. One learns how to keep such archives on
+disk once they were fetched, to read them as samples, to decode, shuffle
+and share them; what becomes of a sample that is damaged, and who counts
+it; how to stop in the middle and go on; and how to read tables by
 columns. It needs ``pip install 'loader2[http,parquet]'``.
 """
 
@@ -29,7 +31,8 @@ from loader2 import DataLoader2
 
 SIDE = 8  # pixels
 SHARDS, SAMPLES = 4, 25  # samples of one shard
-DAMAGED = 30  # the sample whose image was cut short before it was packed
+# The sample whose image was cut short before it was packed.
+DAMAGED = 30
 Sample = tuple[torch.Tensor, int]
 
 
@@ -38,7 +41,10 @@ def main() -> None:
         folder = Path(name)
         (folder / "web").mkdir()
         for number in range(SHARDS):
-            pack(folder / "web" / f"train-{number}.tar", range(number * SAMPLES, (number + 1) * SAMPLES))
+            pack(
+                folder / "web" / f"train-{number}.tar",
+                range(number * SAMPLES, (number + 1) * SAMPLES),
+            )
         with served(folder / "web") as (address, fetched):
             an_epoch(address, folder / "cache", fetched)
             stop_and_resume(address, folder / "cache", fetched)
@@ -48,17 +54,23 @@ def main() -> None:
         columns(folder)
 
 
-# -- A data set --------------------------------------------------------------------------------------------------------
+# -- A data set --------------------------------------------------------
 
 
 def image(number: int) -> bytes:
-    """A grey picture as a file: a short head, and a byte for each pixel."""
-    whole = b"P5 %d %d 255\n" % (SIDE, SIDE) + bytes((number + pixel) % 256 for pixel in range(SIDE * SIDE))
+    """A grey picture as a file: a short head, and a byte for each
+    pixel.
+    """
+    whole = b"P5 %d %d 255\n" % (SIDE, SIDE) + bytes(
+        (number + pixel) % 256 for pixel in range(SIDE * SIDE)
+    )
     return whole[:-10] if number == DAMAGED else whole
 
 
 def pack(archive: Path, numbers: range) -> None:
-    """Write the samples as webdataset has them: files of one sample are neighbours, and their names begin alike."""
+    """Write the samples as webdataset has them: files of one sample are
+    neighbours, and their names begin alike.
+    """
     with tarfile.open(archive, "w") as tar:
         for number in numbers:
             add(tar, f"{number:04}.pgm", image(number))
@@ -73,15 +85,21 @@ def add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
 
 @contextmanager
 def served(folder: Path) -> Iterator[tuple[str, Counter[str]]]:
-    """A web server for a folder: its address, and what was asked for how often."""
+    """A web server for a folder: its address, and what was asked for
+    how often.
+    """
     fetched: Counter[str] = Counter()
 
     class Handler(SimpleHTTPRequestHandler):
         def log_message(self, *what: Any) -> None:
             fetched[self.path] += 1
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=folder)) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    with ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(Handler, directory=folder)
+    ) as server:
+        thread = Thread(
+            target=server.serve_forever, kwargs={"poll_interval": 0.05}
+        )
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}", fetched
@@ -90,7 +108,7 @@ def served(folder: Path) -> Iterator[tuple[str, Counter[str]]]:
             thread.join()
 
 
-# -- Reading it --------------------------------------------------------------------------------------------------------
+# -- Reading it --------------------------------------------------------
 
 
 def decoded(sample: dict[str, Any]) -> Sample:
@@ -98,34 +116,62 @@ def decoded(sample: dict[str, Any]) -> Sample:
     head, _, pixels = sample[".pgm"].read().partition(b"\n")
     width, height = (int(number) for number in head.split()[1:3])
     if len(pixels) != width * height:
-        raise ValueError(f"{sample['__key__']}: {len(pixels)} pixels where {width} x {height} should be")
-    picture = torch.frombuffer(bytearray(pixels), dtype=torch.uint8).reshape(height, width) / 255
+        raise ValueError(
+            f"{sample['__key__']}: {len(pixels)} pixels where {width} "
+            f"x {height} should be"
+        )
+    picture = (
+        torch.frombuffer(bytearray(pixels), dtype=torch.uint8).reshape(
+            height, width
+        )
+        / 255
+    )
     return picture, int(sample[".cls"].read())
 
 
 def fetched_shards(address: str, cache: Path) -> IterDataPipe[str]:
-    """The archives as files of this machine: what is not there yet is fetched, completely or not at all."""
+    """The archives as files of this machine: what is not there yet is
+    fetched, completely or not at all.
+    """
 
     def place(url: str) -> str:
         return str(cache / url.rpartition("/")[2])
 
-    names = IterableWrapper([f"{address}/train-{{0..{SHARDS - 1}}}.tar"]).shard_expand()
-    mine = names.shuffle().sharding_filter()  # names are cheap, so share them before anything is fetched
-    return mine.on_disk_cache(place).read_from_http(timeout=10).end_caching(same_filepath_fn=True)
+    names = IterableWrapper(
+        [f"{address}/train-{{0..{SHARDS - 1}}}.tar"]
+    ).shard_expand()
+    # Names are cheap, so share them before anything is fetched.
+    mine = names.shuffle().sharding_filter()
+    return (
+        mine.on_disk_cache(place)
+        .read_from_http(timeout=10)
+        .end_caching(same_filepath_fn=True)
+    )
 
 
-def samples(paths: IterDataPipe[str], **policy: Any) -> IterDataPipe[Sample]:
-    return paths.open_files("rb").load_from_tar().webdataset().map(decoded, **policy)
+def samples(
+    paths: IterDataPipe[str], **policy: Any
+) -> IterDataPipe[Sample]:
+    return (
+        paths.open_files("rb")
+        .load_from_tar()
+        .webdataset()
+        .map(decoded, **policy)
+    )
 
 
 def training(address: str, cache: Path) -> IterDataPipe[Any]:
-    good = samples(fetched_shards(address, cache), on_error="skip", max_errors=0.05)
+    good = samples(
+        fetched_shards(address, cache), on_error="skip", max_errors=0.05
+    )
     return good.shuffle(buffer_size=40).batch(16).collate()
 
 
 @contextmanager
 def warned() -> Iterator[list[str]]:
-    """What was warned of, as text: a stage that passes over its first error says so."""
+    """What was warned of, as text: a stage that passes over its first
+    error says so.
+    """
     said: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -134,15 +180,22 @@ def warned() -> Iterator[list[str]]:
 
 
 def an_epoch(address: str, cache: Path, fetched: Counter[str]) -> None:
-    """One damaged sample is left out, which is warned of once and counted. A second epoch fetches nothing."""
+    """One damaged sample is left out, which is warned of once and
+    counted. A second epoch fetches nothing.
+    """
     loader = DataLoader2(training(address, cache))
     loader.seed(1)
     with warned() as said:
         batches = list(loader)
     labels = sorted(label for _, y in batches for label in y.tolist())
-    assert labels == [number for number in range(SHARDS * SAMPLES) if number != DAMAGED]
+    assert labels == [
+        number
+        for number in range(SHARDS * SAMPLES)
+        if number != DAMAGED
+    ]
     print(
-        f"An epoch of {len(batches)} batches, the first of shape {tuple(batches[0][0].shape)}; {len(labels)} samples."
+        f"An epoch of {len(batches)} batches, the first of shape "
+        f"{tuple(batches[0][0].shape)}; {len(labels)} samples."
     )
     print(f"  warned of: {said[0].replace(str(cache), '...')}")
     print(f"  loader.errors: {loader.errors}")
@@ -154,62 +207,101 @@ def an_epoch(address: str, cache: Path, fetched: Counter[str]) -> None:
         again = [label for _, y in loader for label in y.tolist()]
     assert sorted(again) == labels
     assert again != [label for _, y in batches for label in y.tolist()]
-    print(f"  after a second epoch, in another order, the server was asked {sum(fetched.values())} times.")
+    print(
+        "  after a second epoch, in another order, the server was "
+        f"asked {sum(fetched.values())} times."
+    )
     assert sum(fetched.values()) == SHARDS
-    assert sorted(path.name for path in cache.iterdir()) == [f"train-{number}.tar" for number in range(SHARDS)]
+    assert sorted(path.name for path in cache.iterdir()) == [
+        f"train-{number}.tar" for number in range(SHARDS)
+    ]
 
 
-def stop_and_resume(address: str, cache: Path, fetched: Counter[str]) -> None:
-    """A state stands within an archive and a shuffle buffer; the count of errors goes on, too."""
+def stop_and_resume(
+    address: str, cache: Path, fetched: Counter[str]
+) -> None:
+    """A state stands within an archive and a shuffle buffer; the count
+    of errors goes on, too.
+    """
     loader = DataLoader2(training(address, cache))
     loader.seed(2)
     with warned():
         batches = iter(loader)
         seen = [y for _, y in islice(batches, 3)]
         state = loader.state_dict()
-        resumed = DataLoader2.from_state(state, datapipe=training(address, cache))
+        resumed = DataLoader2.from_state(
+            state, datapipe=training(address, cache)
+        )
         left = [y for _, y in resumed]
         for ours, (_, theirs) in zip(left, batches, strict=True):
             assert torch.equal(ours, theirs)
-    print(f"\nStopped after {len(seen)} batches and resumed: {len(left)} were left, the same as without a stop.")
-    print(f"  samples left out in the whole epoch: {sum(resumed.errors.values())}")
-    assert sum(resumed.errors.values()) == sum(loader.errors.values()) == 1
+    print(
+        f"\nStopped after {len(seen)} batches and resumed: {len(left)} "
+        "were left, the same as without a stop."
+    )
+    print(
+        "  samples left out in the whole epoch: "
+        f"{sum(resumed.errors.values())}"
+    )
+    assert (
+        sum(resumed.errors.values()) == sum(loader.errors.values()) == 1
+    )
     assert sum(fetched.values()) == SHARDS
 
 
-def two_workers(address: str, folder: Path, fetched: Counter[str]) -> None:
-    """Each of two workers fetches and reads the archives that are its own; their common seed orders the names."""
+def two_workers(
+    address: str, folder: Path, fetched: Counter[str]
+) -> None:
+    """Each of two workers fetches and reads the archives that are its
+    own; their common seed orders the names.
+    """
     fetched.clear()
     print("\nShared between two workers, each with a cache of its own:")
     everything: list[int] = []
     for worker in range(2):
-        graph = samples(fetched_shards(address, folder / f"cache-{worker}"), on_error="skip")
+        graph = samples(
+            fetched_shards(address, folder / f"cache-{worker}"),
+            on_error="skip",
+        )
         loader = DataLoader2(apply_sharding(graph, 2, worker))
         loader.seed(3)
         with warned():
             labels = [label for _, label in loader]
-        print(f"  worker {worker}: {len(labels)} samples, {sum(loader.errors.values())} left out")
+        print(
+            f"  worker {worker}: {len(labels)} samples, "
+            f"{sum(loader.errors.values())} left out"
+        )
         everything += labels
-    assert len(everything) == SHARDS * SAMPLES - 1 == len(set(everything))
-    assert fetched == {f"/train-{number}.tar": 1 for number in range(SHARDS)}
+    assert (
+        len(everything) == SHARDS * SAMPLES - 1 == len(set(everything))
+    )
+    assert fetched == {
+        f"/train-{number}.tar": 1 for number in range(SHARDS)
+    }
 
 
-# -- Damage ------------------------------------------------------------------------------------------------------------
+# -- Damage ------------------------------------------------------------
 
 
 def a_limit_on_errors(folder: Path) -> None:
-    """A policy may replace what is damaged, and a limit says when there is too much of it."""
+    """A policy may replace what is damaged, and a limit says when there
+    is too much of it.
+    """
     paths = IterableWrapper([str(folder)]).list_files("*.tar")
 
     def black(error: Exception, sample: Any) -> Sample:
         return torch.zeros(SIDE, SIDE), -1
 
     with warned():
-        elements: Any = iter(samples(paths, on_error=black))  # type checkers know it as any Iterator
+        # Type checkers know it as any Iterator.
+        elements: Any = iter(samples(paths, on_error=black))
         labels = [label for _, label in elements]
     assert labels[DAMAGED] == -1
     assert len(labels) == SHARDS * SAMPLES
-    print(f"\nWith a function of the error, all {len(labels)} samples come, one of them black.")
+    print(
+        f"\nWith a function of the error, all {len(labels)} samples "
+        "come, one of them black."
+    )
     print(f"  iterator.errors: {elements.errors}")
     assert list(elements.errors.values()) == [1]
 
@@ -224,56 +316,102 @@ def a_limit_on_errors(folder: Path) -> None:
 
 
 def archives_that_are_not_to_be_trusted(folder: Path) -> None:
-    """An archive that was cut short is an error that says where; a member cannot lead outside, whatever its name."""
+    """An archive that was cut short is an error that says where; a
+    member cannot lead outside, whatever its name.
+    """
     whole = (folder / "web" / "train-0.tar").read_bytes()
     (folder / "short.tar").write_bytes(whole[:20_000])
     members = []
     said = "nothing"
     with warned():
         try:
-            for path, _ in IterableWrapper([str(folder / "short.tar")]).open_files("rb").load_from_tar():
+            for path, _ in (
+                IterableWrapper([str(folder / "short.tar")])
+                .open_files("rb")
+                .load_from_tar()
+            ):
                 members.append(path)
         except CorruptTar as error:
             said = str(error).replace(str(folder), "...")
-    print(f"\nAn archive that was cut short gave {len(members)} members, and then: {said}")
+    print(
+        f"\nAn archive that was cut short gave {len(members)} members, "
+        f"and then: {said}"
+    )
     assert members
 
     with tarfile.open(folder / "hostile.tar", "w") as tar:
         add(tar, "../../outside.txt", b"!")
         add(tar, "inside.txt", b"fine")
-    hostile = IterableWrapper([str(folder / "hostile.tar")]).open_files("rb")
+    hostile = IterableWrapper([str(folder / "hostile.tar")]).open_files(
+        "rb"
+    )
     with warned():
         files = iter(hostile.load_from_tar())
         try:
             next(files)
         except UnsafeMember as error:
             said = str(error).replace(str(folder), "...")
-        _, stream = next(files)  # after an error an iterator goes on with the next element
+        # After an error an iterator goes on with the next element.
+        _, stream = next(files)
         assert stream.read() == b"fine"
-        assert [Path(path).name for path, _ in hostile.load_from_tar(on_error="skip")] == ["inside.txt"]
+        assert [
+            Path(path).name
+            for path, _ in hostile.load_from_tar(on_error="skip")
+        ] == ["inside.txt"]
     print(f"A hostile one: {said}")
 
 
-# -- Columns -----------------------------------------------------------------------------------------------------------
+# -- Columns -----------------------------------------------------------
 
 
 def columns(folder: Path) -> None:
-    """Tables are read in parts, and only the columns that are asked for."""
+    """Tables are read in parts, and only the columns that are asked
+    for.
+    """
     import pyarrow
     import pyarrow.parquet
 
-    table = pyarrow.table({"x": list(range(1_000)), "y": [x / 2 for x in range(1_000)], "note": ["..."] * 1_000})
-    pyarrow.parquet.write_table(table, folder / "table.parquet", row_group_size=100)
-    groups = IterableWrapper([str(folder / "table.parquet")]).list_row_groups()
-    parts = list(groups.shuffle().read_parquet(["x", "y"], as_="tensors"))
+    table = pyarrow.table(
+        {
+            "x": list(range(1_000)),
+            "y": [x / 2 for x in range(1_000)],
+            "note": ["..."] * 1_000,
+        }
+    )
+    pyarrow.parquet.write_table(
+        table, folder / "table.parquet", row_group_size=100
+    )
+    groups = IterableWrapper(
+        [str(folder / "table.parquet")]
+    ).list_row_groups()
+    parts = list(
+        groups.shuffle().read_parquet(["x", "y"], as_="tensors")
+    )
     assert len(parts) == 10
-    assert all(sorted(part) == ["x", "y"] and part["y"].equal(part["x"] / 2) for part in parts)
-    print(f"\nOf a Parquet file, {len(parts)} row groups in random order, each with the tensors {sorted(parts[0])}.")
+    assert all(
+        sorted(part) == ["x", "y"] and part["y"].equal(part["x"] / 2)
+        for part in parts
+    )
+    print(
+        f"\nOf a Parquet file, {len(parts)} row groups in random "
+        f"order, each with the tensors {sorted(parts[0])}."
+    )
 
-    (folder / "table.csv").write_text("x,y,note\n" + "".join(f"{x},{x / 2},...\n" for x in range(1_000)))
-    [part] = IterableWrapper([str(folder / "table.csv")]).read_csv_columns(["x", "y"], {"y": "float32"}, as_="tensors")
-    assert (part["x"].dtype, part["y"].dtype) == (torch.int64, torch.float32)
-    print(f"Of a CSV file, x as {part['x'].dtype} and y as {part['y'].dtype}, {len(part['x']):,} rows at once.")
+    (folder / "table.csv").write_text(
+        "x,y,note\n"
+        + "".join(f"{x},{x / 2},...\n" for x in range(1_000))
+    )
+    [part] = IterableWrapper(
+        [str(folder / "table.csv")]
+    ).read_csv_columns(["x", "y"], {"y": "float32"}, as_="tensors")
+    assert (part["x"].dtype, part["y"].dtype) == (
+        torch.int64,
+        torch.float32,
+    )
+    print(
+        f"Of a CSV file, x as {part['x'].dtype} and y as "
+        f"{part['y'].dtype}, {len(part['x']):,} rows at once."
+    )
 
 
 if __name__ == "__main__":

@@ -1,13 +1,30 @@
 """Graphs: look at them, change them, and decide where they run.
 
-One learns how to draw a graph, how to find and replace stages of it, how to rewrite it without changing it, what an
-adapter is, and how to write a small reading service.
+One learns how to draw a graph, how to find and replace stages of it,
+how to rewrite it without changing it, what an adapter is, and how to
+write a small reading service.
 """
 
 from typing import Any
 
-from datapipes.graph import find_dps, parents, remove_dp, replace_dp, rewrite, to_mermaid, to_text, traverse_dps, walk
-from datapipes.iter import Batcher, IterableWrapper, IterDataPipe, Mapper, Shuffler
+from datapipes.graph import (
+    find_dps,
+    parents,
+    remove_dp,
+    replace_dp,
+    rewrite,
+    to_mermaid,
+    to_text,
+    traverse_dps,
+    walk,
+)
+from datapipes.iter import (
+    Batcher,
+    IterableWrapper,
+    IterDataPipe,
+    Mapper,
+    Shuffler,
+)
 from loader2 import DataLoader2
 from loader2.adapters import Shuffle
 from reading_services import ReadingServiceInterface
@@ -30,12 +47,17 @@ def sample() -> IterDataPipe[Any]:
 
 
 def drawing() -> None:
-    """A graph prints as the call that makes it, as a tree, or as a Mermaid flowchart."""
-    even, odd = IterableWrapper(range(8)).demux(2, lambda number: number % 2)
+    """A graph prints as the call that makes it, as a tree, or as a
+    Mermaid flowchart.
+    """
+    even, odd = IterableWrapper(range(8)).demux(
+        2, lambda number: number % 2
+    )
     graph = even.map(double).zip(odd)
     print(f"{sample()!r}\n\n{to_text(graph)}\n\n{to_mermaid(graph)}\n")
     assert list(graph) == [(0, 1), (4, 3), (8, 5), (12, 7)]
-    assert "(see above)" in to_text(graph)  # both branches read one stage, which is drawn once
+    # Both branches read one stage, which is drawn once.
+    assert "(see above)" in to_text(graph)
 
     source, *_, end = walk(graph)  # every stage once, sources first
     assert isinstance(source, IterableWrapper)
@@ -56,21 +78,30 @@ def finding_and_replacing() -> None:
 
 
 def rewriting() -> None:
-    """``rewrite`` gives a new graph and leaves the old one alone. A rule is given each stage, its parents rewritten."""
+    """``rewrite`` gives a new graph and leaves the old one alone. A
+    rule is given each stage, its parents rewritten.
+    """
     old = sample()
 
     def larger_batches(stage: Any) -> Any:
-        return stage.datapipe.batch(2 * stage.batch_size) if isinstance(stage, Batcher) else stage
+        return (
+            stage.datapipe.batch(2 * stage.batch_size)
+            if isinstance(stage, Batcher)
+            else stage
+        )
 
     new = rewrite(old, larger_batches)
     print(f"Rewritten: {new!r}")
     assert [len(batch) for batch in new] == [4, 4]
     assert [len(batch) for batch in old] == [2, 2, 2, 2]
-    assert parents(new) == parents(old)  # what no rule changed is shared
+    # What no rule changed is shared.
+    assert parents(new) == parents(old)
 
 
 def adapters() -> None:
-    """An adapter changes the loader's own copy of a graph: one of the library's, or any function."""
+    """An adapter changes the loader's own copy of a graph: one of the
+    library's, or any function.
+    """
     graph = sample()
 
     def first_two(datapipe: Any) -> Any:
@@ -83,17 +114,22 @@ def adapters() -> None:
 
 
 class Traced(ReadingServiceInterface):
-    """Numbers the elements at the end of the graph, and tells what it is asked to do.
+    """Numbers the elements at the end of the graph, and tells what it
+    is asked to do.
 
-    A service is given the graph once and returns the one that the loader iterates. It may be copied, so what cannot be
-    (a connection, a process) is opened in ``initialize`` and let go of in ``finalize``.
+    A service is given the graph once and returns the one that the
+    loader iterates. It may be copied, so what cannot be (a connection,
+    a process) is opened in ``initialize`` and let go of in
+    ``finalize``.
     """
 
     def initialize(self, datapipe: Any) -> Any:
         print("initialize")
         return datapipe.enumerate()
 
-    def initialize_iteration(self, seed_generator: Any, iter_reset_fn: Any = None) -> None:
+    def initialize_iteration(
+        self, seed_generator: Any, iter_reset_fn: Any = None
+    ) -> None:
         print("  initialize_iteration")
 
     def finalize_iteration(self) -> None:
@@ -104,14 +140,18 @@ class Traced(ReadingServiceInterface):
 
 
 def a_reading_service() -> None:
-    """It needs ``initialize`` and nothing else. Positions are kept by the stages, so resuming needs no help from it."""
+    """It needs ``initialize`` and nothing else. Positions are kept by
+    the stages, so resuming needs no help from it.
+    """
     graph: IterDataPipe[Any] = IterableWrapper("abc").map(str.upper)
     with DataLoader2(graph, reading_service=Traced()) as loader:
         assert list(loader) == [(0, "A"), (1, "B"), (2, "C")]
         elements = iter(loader)
         assert next(elements) == (0, "A")
         state = loader.state_dict()
-    resumed: DataLoader2[Any] = DataLoader2.from_state(state, Traced(), datapipe=graph)
+    resumed: DataLoader2[Any] = DataLoader2.from_state(
+        state, Traced(), datapipe=graph
+    )
     with resumed:
         assert list(iter(resumed)) == [(1, "B"), (2, "C")]
 

@@ -1,8 +1,11 @@
-"""One data set for several processes: PopRun and PopDist, on a computer without an IPU.
+"""One data set for several processes: PopRun and PopDist, on a computer
+without an IPU.
 
-``poprun`` starts a program several times, as instances that share the replicas of a model. One learns what a loader
-makes of that: nothing if it is torch's, a part of the data if it is PopTorch's, and a part of the data in steps for all
-replicas of its instance if its options are PopDist's. The program that poprun starts is this very file.
+``poprun`` starts a program several times, as instances that share the
+replicas of a model. One learns what a loader makes of that: nothing if
+it is torch's, a part of the data if it is PopTorch's, and a part of the
+data in steps for all replicas of its instance if its options are
+PopDist's. The program that poprun starts is this very file.
 """
 
 import subprocess
@@ -24,7 +27,9 @@ INSTANCE = "as-an-instance"
 
 
 class Cifar10Shaped(Dataset[Any]):
-    """50,000 images of 3x32x32 and their labels, made when they are asked for; an image is full of its number."""
+    """50,000 images of 3x32x32 and their labels, made when they are
+    asked for; an image is full of its number.
+    """
 
     def __len__(self) -> int:
         return 50_000
@@ -43,24 +48,42 @@ def main() -> None:
         what_popdist_has_settled()
 
 
-# -- the program of an instance ----------------------------------------------------------------------------------------
+# -- the program of an instance ----------------------------------------
 
 
 def a_loader_that_knows_nothing() -> None:
     """Torch's own: every instance is given all of the data."""
-    tell(torch.utils.data.DataLoader(Cifar10Shaped(), batch_size=BATCH_SIZE, drop_last=True))
+    tell(
+        torch.utils.data.DataLoader(
+            Cifar10Shaped(), batch_size=BATCH_SIZE, drop_last=True
+        )
+    )
 
 
 def a_loader_that_takes_its_part() -> None:
-    """PopTorch's: plain options know the four processes, but not their replicas."""
-    tell(poptorch.DataLoader(poptorch.Options(), Cifar10Shaped(), batch_size=BATCH_SIZE))
+    """PopTorch's: plain options know the four processes, but not their
+    replicas.
+    """
+    tell(
+        poptorch.DataLoader(
+            poptorch.Options(), Cifar10Shaped(), batch_size=BATCH_SIZE
+        )
+    )
 
 
 def a_loader_for_all_replicas_of_its_instance() -> None:
-    """With PopDist's options: eight replicas on four instances are two for each, and a step is for both."""
+    """With PopDist's options: eight replicas on four instances are two
+    for each, and a step is for both.
+    """
     options = popdist_poptorch.Options()
-    print(f"* number of local replicas: {popdist.getNumLocalReplicas()}")
-    tell(poptorch.DataLoader(options, Cifar10Shaped(), batch_size=BATCH_SIZE))
+    print(
+        f"* number of local replicas: {popdist.getNumLocalReplicas()}"
+    )
+    tell(
+        poptorch.DataLoader(
+            options, Cifar10Shaped(), batch_size=BATCH_SIZE
+        )
+    )
 
 
 def tell(loader: torch.utils.data.DataLoader[Any]) -> None:
@@ -71,11 +94,13 @@ def tell(loader: torch.utils.data.DataLoader[Any]) -> None:
     print(f"* first image: {int(images[0, 0, 0, 0])}")
 
 
-# -- poprun ------------------------------------------------------------------------------------------------------------
+# -- poprun ------------------------------------------------------------
 
 
 def expected(instance: int) -> list[str]:
-    """What an instance prints. The parts of the data are blocks, one behind the other."""
+    """What an instance prints. The parts of the data are blocks, one
+    behind the other.
+    """
     return [
         "* dataset size: 50000",
         "* dataloader size: 1562",  # 50,000 // 32
@@ -87,24 +112,39 @@ def expected(instance: int) -> list[str]:
         f"* first image: {instance * 390 * 32}",
         "* number of local replicas: 2",
         "* dataset size: 50000",
-        "* dataloader size: 195",  # half as many steps, each twice as large
+        # Half as many steps, each twice as large.
+        "* dataloader size: 195",
         "* batch size: 64",
         f"* first image: {instance * 195 * 64}",
     ]
 
 
 def what_the_instances_print() -> None:
-    """Poprun puts in front of each line which instance it comes from; lines of different instances come as they may."""
+    """Poprun puts in front of each line which instance it comes from;
+    lines of different instances come as they may.
+    """
     poprun = [sys.executable, "-m", "reading_services.ipu.poprun"]
-    shares = [f"--num-replicas={REPLICAS}", f"--num-instances={INSTANCES}"]
+    shares = [
+        f"--num-replicas={REPLICAS}",
+        f"--num-instances={INSTANCES}",
+    ]
     program = [sys.executable, str(Path(__file__).resolve()), INSTANCE]
-    run = subprocess.run([*poprun, *shares, *program], stdout=subprocess.PIPE, text=True, check=True, timeout=600)
+    run = subprocess.run(
+        [*poprun, *shares, *program],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=600,
+    )
     print(run.stdout)
     told = defaultdict(list)
     for line in run.stdout.splitlines():
         instance, _, text = line.partition("<stdout>:")
         told[instance].append(text)
-    assert told == {f"[1,{instance}]": expected(instance) for instance in range(INSTANCES)}
+    assert told == {
+        f"[1,{instance}]": expected(instance)
+        for instance in range(INSTANCES)
+    }
 
 
 def what_popdist_has_settled() -> None:
@@ -115,7 +155,9 @@ def what_popdist_has_settled() -> None:
     except RuntimeError as error:
         said = str(error)
     print(f"RuntimeError: {said}")
-    assert said.startswith("Cannot call replicationFactor with popdist.poptorch.Options")
+    assert said.startswith(
+        "Cannot call replicationFactor with popdist.poptorch.Options"
+    )
 
 
 if __name__ == "__main__":

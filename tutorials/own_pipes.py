@@ -1,7 +1,9 @@
 """Pipes of one's own.
 
-One learns how to write a pipe as a class with an ``__iter__``, how to give it a name that is a method of every pipe,
-what happens to it on resume, how ``state_dict`` and ``load_state_dict`` spare it the replay, and what an error tells.
+One learns how to write a pipe as a class with an ``__iter__``, how to
+give it a name that is a method of every pipe, what happens to it on
+resume, how ``state_dict`` and ``load_state_dict`` spare it the replay,
+and what an error tells.
 """
 
 import traceback
@@ -42,9 +44,11 @@ class Differences(IterDataPipe[int]):
 
 @functional_datapipe("resumable_differences")
 class ResumableDifferences(IterDataPipe[int]):
-    """The same, but what it remembers is in an attribute, which it can tell and take back.
+    """The same, but what it remembers is in an attribute, which it can
+    tell and take back.
 
-    The state must be complete at each ``yield``: here, ``last`` is the element of the latest one already.
+    The state must be complete at each ``yield``: here, ``last`` is the
+    element of the latest one already.
     """
 
     def __init__(self, source_datapipe: IterDataPipe[int]) -> None:
@@ -70,10 +74,13 @@ def costly(number: int) -> int:
 
 
 def a_plain_class() -> None:
-    """It is a stage like any other: it is drawn, seeded, sharded and loaded as the rest of the graph is.
+    """It is a stage like any other: it is drawn, seeded, sharded and
+    loaded as the rest of the graph is.
 
-    Type checkers know the library's own methods only, so that a slip is an error to them: where a name of one's own is
-    called, the pipe is annotated as ``Any``, or else the class is called: ``Differences(squares)``.
+    Type checkers know the library's own methods only, so that a slip is
+    an error to them: where a name of one's own is called, the pipe is
+    annotated as ``Any``, or else the class is called:
+    ``Differences(squares)``.
     """
     squares: Any = IterableWrapper(range(8)).map(costly)
     graph = squares.differences().batch(3)
@@ -81,34 +88,53 @@ def a_plain_class() -> None:
     loader = DataLoader2(graph)
     assert list(loader) == [[1, 3, 5], [7, 9, 11], [13]]
 
-    # Where one stage reads it twice, it has two positions that know nothing of each other.
+    # Where one stage reads it twice, it has two positions that know
+    # nothing of each other.
     numbers = Differences(IterableWrapper([1, 4, 9]))
     assert list(numbers.zip(numbers)) == [(3, 3), (5, 5)]
 
 
 def calls_after_resuming(graph: IterDataPipe[int]) -> list[int]:
-    """Take three elements, save, resume in a new loader, and say what `costly` was called with from then on."""
+    """Take three elements, save, resume in a new loader, and say what
+    `costly` was called with from then on.
+    """
     loader = DataLoader2(graph)
     elements = iter(loader)
     assert [next(elements) for _ in range(3)] == [1, 3, 5]
     state = loader.state_dict()
-    resumed: DataLoader2[int] = DataLoader2.from_state(state, datapipe=graph)
+    resumed: DataLoader2[int] = DataLoader2.from_state(
+        state, datapipe=graph
+    )
     calls.clear()
     assert list(iter(resumed)) == [7, 9]
     return calls.copy()
 
 
 def what_is_replayed() -> None:
-    """All that is known of a plain class is how many elements it has given: it has to give as many once more."""
-    called = calls_after_resuming(Differences(IterableWrapper(range(6)).map(costly)))
-    print(f"Resumed with a plain class:     costly() was called with {called}")
+    """All that is known of a plain class is how many elements it has
+    given: it has to give as many once more.
+    """
+    called = calls_after_resuming(
+        Differences(IterableWrapper(range(6)).map(costly))
+    )
+    print(
+        "Resumed with a plain class:     costly() was called with "
+        f"{called}"
+    )
     assert called == [0, 1, 2, 3, 4, 5]
 
 
 def a_class_that_says_where_it_is() -> None:
-    """With ``state_dict`` and ``load_state_dict``, nothing is replayed; the stages above go on from where they were."""
-    called = calls_after_resuming(ResumableDifferences(IterableWrapper(range(6)).map(costly)))
-    print(f"Resumed with a resumable class: costly() was called with {called}\n")
+    """With ``state_dict`` and ``load_state_dict``, nothing is replayed;
+    the stages above go on from where they were.
+    """
+    called = calls_after_resuming(
+        ResumableDifferences(IterableWrapper(range(6)).map(costly))
+    )
+    print(
+        "Resumed with a resumable class: costly() was called with "
+        f"{called}\n"
+    )
     assert called == [4, 5]
 
 
@@ -117,8 +143,12 @@ def inverse(number: int) -> float:
 
 
 def an_error_in_a_function() -> None:
-    """The error keeps its type and traceback, and a note tells the stage, the function and the element."""
-    elements = iter(DataLoader2(IterableWrapper([2, 1, 0, 4]).map(inverse)))
+    """The error keeps its type and traceback, and a note tells the
+    stage, the function and the element.
+    """
+    elements = iter(
+        DataLoader2(IterableWrapper([2, 1, 0, 4]).map(inverse))
+    )
     assert [next(elements), next(elements)] == [0.5, 1.0]
     said = ""
     try:
@@ -127,12 +157,15 @@ def an_error_in_a_function() -> None:
         said = "".join(traceback.format_exception_only(error))
     print(said)
     assert "on element 2 of IterableWrapper([2, 1, 0, 4])" in said
-    # The element that failed is spent, and the loader is not: it goes on with the one after.
+    # The element that failed is spent, and the loader is not: it goes
+    # on with the one after.
     assert list(elements) == [0.25]
 
 
 def mistakes_that_are_found_early() -> None:
-    """A wrong argument, a name that nobody has and a name that is taken are errors where they are written."""
+    """A wrong argument, a name that nobody has and a name that is taken
+    are errors where they are written.
+    """
     numbers: Any = IterableWrapper(range(6))
     mistakes: list[tuple[Callable[[], object], str]] = [
         (lambda: numbers.batch(0), "BadArgument"),

@@ -1,7 +1,10 @@
-"""What one sees when a function raises in a worker, when a worker dies, and when one hangs.
+"""What one sees when a function raises in a worker, when a worker dies,
+and when one hangs.
 
-One learns that an error comes in its turn and names the stage, the element and the worker; that the loader goes on
-after it; that a worker which died is replaced without losing an element; and how to find out where one stands.
+One learns that an error comes in its turn and names the stage, the
+element and the worker; that the loader goes on after it; that a worker
+which died is replaced without losing an element; and how to find out
+where one stands.
 """
 
 import os
@@ -14,7 +17,11 @@ from typing import Any
 from datapipes.errors import BadArgumentType
 from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
-from reading_services import MultiProcessingReadingService, WorkerDied, WorkerTimeout
+from reading_services import (
+    MultiProcessingReadingService,
+    WorkerDied,
+    WorkerTimeout,
+)
 
 
 def main() -> None:
@@ -24,9 +31,18 @@ def main() -> None:
     what_cannot_be_sent()
 
 
-def in_workers(graph: IterDataPipe[Any], **arguments: Any) -> DataLoader2[Any]:
-    """A loader that runs a graph in two processes; leaving its ``with`` block ends them."""
-    return DataLoader2(graph, reading_service=MultiProcessingReadingService(num_workers=2, **arguments))
+def in_workers(
+    graph: IterDataPipe[Any], **arguments: Any
+) -> DataLoader2[Any]:
+    """A loader that runs a graph in two processes; leaving its ``with``
+    block ends them.
+    """
+    return DataLoader2(
+        graph,
+        reading_service=MultiProcessingReadingService(
+            num_workers=2, **arguments
+        ),
+    )
 
 
 def inverse(number: int) -> float:
@@ -34,8 +50,12 @@ def inverse(number: int) -> float:
 
 
 def an_error_in_a_worker() -> None:
-    """It comes in its turn, with its type, and the next element is the one after it."""
-    with in_workers(IterableWrapper(range(10)).sharding_filter().map(inverse)) as loader:
+    """It comes in its turn, with its type, and the next element is the
+    one after it.
+    """
+    with in_workers(
+        IterableWrapper(range(10)).sharding_filter().map(inverse)
+    ) as loader:
         elements = iter(loader)
         given: list[float] = []
         said: list[str] = []
@@ -43,9 +63,14 @@ def an_error_in_a_worker() -> None:
         try:
             given.extend(elements)
         except ZeroDivisionError as error:
-            said = "".join(traceback.format_exception_only(error)).splitlines()
-            over_there = str(error.__cause__)  # a traceback shows it, too
-        assert "in inverse" in over_there, "the traceback that the error had in its worker"
+            said = "".join(
+                traceback.format_exception_only(error)
+            ).splitlines()
+            # A traceback shows it, too.
+            over_there = str(error.__cause__)
+        assert "in inverse" in over_there, (
+            "the traceback that the error had in its worker"
+        )
         assert len(given) == 5
         assert len(list(elements)) == 4
     print("An error in a worker:", *said, sep="\n  ")
@@ -54,7 +79,8 @@ def an_error_in_a_worker() -> None:
 
 
 class Fatal:
-    """Takes its process down once, as a crash in a library in C would."""
+    """Takes its process down once, as a crash in a library in C "
+    "would."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -67,9 +93,15 @@ class Fatal:
 
 
 def a_worker_that_dies() -> None:
-    """It is an error that says how it died. Going on starts another one in its place, and nothing is lost."""
+    """It is an error that says how it died. Going on starts another one
+    in its place, and nothing is lost.
+    """
     with TemporaryDirectory() as folder:
-        graph = IterableWrapper(range(200)).sharding_filter().map(Fatal(Path(folder) / "died"))
+        graph = (
+            IterableWrapper(range(200))
+            .sharding_filter()
+            .map(Fatal(Path(folder) / "died"))
+        )
         with in_workers(graph) as loader:
             elements = iter(loader)
             given: list[int] = []
@@ -79,7 +111,9 @@ def a_worker_that_dies() -> None:
                 print(f"\nA worker that died: {error}")
             assert (Path(folder) / "died").exists()
             assert len(given) <= 100
-            assert given + list(elements) == list(range(200)), "the same epoch, on from where it was"
+            assert given + list(elements) == list(range(200)), (
+                "the same epoch, on from where it was"
+            )
             assert list(loader) == list(range(200)), "and the next one"
 
 
@@ -90,9 +124,14 @@ def stuck(number: int) -> int:
 
 
 def a_worker_that_hangs() -> None:
-    """With a ``timeout``, one that has sent nothing for so many seconds is an error that shows its stack."""
+    """With a ``timeout``, one that has sent nothing for so many seconds
+    is an error that shows its stack.
+    """
     said = ""
-    with in_workers(IterableWrapper(range(10)).sharding_filter().map(stuck), timeout=1) as loader:
+    with in_workers(
+        IterableWrapper(range(10)).sharding_filter().map(stuck),
+        timeout=1,
+    ) as loader:
         try:
             list(loader)
         except WorkerTimeout as error:
@@ -103,7 +142,9 @@ def a_worker_that_hangs() -> None:
 
 
 def what_cannot_be_sent() -> None:
-    """With spawn and forkserver, functions are sent with what they refer to. What cannot be is named beforehand."""
+    """With spawn and forkserver, functions are sent with what they
+    refer to. What cannot be is named beforehand.
+    """
     lock = threading.Lock()
 
     def locked(number: int) -> int:
@@ -112,7 +153,10 @@ def what_cannot_be_sent() -> None:
 
     said = ""
     try:
-        in_workers(IterableWrapper(range(4)).sharding_filter().map(locked), multiprocessing_context="spawn")
+        in_workers(
+            IterableWrapper(range(4)).sharding_filter().map(locked),
+            multiprocessing_context="spawn",
+        )
     except BadArgumentType as error:
         said = str(error)
     print(f"\nWhat cannot be sent: {said}")

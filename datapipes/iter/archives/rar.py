@@ -35,7 +35,10 @@ class RarArchiveLoader(Tolerant, ArchiveStage):
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper
-    >>> data = "526172211a070100c51a3332030100008f6ddf1e130202020402a403ac2a93d8000105612e747874686919b23a3503050000"
+    >>> data = (
+    ...     "526172211a070100c51a3332030100008f6ddf1e130202020402"
+    ...     "a403ac2a93d8000105612e747874686919b23a3503050000"
+    ... )
     >>> pipe = IterableWrapper([("a.rar", io.BytesIO(bytes.fromhex(data)))], deepcopy=False).load_from_rar()
     >>> [(path, stream.read()) for path, stream in pipe]
     [('a.rar/a.txt', b'hi')]

@@ -167,8 +167,8 @@ class ShardExpander(Flattening[str]):
     so a range may be long.
 
     >>> from datapipes.iter import IterableWrapper
-    >>> list(IterableWrapper(["train-{08..11}.tar", "test.tar"]).shard_expand())
-    ['train-08.tar', 'train-09.tar', 'train-10.tar', 'train-11.tar', 'test.tar']
+    >>> list(IterableWrapper(["train-{09..11}.tar", "test.tar"]).shard_expand())
+    ['train-09.tar', 'train-10.tar', 'train-11.tar', 'test.tar']
     """
 
     _fluent: ClassVar[str | None] = "shard_expand"

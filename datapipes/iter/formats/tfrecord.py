@@ -241,7 +241,8 @@ class TFRecordLoader(Tolerant, Flattening[dict[str, Any]]):
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper
-    >>> file = io.BytesIO(bytes.fromhex("0e00000000000000 c5e5693f 0a0c0a0a0a017812051a030a0107 98993925"))
+    >>> record = "0e00000000000000 c5e5693f 0a0c0a0a0a017812051a030a0107"
+    >>> file = io.BytesIO(bytes.fromhex(f"{record} 98993925"))
     >>> list(IterableWrapper([("a.tfrecord", file)], deepcopy=False).load_from_tfrecord({"x": ((), torch.int64)}))
     [{'x': tensor(7)}]
     """

@@ -37,8 +37,11 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
             case, as webdataset has them. ``None``: streams, or what came, by the ending with its dot.
 
     >>> from datapipes.iter import IterableWrapper
-    >>> list(IterableWrapper([("a/1.jpg", b"..."), ("a/1.cls", b"7"), ("a/2.jpg", b"!")]).webdataset())
-    [{'__key__': 'a/1', '.jpg': b'...', '.cls': b'7'}, {'__key__': 'a/2', '.jpg': b'!'}]
+    >>> files = [("1.jpg", b"..."), ("1.cls", b"7"), ("2.jpg", b"!")]
+    >>> for sample in IterableWrapper(files).webdataset():
+    ...     sample
+    {'__key__': '1', '.jpg': b'...', '.cls': b'7'}
+    {'__key__': '2', '.jpg': b'!'}
     """
 
     _fluent: ClassVar[str | None] = "webdataset"

@@ -123,8 +123,9 @@ class HttpReader(WebReader):
             none that could be secret.
 
     >>> from datapipes.iter import IterableWrapper
-    >>> IterableWrapper(["https://example.org/a.csv"]).read_from_http(timeout=5, auth=("me", "secret"))
-    IterableWrapper(['https://example.org/a.csv']).read_from_http(timeout=5, auth='***')
+    >>> urls = IterableWrapper(["https://a.org"])
+    >>> urls.read_from_http(timeout=5, auth=("me", "secret"))
+    IterableWrapper(['https://a.org']).read_from_http(timeout=5, auth='***')
     """
 
     _fluent: ClassVar[str | None] = "read_from_http"
@@ -292,8 +293,8 @@ class OnlineReader(WebReader):
             none that could be secret.
 
     >>> from datapipes.iter import IterableWrapper
-    >>> IterableWrapper(["https://example.org/a.csv"]).read_from_remote(timeout=5)
-    IterableWrapper(['https://example.org/a.csv']).read_from_remote(timeout=5)
+    >>> IterableWrapper(["https://example.org/a"]).read_from_remote(timeout=5)
+    IterableWrapper(['https://example.org/a']).read_from_remote(timeout=5)
     """
 
     _parents: ClassVar[tuple[str, ...] | None] = ("source_datapipe",)

@@ -88,8 +88,8 @@ class S3FileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
         multi_part_download: Taken for torchdata's sake, and not used, for the same reason.
 
     >>> from datapipes.iter import IterableWrapper
-    >>> IterableWrapper(["s3://bucket/a.tar"]).load_files_by_s3(request_timeout_ms=5000)
-    IterableWrapper(['s3://bucket/a.tar']).load_files_by_s3(request_timeout_ms=5000)
+    >>> IterableWrapper(["s3://bucket/a.tar"]).load_files_by_s3()
+    IterableWrapper(['s3://bucket/a.tar']).load_files_by_s3()
     """
 
     _fluent: ClassVar[str | None] = "load_files_by_s3"
@@ -154,8 +154,8 @@ class AISFileLister(Tolerant, Flattening[str]):
         url: The address of the cluster, such as ``"http://localhost:8080"``.
 
     >>> from datapipes.iter import IterableWrapper
-    >>> IterableWrapper(["ais://bucket/train/"]).list_files_by_ais("http://localhost:8080")
-    IterableWrapper(['ais://bucket/train/']).list_files_by_ais('http://localhost:8080')
+    >>> IterableWrapper(["ais://bucket/"]).list_files_by_ais("http://ais:8080")
+    IterableWrapper(['ais://bucket/']).list_files_by_ais('http://ais:8080')
     """
 
     _fluent: ClassVar[str | None] = "list_files_by_ais"
@@ -195,8 +195,8 @@ class AISFileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
         length: Taken for torchdata's sake; ``len()`` is that of the source.
 
     >>> from datapipes.iter import IterableWrapper
-    >>> IterableWrapper(["ais://bucket/a.tar"]).load_files_by_ais("http://localhost:8080")
-    IterableWrapper(['ais://bucket/a.tar']).load_files_by_ais('http://localhost:8080')
+    >>> IterableWrapper(["ais://b/a.tar"]).load_files_by_ais("http://ais:8080")
+    IterableWrapper(['ais://b/a.tar']).load_files_by_ais('http://ais:8080')
     """
 
     _fluent: ClassVar[str | None] = "load_files_by_ais"
