@@ -1,5 +1,5 @@
-"""Reading archives and remote files, for the operators on files.
+"""Readers of archives and remote files, used by the operators on files.
 
 - ``archives/``: readers of untrusted archives and compressed files
-- ``remote/``: remote files: one policy of timeouts and retries, and the few ways in which bytes arrive
+- ``remote/``: remote files, with one policy of timeouts and retries
 """

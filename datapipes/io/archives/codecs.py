@@ -1,7 +1,7 @@
 """Decompressors of each kind of compression, found by a file's name or by its first bytes.
 
-The decompressors have one interface, that of ``bz2.BZ2Decompressor``: input goes in once, output comes in pieces no
-longer than asked for, and the end of a stream is seen. None makes more of a little input at once than some megabytes.
+All have the interface of ``bz2.BZ2Decompressor``: input goes in once, output comes in pieces of at most the requested
+length, and the end of a stream is detected. No call expands a small input to more than a few megabytes.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from typing import Protocol
 from datapipes.messages.extras import needed
 
 MEMORY = 256 * 2**20
-"""Bytes that a header of xz or zstd may ask for; the strongest setting of the programs needs a quarter of it."""
+"""Bytes that an xz or zstd header may request; the strongest setting of the programs needs a quarter of this."""
 
 
 class Codec(Protocol):
-    """One compressed stream being taken apart."""
+    """Decompressor of one compressed stream."""
 
     @property
     def eof(self) -> bool:
-        """Whether the stream has ended, with its checksum."""
+        """Whether the stream has ended and its checksum is verified."""
 
     @property
     def needs_input(self) -> bool:
-        """Whether there is nothing more to come out without more input."""
+        """Whether more output needs more input."""
 
     @property
     def unused_data(self) -> bytes:
-        """The bytes that came after the end."""
+        """Bytes after the end of the stream."""
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Some output, perhaps none."""
+        """Return the next output of at most ``max_length`` bytes; it may be empty."""
 
 
 class _Zlib:
-    """deflate, with the frame that ``wbits`` asks for."""
+    """Decompressor of deflate data, in the frame that ``wbits`` selects."""
 
     def __init__(self, wbits: int) -> None:
         self._inner = zlib.decompressobj(wbits)
@@ -61,7 +61,7 @@ class _Zlib:
 
 
 class _Zstd:
-    """zstd, fed so little at a time that what comes out is bounded: 4 bytes may stand for 128 KiB."""
+    """Decompressor of zstd. It feeds little input at a time to bound the output: 4 bytes may stand for 128 KiB."""
 
     _FED = 1024
 
@@ -94,7 +94,7 @@ class _Zstd:
 
 
 class _Lzma1:
-    """LZMA as zip archives have it, behind four bytes and the properties; its end may be unmarked."""
+    """Decompressor of LZMA as in zip archives: after four bytes and the properties. Its end may be unmarked."""
 
     def __init__(self) -> None:
         self._head = b""
@@ -129,7 +129,7 @@ class _Lzma1:
 
 
 class _Stored:
-    """Stored data, without compression; it ends where the data does."""
+    """Codec of data without compression; it ends where the data does."""
 
     eof = False
     needs_input = True
@@ -156,7 +156,7 @@ CODECS: dict[str, Callable[[], Codec]] = {
 }
 
 UNMARKED = {"lzma1", "stored"}
-"""Kinds that may end wherever the data does, so that only a known size can tell whether it is whole."""
+"""Kinds that may end wherever the data does; only a known size proves that they are complete."""
 
 _BEGINNINGS = {
     b"\x1f\x8b": "gzip",
@@ -167,17 +167,17 @@ _BEGINNINGS = {
 }
 LONGEST_BEGINNING = max(map(len, _BEGINNINGS))
 MARKED = frozenset(_BEGINNINGS.values())
-"""Kinds that begin with bytes of their own. Without looking at them, a file of zeros would be an empty LZMA stream."""
+"""Kinds with a signature. It must be checked: otherwise a file of zeros would be an empty LZMA stream."""
 
 
 def codec_of(beginning: bytes) -> str | None:
-    """The compression that a file's first bytes tell of.
+    """Return the compression that a file's first bytes indicate, or None.
 
     >>> codec_of(b"BZh91AY&SY"), codec_of(b"plain text")
     ('bz2', None)
     """
     if beginning[1:4] == b"\x2a\x4d\x18" and beginning[0] >> 4 == 5:
-        return "zstd"  # a frame to be skipped
+        return "zstd"  # a skippable frame
     return next((name for mark, name in _BEGINNINGS.items() if beginning.startswith(mark)), None)
 
 
@@ -192,7 +192,7 @@ _ENDINGS = {
 
 
 def kind_of(path: str) -> str | None:
-    """The kind of file that a path's ending tells of, in any case of letters.
+    """Return the kind of file that a path's ending indicates, ignoring case, or None.
 
     >>> kind_of("v1.0.tar.gz"), kind_of("A.TBZ2"), kind_of("b.gz"), kind_of("c.txt")
     ('tar', 'tar', 'gzip', None)
@@ -202,7 +202,7 @@ def kind_of(path: str) -> str | None:
 
 
 def extension(path: str) -> str:
-    """The ending of a path, without its dot.
+    """Return the ending of a path, without its dot.
 
     >>> extension("a/b.seg.jpg"), extension("README")
     ('jpg', '')

@@ -1,9 +1,9 @@
-"""A decompressing stream that gives its last bytes only after their checksum held.
+"""A decompressing stream that gives its last bytes only after their checksum is verified.
 
-It reads streams one after the other, as gzip and its kin may be joined. After a stream there may be another, or zeros,
-or nothing; anything else is an error, and so is data that ends within a stream, or that has no stream at all. Joined
-streams that are cut between two of them cannot be told from a sound file. What has failed fails again: an error is
-never followed by an end.
+It reads concatenated streams, as gzip and similar formats allow. After a stream there may be another stream, zeros or
+nothing; anything else is an error. Data that ends within a stream, and data without any stream, are errors too.
+A file of concatenated streams that is cut exactly between two of them looks complete. An error is permanent: each
+further read raises it again.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _LARGE = 256 * 1024
 
 
 class Expected(NamedTuple):
-    """Expected size and CRC of the one stream of an archive's member."""
+    """Expected size and CRC of the single stream of an archive member."""
 
     size: int
     crc: int
 
 
 class Inflating(Metered):
-    """The decompressed content of a file, which may seek if the file may; going back starts over."""
+    """Decompressed content of a file. It can be sought if the file can; seeking backwards decompresses again."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Inflating(Metered):
         self._name = codec
         self._make: Callable[[], Codec] = CODECS[codec]
         self._label = label
-        self._head = head  # what was read of the source already
+        self._head = head  # bytes that were already read from the source
         self._expected = expected
         self._corrupt = corrupt
         self._start = source.tell() - len(head) if can_seek(source) else None
@@ -63,7 +63,7 @@ class Inflating(Metered):
         self._is_over = False
 
     def went_through(self, taken: int, given: int) -> None:
-        """Move to the end without reading, as somebody else has read all of it."""
+        """Move to the end without reading: the content was read in another way."""
         self._taken, self._given, self._is_over = taken, given, True
 
     def seekable(self) -> bool:
@@ -71,7 +71,7 @@ class Inflating(Metered):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         if self._start is None:
-            raise io.UnsupportedOperation(f"{self._label}: what it is decompressed from cannot be sought")
+            raise io.UnsupportedOperation(f"{self._label}: the compressed file cannot be sought")
         if whence == io.SEEK_END:
             while self._some(_LARGE):
                 pass
@@ -98,7 +98,7 @@ class Inflating(Metered):
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _some(self, most: int) -> bytes:
-        """The next bytes, at most so many; none at the end."""
+        """Return the next bytes, at most ``most``; none at the end."""
         if self._failed is not None:
             raise without_frames(self._failed)
         try:
@@ -142,10 +142,10 @@ class Inflating(Metered):
         return b""
 
     def _between_streams(self, rest: bytes) -> bytes:
-        """The beginning of the next stream, if there is one."""
+        """Return the beginning of the next stream, or no bytes if there is none."""
         if self._expected is not None and self._streams:
             if rest or self._more():
-                raise self._error("there is something behind its compressed data")
+                raise self._error("there is more data after its compressed data")
             return b""
         data = rest or self._more()
         while self._streams and data and not (data := data.lstrip(b"\0")):
@@ -154,7 +154,7 @@ class Inflating(Metered):
             while len(data) < LONGEST_BEGINNING and (more := self._more()):
                 data += more
             if codec_of(data) != self._name:
-                raise self._error(f"what begins there is no {self._name} data")
+                raise self._error(f"the data that begins there is not {self._name} data")
         return data
 
     def _more(self) -> bytes:
@@ -169,25 +169,25 @@ class Inflating(Metered):
             self._crc = zlib.crc32(made, self._crc)
             size = self._given + len(made)
             if size > expected.size:
-                raise self._error(f"it has more than the {expected.size} bytes that it should")
+                raise self._error(f"it has more than the expected {expected.size} bytes")
             if size == expected.size and self._crc != expected.crc:
-                raise self._error("its checksum (CRC-32) does not hold")
+                raise self._error("its checksum (CRC-32) does not match")
 
     def _check_end(self) -> None:
         if not self._streams and self._name not in UNMARKED:
-            raise self._error(f"it is empty, which no {self._name} data is")
+            raise self._error(f"it is empty, which valid {self._name} data never is")
         if self._expected is not None and (self._given, self._crc) != self._expected:
             raise self._error(f"it should have {self._expected.size} bytes and CRC-32 {self._expected.crc:#x}")
 
     def _error(self, what: str) -> CorruptData:
         return self._corrupt(
-            f"{self._label}: {what}; at byte {self._taken} of the compressed data, after {self._given} bytes came out"
+            f"{self._label}: {what}; at byte {self._taken} of the compressed data, after {self._given} bytes of output"
         )
 
 
 def inflated(
     source: Any, codec: str, label: str, limits: Limits, head: bytes = b"", buffer_size: int = CHUNK
 ) -> io.BufferedReader:
-    """The decompressed content of a file."""
+    """Open the decompressed content of a file."""
     meter = Meter(limits, label, meter_of(source))
     return io.BufferedReader(Inflating(source, codec, label, meter, head), buffer_size)

@@ -1,9 +1,9 @@
-"""Limits on decompressed data: a ratio and a size, counted from the outermost file inwards.
+"""Limits on decompressed data: a ratio and a size, counted for the outermost file.
 
-A small file can unpack to any amount of data, all the more if it holds others of its kind. So what is counted in is the
-compressed bytes of the outermost file, and what is counted out, for each level of nesting, is all that came out of that
-file there. The first bytes are free of the ratio: a short text of blanks is no attack. By default a whole GiB is free,
-because a ratio alone cannot tell an attack from data: deflate never exceeds 1,032, and label volumes reach 810.
+A small file can unpack to any amount of data, especially if it contains further archives. The input counted is the
+compressed bytes of the outermost file. The output counted is, for each level of nesting, the sum over that file.
+The first bytes are exempt from the ratio: a short text of blanks is no attack. By default the first GiB is exempt,
+because a ratio alone cannot distinguish an attack from data: deflate never exceeds 1,032, and label volumes reach 810.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from datapipes.elements.streams import unwrapped
 from datapipes.errors import TooLarge
 
 FREE = 16 * 2**20
-"""Bytes that may come out of a file whatever its size, with a ratio that the caller gives."""
+"""Bytes that any file may unpack to, with a ratio that the caller gives."""
 
 FREE_BY_DEFAULT = 2**30
-"""Bytes that may come out of a file whatever its size, with the default limits."""
+"""Bytes that any file may unpack to, with the default limits."""
 
 MAX_RATIO = 200.0
-"""Default of ``max_ratio``: growth of a file in multiples of its size. Most real data stays below a tenth of it."""
+"""Default of ``max_ratio``, in multiples of the file's size. Most real data stays below a tenth of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits on the data that comes out of one outermost file; None is no limit."""
+    """Limits on the data that comes out of one outermost file; None means no limit."""
 
     max_ratio: float | None = MAX_RATIO
     max_bytes: int | None = None
 
     def ratio(self) -> tuple[float, int] | None:
-        """Return the ratio in force, and the bytes that are free of it. None: no ratio is in force."""
+        """Return the ratio in force and the bytes that are exempt from it. Return None if no ratio is in force."""
         if self.max_ratio == MAX_RATIO:
             return None if self.max_bytes is not None else (MAX_RATIO, FREE_BY_DEFAULT)
         return None if self.max_ratio is None else (self.max_ratio, FREE)
 
 
 class Meter:
-    """Counts what goes into and comes out of one decompression, on the account of the outermost file."""
+    """Counter of the input and output of one decompression, charged to the outermost file."""
 
     __slots__ = ("_account", "_depth", "_free", "_label", "_max_bytes", "_max_ratio", "_taken", "_totals")
 
@@ -51,35 +51,35 @@ class Meter:
         self._label = label
         self._account: Meter = self if outer is None else outer._account
         self._depth: int = 0 if outer is None else outer._depth + 1
-        self._taken = 0  # compressed bytes; only the outermost are looked at
-        self._totals: list[int] = []  # of the account: bytes that came out, by depth
+        self._taken = 0  # compressed bytes; only those of the outermost file are read
+        self._totals: list[int] = []  # output bytes by depth, of the outermost file
         totals = self._account._totals
         totals += [0] * (self._depth + 1 - len(totals))
 
     def took(self, size: int) -> None:
-        """Count compressed bytes that went in; less than none, if they are to go in once more."""
+        """Count compressed bytes that went in; a negative size if they will go in again."""
         self._taken += size
 
     def gave(self, size: int) -> None:
-        """Count bytes that came out; TooLarge if they are more than may."""
+        """Count bytes that came out. Raise TooLarge if they exceed a limit."""
         account = self._account
         account._totals[self._depth] = total = account._totals[self._depth] + size
         if total > self._max_bytes:
             raise TooLarge(
                 f"{self._label}: more than {self._max_bytes} bytes came out of {account._label} when it was "
-                "decompressed; `max_bytes` sets that limit"
+                "decompressed; `max_bytes` sets this limit"
             )
         if total > self._free and total > self._max_ratio * account._taken:
             raise TooLarge(
                 f"{self._label}: {account._taken} bytes of {account._label} grew to more than {total} when they were "
                 f"decompressed, {total / max(account._taken, 1):.0f} times as many; beyond {self._free >> 20} MiB, at "
-                f"most {self._max_ratio:g} times is allowed. If you trust the file, give a larger `max_ratio`, or None "
-                "for no limit, or the size that you expect as `max_bytes`"
+                f"most {self._max_ratio:g} times is allowed. If you trust the file, set a larger `max_ratio`, None "
+                "for no limit, or the expected size as `max_bytes`"
             )
 
 
 class Metered(io.RawIOBase):
-    """A stream with the meter of its decompression, if it is decompressed."""
+    """Stream with the meter of its decompression; None if it is not decompressed."""
 
     meter: Meter | None = None
 
@@ -88,7 +88,7 @@ class Metered(io.RawIOBase):
 
 
 def meter_of(stream: Any) -> Meter | None:
-    """The account of a stream that came out of one of ours."""
+    """Return the meter of a stream that this library decompresses, or None."""
     file = unwrapped(stream)
     raw = file.raw if isinstance(file, io.BufferedReader) else file
     return raw.meter if isinstance(raw, Metered) else None

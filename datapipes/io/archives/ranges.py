@@ -1,8 +1,8 @@
-"""Parts of one shared file as streams of their own, whoever reads them and from which thread.
+"""Parts of one shared file as independent streams, for readers in any thread.
 
-A part that the file is too short for is an error, not a short stream. Nothing is allocated by a part's claimed size:
-what is read at once is bounded. What has to be read from its end, and cannot be sought, is copied first; large ones
-wait on disk.
+A part that extends beyond the file's end is an error, not a short stream. A part's claimed size allocates nothing: the
+size of each read is bounded. Formats that are read from their end need a file that can be sought: other files are
+copied first, large ones to disk.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from datapipes.io.archives.inflating import CHUNK
 from datapipes.io.archives.limits import FREE, Metered, meter_of
 
 MOST = 2**20
-"""Bytes that are asked for at once."""
+"""Most bytes of one read."""
 
 
 class Shared:
-    """A file that several read from places of their own; one that cannot be sought only goes forward."""
+    """File that several streams read at their own offsets; a file that cannot be sought is only read forward."""
 
     def __init__(self, file: Any, label: str, in_order: bool = False) -> None:
         self.label = label
         self.meter = meter_of(file)
         self.seeks = can_seek(file) and not in_order
-        self._file = file  # held on to: a wrapper closes what is in it with the last reference
+        self._file = file  # kept, because a wrapper closes its file with the last reference
         self._read = file.read
         self._seek = file.seek if self.seeks else None
         self._start = file.tell() if self.seeks else 0
-        self._at = 0  # where a file that only goes forward is
+        self._at = 0  # the offset of a file that is only read forward
         self._lock = Lock()
 
     def read_at(self, at: int, size: int, label: str = "") -> bytes:
-        """Read bytes from a place in the file; fewer only where the file ends, and at most ``MOST``."""
+        """Read up to ``MOST`` bytes at an offset. Return fewer than requested only at the file's end."""
         size = min(size, MOST)
         with self._lock:
             if self._seek is None:
@@ -46,7 +46,7 @@ class Shared:
             else:
                 try:
                     self._seek(self._start + at)
-                except (OSError, OverflowError):  # a place that no file has
+                except (OSError, OverflowError):  # an offset that no file has
                     return b""
                 data = self._read(size)
             while 0 < len(data) < size and (more := self._next(size - len(data))):
@@ -62,7 +62,7 @@ class Shared:
         if at < self._at:
             raise ReadTooLate(
                 f"{label or self.label}: byte {at} of {self.label} has been passed, and that stream cannot go back: "
-                "read each member before asking for the next, or open the archive as a file that can be sought"
+                "read each member before the next one is requested, or open the archive as a file that can be sought"
             )
         while self._at < at:
             passed = len(self._next(min(MOST, at - self._at)))
@@ -73,7 +73,7 @@ class Shared:
 
 
 class Range(Metered):
-    """A part of a shared file as a stream."""
+    """Part of a shared file as a stream."""
 
     def __init__(self, shared: Shared, start: int, size: int, label: str, corrupt: type[CorruptData]) -> None:
         self._shared = shared
@@ -125,10 +125,10 @@ class Range(Metered):
 
 
 def seekable(file: Any, label: str) -> tuple[Any, Shared]:
-    """The file and the shared parts of it; a copy, if it cannot be sought or only by decompressing it again."""
+    """Return the file and a shared reader of it. Copy a file that cannot be sought, or only by decompressing again."""
     meter = meter_of(file)
     if meter is not None or not can_seek(file):
-        # It lives as long as its last reader, and the wrapper closes it then.
+        # The copy lives as long as its last reader; the wrapper closes it then.
         copy = StreamWrapper(tempfile.SpooledTemporaryFile(max_size=FREE), name=label)  # noqa: SIM115 - see above
         while data := file.read(CHUNK):
             copy.write(data)

@@ -1,11 +1,11 @@
-"""A tar archive: its content, for us and for ``tarfile``, and its headers: ustar, GNU long names, pax, base 256.
+"""Reader of tar archives: the content, and the headers in ustar, GNU long names, pax and base 256.
 
-The headers are read here and not by Python's tarfile because that takes four to five times as long for each member.
+Written by hand because Python's tarfile takes four to five times as long for each member.
 
-A header's checksum must hold, and an archive must end with two blocks of zeros. After the marker there may be another
-archive (`cat a.tar b.tar`), or zeros, or nothing; more zeros than any tar pads with are what a download leaves that was
-cut short in a file of full size. Tar has no checksum of the data: a changed byte in there, or a small hole of zeros
-that takes whole members, cannot be noticed by anybody, unless the archive is compressed.
+A header's checksum must match, and an archive must end with two blocks of zeros. After them there may be another
+archive (`cat a.tar b.tar`), zeros or nothing. More zeros than any program pads with are an error: an interrupted
+download leaves them in a file that was allocated at full size. Tar has no checksum of the data: a changed byte, or a
+small hole of zeros that covers whole members, is undetectable unless the archive is compressed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ KINDS = {
 
 
 class Entry(NamedTuple):
-    """A member as its header tells of it; ``kind`` is empty for a regular file, and ``target`` is that of a link."""
+    """Member as its header describes it: ``kind`` is empty for a regular file, ``target`` is set for a link."""
 
     name: str
     kind: str
@@ -59,11 +59,11 @@ class Entry(NamedTuple):
 
 
 def entries(shared: Shared) -> Iterator[Entry]:
-    """The members that are no folders, in order; CorruptTar where the archive is damaged or cut short."""
+    """Yield the members that are not folders, in order. Raise CorruptTar if the archive is damaged or cut short."""
     at = 0
-    zeros = 0  # bytes of them right before this place
-    everywhere: dict[str, str] = {}  # what a global pax header says of all members after it
-    own: dict[str, str] = {}  # what the headers before it say of one member
+    zeros = 0  # number of zero bytes directly before `at`
+    everywhere: dict[str, str] = {}  # values of a global pax header, for all members after it
+    own: dict[str, str] = {}  # values of the headers before one member
     read_at = shared.read_at
     while True:
         block = read_at(at, _BLOCK)
@@ -71,7 +71,7 @@ def entries(shared: Shared) -> Iterator[Entry]:
             if own:
                 raise _corrupt(shared, at, "a long name belongs to no member")
             if zeros > _MOST_ZEROS:
-                raise _corrupt(shared, at, f"there are {zeros} zeros before it, as if the file was never filled")
+                raise _corrupt(shared, at, f"there are {zeros} zeros before it, as in a file that was never filled")
             if len(block) < _BLOCK:
                 if zeros < 2 * _BLOCK:
                     raise _cut_short(shared, at, len(block))
@@ -82,7 +82,7 @@ def entries(shared: Shared) -> Iterator[Entry]:
         if len(block) < _BLOCK:
             raise _cut_short(shared, at, len(block))
         if not _is_sound(block) or zeros == _BLOCK:
-            raise _corrupt(shared, at, "a header is not as it should be, by its checksum or its mark")
+            raise _corrupt(shared, at, "a header has a wrong checksum or mark")
         zeros = 0
         kind, size = block[156:157], _number(shared, at, block[124:136])
         start = at + _BLOCK
@@ -114,11 +114,11 @@ def entries(shared: Shared) -> Iterator[Entry]:
 
 
 def _is_sound(block: bytes) -> bool:
-    if block[257:262] not in (b"ustar", b"\0\0\0\0\0"):  # the latter in archives of before 1988
+    if block[257:262] not in (b"ustar", b"\0\0\0\0\0"):  # the zeros are in archives from before 1988
         return False
-    if block[156:157] in _REGULAR and block[157:257] != _NO_LINK:  # a sum does not notice what only moved
+    if block[156:157] in _REGULAR and block[157:257] != _NO_LINK:  # a sum does not detect bytes that only moved
         return False
-    # The lower half of Adler-32 is one more than the sum of the bytes, modulo 65521: the sum in one call in C.
+    # The lower half of Adler-32 is the sum of the bytes plus one, modulo 65521: a sum in one call of C.
     total = adler32(block[156:], adler32(_BLANK_CHECKSUM, adler32(block[:148]))) & 0xFFFF
     try:
         claimed = int(block[148:156].replace(b"\0", b" ").split(b" ")[0] or block[148:156].strip(b" \0"), 8)
@@ -127,7 +127,7 @@ def _is_sound(block: bytes) -> bool:
     if (claimed + 1) % 65521 == total:
         return True
     signed = sum(byte - 256 if byte > 127 else byte for byte in block[:148] + _BLANK_CHECKSUM + block[156:])
-    return claimed == signed  # as some programs of old computed it
+    return claimed == signed  # as some old programs computed it
 
 
 def _name(block: bytes) -> str:
@@ -142,7 +142,7 @@ def _decoded(name: bytes) -> str:
 
 
 def _number(shared: Shared, at: int, field: bytes) -> int:
-    """A header's number: octal digits, or, if the first bit is set, an integer."""
+    """Return a header's number: octal digits, or, if the first bit is set, a binary integer."""
     try:
         size = int.from_bytes(field[1:], "big") if field[0] == 0x80 else int(field.strip(b" \0") or b"0", 8)
     except ValueError:
@@ -159,7 +159,7 @@ def _size_of(shared: Shared, at: int, text: str) -> int:
 
 
 def _text_after(shared: Shared, start: int, size: int) -> bytes:
-    """The data of a header that is followed by some."""
+    """Return the data after a header that describes the next member."""
     if size > MOST:
         raise _corrupt(shared, start - _BLOCK, f"a header claims {size} bytes, which no name has")
     data = shared.read_at(start, size)
@@ -169,7 +169,7 @@ def _text_after(shared: Shared, start: int, size: int) -> bytes:
 
 
 def _pax(shared: Shared, at: int, data: bytes) -> dict[str, str]:
-    """The records of a pax header: ``length key=value`` and a newline, each."""
+    """Return the records of a pax header. Each is ``length key=value`` and a newline."""
     records: dict[str, str] = {}
     done = 0
     while done < len(data):
@@ -177,7 +177,7 @@ def _pax(shared: Shared, at: int, data: bytes) -> dict[str, str]:
         length = int(digits) if space and digits.isdigit() else 0
         key, equals, value = data[done + len(digits) + 1 : done + length].partition(b"=")
         if length < len(digits) + 4 or done + length > len(data) or not equals or value[-1:] != b"\n":
-            raise _corrupt(shared, at, f"byte {done} of a pax header begins no record")
+            raise _corrupt(shared, at, f"no record begins at byte {done} of a pax header")
         records[_decoded(key)] = _decoded(value[:-1])
         done += length
     return records
@@ -189,11 +189,11 @@ def _cut_short(shared: Shared, at: int, there: int) -> CorruptTar:
 
 
 def _corrupt(shared: Shared, at: int, what: str) -> CorruptTar:
-    return CorruptTar(f"{shared.label}: {what}; the header at byte {at} is damaged, or this is no tar archive")
+    return CorruptTar(f"{shared.label}: {what}; the header at byte {at} is damaged, or this is not a tar archive")
 
 
 def plain_tar(file: Any, path: str, limits: Limits, codec: str | None) -> Any:
-    """An archive's content without compression; if ``codec`` is None, the first bytes tell which it has."""
+    """Return an archive's content, decompressed. If ``codec`` is None, the first bytes determine the compression."""
     head = b""
     if codec is None:
         while len(head) < LONGEST_BEGINNING and (more := file.read(LONGEST_BEGINNING - len(head))):
@@ -206,22 +206,22 @@ def plain_tar(file: Any, path: str, limits: Limits, codec: str | None) -> Any:
 
 
 def content_of(archive: tarfile.TarFile, path: str) -> Any:
-    """The content of an archive that ``tarfile`` has opened, from its beginning."""
+    """Return the content of an archive that ``tarfile`` has opened, from its beginning."""
     if isinstance(archive, LazyTar) and not archive.is_open:
         return archive.content
     file: Any = archive.fileobj
     if not can_seek(file):
-        raise BadArgumentType(f"load_from_tar(): {path} is open as a stream by tarfile, and was read already")
+        raise BadArgumentType(f"load_from_tar(): {path} is open as a stream by tarfile, and was already read")
     first: Any = vars(archive)["firstmember"]
     file.seek(0 if first is None else first.offset)
     return file
 
 
 class LazyTar(tarfile.TarFile):
-    """A ``TarFile`` that reads nothing before it is used, so that its content is there for others, from its start."""
+    """``TarFile`` that reads nothing before its first use, so that other code can read the content from its start."""
 
     def __init__(self, content: Any, path: str) -> None:
-        # Not the constructor of TarFile, which reads the first header: see __getattr__.
+        # TarFile's constructor is not called, because it reads the first header: see __getattr__.
         self.content = content
         self._path = path
 
@@ -234,7 +234,7 @@ class LazyTar(tarfile.TarFile):
         if self.is_open or name.startswith("__"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         mode: Any = "r:" if can_seek(self.content) else "r|"
-        archive = tarfile.open(self._path, mode, self.content)  # noqa: SIM115 - it is this object from here on
+        archive = tarfile.open(self._path, mode, self.content)  # noqa: SIM115 - its attributes move into this object
         vars(self).update(vars(archive))
         return getattr(self, name)
 

@@ -1,11 +1,11 @@
-"""The members of a zip archive: its directory as ``zipfile`` reads it, checked against the archive.
+"""Reader of zip archives: the directory as ``zipfile`` reads it, checked against the archive.
 
-The directory must have as many entries as the archive's end says, and each must agree with the header before the
-member's data. Members that overlap are refused: that is how a small archive claims to hold petabytes.
+The directory must have as many entries as the archive's end record claims, and each must agree with the header before
+the member's data. Members that overlap are refused: a small archive claims petabytes in that way.
 
-The data is not read by ``zipfile``: fuzzed, it gave empty members where sizes were damaged; it decompresses bz2 without
-a bound, 853 bytes to 2 GB of memory for the first kilobyte; it takes 1.5 to 5 times as long, and knows zstd from Python
-3.14 on only.
+``zipfile`` does not read the data: fuzzing showed that it gives empty members for damaged sizes. It decompresses bz2
+without a bound, 853 bytes to 2 GB of memory for the first kilobyte. It takes 1.5 to 5 times as long, and reads zstd
+only from Python 3.14 on.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ _SMALL = 256 * 1024
 
 
 def open_zip(file: Any, label: str) -> zipfile.ZipFile:
-    """An archive as ``zipfile`` has it."""
+    """Open an archive with ``zipfile``."""
     try:
         return zipfile.ZipFile(file)
     except (Loader2Error, MemoryError):
         raise
     except Exception as error:
-        raise CorruptZip(f"{label}: it is damaged, cut short, or no zip archive: {error}") from error
+        raise CorruptZip(f"{label}: it is damaged, cut short, or not a zip archive: {error}") from error
 
 
 def zip_entries(file: Any, label: str) -> list[zipfile.ZipInfo]:
-    """The directory of an archive, folders included."""
+    """Return the directory of an archive, folders included."""
     found = open_zip(file, label).infolist()
     claimed = _claimed(file, label)
     if claimed is not None and claimed != len(found):
-        raise CorruptZip(f"{label}: its end claims {claimed} members, and its directory has {len(found)}")
+        raise CorruptZip(f"{label}: its end claims {claimed} members, but its directory has {len(found)}")
     in_place = sorted(found, key=lambda info: info.header_offset)
     for one, other in pairwise(in_place):
         if one.header_offset + _HEADER.size + one.compress_size > other.header_offset:
@@ -57,14 +57,14 @@ def zip_entries(file: Any, label: str) -> list[zipfile.ZipInfo]:
 
 
 def _claimed(file: Any, label: str) -> int | None:
-    """The number of members that the end of the archive claims."""
+    """Return the number of members that the archive's end record claims, or None if it has none."""
     size = file.seek(0, io.SEEK_END)
     file.seek(-min(size, _LONGEST_END + 76), io.SEEK_END)
     end = file.read(_LONGEST_END + 76)
     at = end.rfind(b"PK\x05\x06")
     (number,) = struct.unpack_from("<H", end, at + 10)
     if number == 0 and size - len(end) + at > 0:
-        raise CorruptZip(f"{label}: its end claims that there are no members, and is not all that there is")
+        raise CorruptZip(f"{label}: its end claims that there are no members, but there is more data")
     if number < 0xFFFF:
         return int(number)
     if at >= 76 and end[at - 76 : at - 72] == b"PK\x06\x06":
@@ -73,7 +73,7 @@ def _claimed(file: Any, label: str) -> int | None:
 
 
 def kind_of_member(info: zipfile.ZipInfo) -> str:
-    """The kind of a member that is neither a regular file nor a folder; otherwise empty."""
+    """Return the kind of a member that is neither a regular file nor a folder; otherwise an empty string."""
     mode = info.external_attr >> 16 if info.create_system == _UNIX else 0
     if stat.S_ISLNK(mode):
         return "a symbolic link"
@@ -81,32 +81,32 @@ def kind_of_member(info: zipfile.ZipInfo) -> str:
 
 
 def content(shared: Shared, info: zipfile.ZipInfo, path: str, meter: Meter) -> io.BufferedReader:
-    """The data of a member, checked against its CRC."""
+    """Open the data of a member, which is checked against its CRC."""
     at = info.header_offset
     header = shared.read_at(at, _HEADER.size + 4 * len(info.orig_filename))
     if len(header) < _HEADER.size or header[:4] != b"PK\x03\x04":
-        raise CorruptZip(f"{path}: there is no header of a member at byte {at} of {shared.label}")
+        raise CorruptZip(f"{path}: there is no member header at byte {at} of {shared.label}")
     _, flags, method, crc, packed, size, name_size, extra_size = _HEADER.unpack_from(header)
-    name = header[_HEADER.size : _HEADER.size + name_size]  # one that is longer than it should be is another one
+    name = header[_HEADER.size : _HEADER.size + name_size]  # cut off if it is longer than claimed, so it differs
     claimed = info.orig_filename.encode("utf-8" if info.flag_bits & _UTF8 else "cp437")
     if name != claimed or method != info.compress_type or (flags ^ info.flag_bits) & (_ENCRYPTED | _UTF8):
         raise CorruptZip(f"{path}: the header at byte {at} of {shared.label} is for {name!r}, or of another kind")
     if not flags & _SIZES_FOLLOW and (
         crc != info.CRC or packed not in (info.compress_size, _ELSEWHERE) or size not in (info.file_size, _ELSEWHERE)
     ):
-        raise CorruptZip(f"{path}: the header at byte {at} of {shared.label} tells of other data than the directory")
+        raise CorruptZip(f"{path}: the header at byte {at} of {shared.label} does not agree with the directory")
     if info.flag_bits & _ENCRYPTED:
-        raise CorruptZip(f"{path}: it is encrypted, and there is no way to give a password")
+        raise CorruptZip(f"{path}: it is encrypted, and passwords are not supported")
     if method not in _CODECS:
         raise CorruptZip(f"{path}: its compression method {method} is unknown")
     if info.is_dir() and info.file_size:
-        raise CorruptZip(f"{path}: a folder that has {info.file_size} bytes of data")
+        raise CorruptZip(f"{path}: it is a folder but has {info.file_size} bytes of data")
     start = at + _HEADER.size + name_size + extra_size
     return io.BufferedReader(_Data(shared, start, info, path, meter))
 
 
 class _Data(Metered):
-    """The data of a member: a small one is read in one go, if it is read whole and all is well with it."""
+    """Data of a member. A small member that is read whole is decompressed in one call."""
 
     def __init__(self, shared: Shared, start: int, info: zipfile.ZipInfo, path: str, meter: Meter) -> None:
         self._shared = shared
@@ -115,7 +115,7 @@ class _Data(Metered):
         self._path = path
         self._meter = self.meter = meter
         self._stream: Inflating | None = None
-        self._is_over = False  # all of it was read at once
+        self._is_over = False  # the data was read in one call
 
     def seekable(self) -> bool:
         return True
@@ -148,7 +148,7 @@ class _Data(Metered):
         return self._stream
 
     def _at_once(self) -> bytes:
-        """Read all in one go, up to the end; empty if anything is amiss, which reading on will tell."""
+        """Read the whole member in one call. Return no bytes after any fault: the stream then raises the error."""
         info = self._info
         data = made = self._shared.read_at(self._start, info.compress_size, self._path)
         if info.compress_type == zipfile.ZIP_DEFLATED:

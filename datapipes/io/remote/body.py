@@ -1,13 +1,12 @@
 """A readable HTTP body that resumes after a broken connection.
 
-A connection that breaks is resumed where it broke, and only if what comes then is provably the same file. If the first
-answer named its version (a strong ETag, or else Last-Modified and the length), the rest is asked for by Range on the
-condition that the version is the same. Otherwise a digest of all that was handed on is kept, and the file is read anew
-from its start: its beginning has to have that digest. A file that ends before its Content-Length, or in the middle of
-its chunks, is a broken connection and never a short file. (An answer with neither of the two ends when its connection
-does, and nobody can tell; HTTP/1.0 is like that.)
+A broken connection is resumed at the byte where it broke, and only if the file is provably the same. If the first
+answer names its version (a strong ETag, or Last-Modified and the length), a Range request on that condition gets the
+rest. Otherwise the file is read again from its start, and its beginning must have the digest of the bytes already
+given. A file that ends before its Content-Length, or within its chunks, is a broken connection and never a short file.
+An answer with neither (as in HTTP/1.0) ends with its connection: a cut is undetectable.
 
-After an error that was raised, each further read raises it again: a buffer in between may have dropped bytes.
+After an error, each further read raises it again: a buffer in between may have dropped bytes.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
 
 class Resumable(io.RawIOBase):
-    """A readable file that resumes where it broke, as often as a clock allows, or raises.
+    """Readable file that resumes after broken connections as often as its clock allows, and then raises.
 
-    A subclass says how to receive some bytes, what broke, and how to go on behind ``_at`` bytes.
+    A subclass implements how to receive bytes, describe an error, and resume after ``_at`` bytes.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -86,23 +85,23 @@ class Resumable(io.RawIOBase):
 
     @abstractmethod
     def _received(self, most: int) -> bytes:
-        """The next bytes, none at the end; an error if that comes too early."""
+        """Return the next bytes; none at the end. Raise if the file ends too early."""
 
     @abstractmethod
     def _told(self, error: Exception) -> Exception:
-        """The error with its place in the file; ``CutShort`` where a connection broke."""
+        """Return the error with its position in the file: ``CutShort`` for a broken connection."""
 
     @abstractmethod
     def _resume(self) -> None:
-        """Go on with what comes after the bytes that were read."""
+        """Continue after the bytes that were read."""
 
     @abstractmethod
     def _let_go(self) -> None:
-        """Give back the connection."""
+        """Release the connection."""
 
 
 class Body(Resumable):
-    """An HTTP body: ``fetch`` makes a request with some more headers, and gives an answer as urllib3 has it."""
+    """HTTP body. ``fetch`` makes a request with additional headers and returns a response of urllib3."""
 
     def __init__(self, fetch: Callable[[dict[str, str]], Any], clock: Clock) -> None:
         super().__init__(clock)
@@ -134,7 +133,7 @@ class Body(Resumable):
         return self._broken_off(error) if of_http or isinstance(error, OSError) else error
 
     def _begin(self) -> None:
-        """Take up an answer from the file's start."""
+        """Request the file from its start."""
         self._answer = self._fetch({})
         headers = self._answer.headers
         length = headers.get("Content-Length", "")
@@ -152,7 +151,7 @@ class Body(Resumable):
             self._answer = self._fetch({"Range": f"bytes={self._at}-", "If-Range": self._version})
             headers, partial = self._answer.headers, self._answer.status == 206
             version = _version(headers)
-            if version != self._version and not (partial and version is None):  # If-Range has seen to that one
+            if version != self._version and not (partial and version is None):  # If-Range has checked that case
                 raise self._changed(f"its version was {self._version} and is now {version}")
             if partial:
                 self._check_range(headers.get("Content-Range", ""))
@@ -164,23 +163,23 @@ class Body(Resumable):
     def _check_range(self, given: str) -> None:
         found = _RANGE.fullmatch(given)
         if found is None or int(found[1]) != self._at or (self._total and found[3] not in ("*", str(self._total))):
-            raise self._changed(f"asked for the bytes from {self._at} on, it answered with {given!r:.80}")
+            raise self._changed(f"the server was asked for the bytes from {self._at} on, and sent {given!r:.80}")
         if found[3] != "*":
             self._total = int(found[3])
 
     def _pass_over(self, digest: Any) -> None:
-        """Read again what was given before, without giving it."""
+        """Read the bytes again that were given before, and check them."""
         left = self._at
         while left:
             data = self._answer.read1(min(left, BUFFER), decode_content=False)
             self._clock.check()
             if not data:
-                raise CutShort(f"{self._clock.label}: read anew, it ended {left} bytes before the place it broke at")
+                raise CutShort(f"{self._clock.label}: read again, it ended {left} bytes before the place of the break")
             left -= len(data)
             if digest is not None:
                 digest.update(data)
         if digest is not None and self._digest is not None and digest.digest() != self._digest.digest():
-            raise self._changed("read anew, it does not begin with what was handed on")
+            raise self._changed("read again, its beginning differs from the bytes already given")
 
     def _changed(self, how: str) -> TransferError:
         return TransferError(
@@ -194,12 +193,12 @@ class Body(Resumable):
 
 
 def opened_body(fetch: Callable[[dict[str, str]], Any], clock: Clock) -> io.BufferedReader:
-    """A file of the bytes that ``fetch`` brings, to be read, iterated, or read by lines."""
+    """Open a file of the bytes that ``fetch`` brings."""
     return io.BufferedReader(Body(fetch, clock), BUFFER)
 
 
 def _version(headers: Any) -> str | None:
-    """Proof that two answers are of one file: a strong ETag, or a date where the length is known as well."""
+    """Return a proof that two answers are of one file: a strong ETag, or a date if the length is known; else None."""
     etag: str = headers.get("ETag", "")
     if etag.startswith('"'):
         return etag

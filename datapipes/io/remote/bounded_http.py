@@ -1,8 +1,8 @@
-"""HTTP connections whose every wait is bounded by the deadline of the file that is read.
+"""HTTP connections that bound each wait by the deadline of the file being read.
 
-requests gives each wait for data a time, but a server that sends one byte in every such time could hold a reader
-forever, in the headers already. Here each single wait asks the running clock how much is left. (Looking up a host's
-name is the one thing that Python cannot bound.)
+requests has a timeout for each wait for data. A server that sends one byte in each of these could block a reader
+forever, even in the headers. Here each wait asks the running clock for the remaining time. Python cannot bound one
+wait: the lookup of a host's name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from datapipes.io.remote.transfer import running_clock
 
 
 class _Reads(io.RawIOBase):
-    """Raw reader of a socket; each wait is as long as the clock says."""
+    """Raw reader of a socket; the clock bounds each wait."""
 
     def __init__(self, sock: Any) -> None:
         self._sock = sock
@@ -40,7 +40,7 @@ class _Reads(io.RawIOBase):
 
 
 class _Socket:
-    """A socket whose reads are bounded by the clock."""
+    """Socket whose reads the clock bounds."""
 
     def __init__(self, sock: Any) -> None:
         self._sock = sock
@@ -53,32 +53,32 @@ class _Socket:
 
 
 class _Bounded:
-    """A connection whose socket is bounded as soon as there is one."""
+    """Connection that wraps its socket in ``_Socket`` when it connects."""
 
     sock: Any
 
     def connect(self) -> None:
-        super().connect()  # type: ignore[misc]  # that of urllib3, which comes after this in both classes
+        super().connect()  # type: ignore[misc]  # urllib3's method: its class follows in both subclasses
         self.sock = _Socket(self.sock)
 
 
-# With the names that urllib3 has for them, because its errors show them.
+# These have urllib3's names, because its errors show them.
 class HTTPConnection(_Bounded, connection.HTTPConnection):  # type: ignore[misc]  # urllib3 is not looked into
-    """A connection for http."""
+    """Connection for http."""
 
 
 class HTTPSConnection(_Bounded, connection.HTTPSConnection):  # type: ignore[misc]  # urllib3 is not looked into
-    """A connection for https."""
+    """Connection for https."""
 
 
 class HTTPConnectionPool(connectionpool.HTTPConnectionPool):  # type: ignore[misc]  # urllib3 is not looked into
-    """The connections to one host for http."""
+    """Connections to one host for http."""
 
     ConnectionCls = HTTPConnection
 
 
 class HTTPSConnectionPool(connectionpool.HTTPSConnectionPool):  # type: ignore[misc]  # urllib3 is not looked into
-    """The connections to one host for https."""
+    """Connections to one host for https."""
 
     ConnectionCls = HTTPSConnection
 
@@ -88,7 +88,7 @@ _THEIRS = {connectionpool.HTTPConnectionPool, connectionpool.HTTPSConnectionPool
 
 
 class BoundedAdapter(HTTPAdapter):  # type: ignore[misc]  # requests is not looked into
-    """Connections for a session of requests, kept for further files."""
+    """Adapter of a session of requests that keeps connections for further files."""
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Parser of Google Drive's pages in place of a file: why there is none, or how to confirm that it is wanted."""
+"""Parser of the pages that Google Drive returns instead of a file: an error, or a request for confirmation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 
 class Page(HTMLParser):
-    """Title of a page, and the URL of its confirmation."""
+    """Title of a page, and the form or link that confirms the download."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -1,9 +1,9 @@
-"""File systems of fsspec under the one policy of timeouts and retries.
+"""File systems of fsspec with the library's policy of timeouts and retries.
 
-The asynchronous ones (http, s3, gcs, ...) run in fsspec's own loop. They are given one that asks the running clock,
-which travels with the context of a call, and ends a call that goes past its deadline. Those over http and s3 have the
-policy's timeouts besides, and no retries of their own, so that these do not multiply. Over http, redirects are bounded,
-never lead to a lesser scheme, and take no credentials to another host.
+The asynchronous ones (http, s3, gcs, ...) run in fsspec's event loop. They get a wrapper of it that ends a call at the
+deadline of the running clock, which travels in the context of the call. Those over http and s3 also have the policy's
+timeouts, and no retries of their own, which would multiply with the policy's. Over http, redirects are bounded, never
+lead to a less secure scheme, and take no credentials to another host.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _fsspec_loop() -> Any:
 
 
 class _BoundedLoop:
-    """fsspec's loop; what is started in it ends when the deadline of the file that asked for it has passed."""
+    """fsspec's event loop, in which each task ends at the deadline of the file that started it."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_fsspec_loop(), name)
@@ -48,14 +48,14 @@ async def _in_time(work: Any, clock: Clock) -> Any:
     except TimeoutError:
         if clock.left > 0:
             raise
-        return None  # whoever waits for this looks at the clock; fsspec has no place for the error
+        return None  # fsspec cannot report the error; the waiting caller checks the clock
 
 
 _LOOP = _BoundedLoop()
 
 
 def filesystem_of(url: str, options: dict[str, Any], transfer: Transfer) -> tuple[Any, str]:
-    """The file system that a URL belongs to, and the file's path in it."""
+    """Return the file system of a URL, and the file's path in it."""
     from fsspec.core import url_to_fs
 
     protocols = {part.partition("://")[0] for part in url.split("::") if "://" in part}
@@ -75,13 +75,13 @@ def filesystem_of(url: str, options: dict[str, Any], transfer: Transfer) -> tupl
 
 
 def is_near(filesystem: Any) -> bool:
-    """Whether a file system is this machine's own, so that nobody waits for it."""
+    """Whether a file system is on this machine, so that no deadline is needed."""
     names = filesystem.protocol if isinstance(filesystem.protocol, tuple | list) else (filesystem.protocol,)
     return bool({"file", "local", "memory"} & set(names))
 
 
 def _bounds(protocol: str, transfer: Transfer) -> dict[str, Any]:
-    """The options that hold a file system to the policy's timeouts and retries."""
+    """Return the options that apply the policy's timeouts and retries to a file system."""
     import fsspec
 
     bounds: dict[str, Any] = {}
@@ -103,7 +103,7 @@ def _bounds(protocol: str, transfer: Transfer) -> dict[str, Any]:
 
 
 def _merged(bounds: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """The user's options, which come first; where both are dicts, entry by entry."""
+    """Return the user's options, merged into the bounds where both are dicts."""
     return {
         name: {**bounds[name], **value} if isinstance(bounds.get(name), dict) and isinstance(value, dict) else value
         for name, value in options.items()
@@ -117,7 +117,7 @@ def _missing(protocol: str, error: ImportError) -> ModuleNotFoundError:
 
 
 async def _client(transfer: Transfer, **options: Any) -> Any:
-    """An aiohttp session with the policy's timeouts, whose redirects are watched."""
+    """Return an aiohttp session with the policy's timeouts, which checks redirects."""
     import aiohttp
 
     options.pop("loop", None)
@@ -136,7 +136,7 @@ async def _begin(_: Any, context: Any, __: Any) -> None:
 
 
 async def _redirect(session: Any, context: Any, seen: Any) -> None:
-    """Refuse a redirect, or take all headers but harmless ones from one that leads elsewhere."""
+    """Refuse an unsafe redirect. Remove all headers but harmless ones if it leads to another host."""
     answer = seen.response
     old, location = answer.url, answer.headers.get("Location") or answer.headers.get("URI") or ""
     target = old.join(type(old)(location))
@@ -147,8 +147,8 @@ async def _redirect(session: Any, context: Any, seen: Any) -> None:
         return
     if any(not cookie["domain"] for cookie in session.cookie_jar):
         raise TransferError(
-            f"{hide(str(old))}: refused to follow a redirect to {target.host}, because cookies would go there; "
-            "give cookies a domain"
+            f"{hide(str(old))}: refused to follow a redirect to {target.host}, because cookies would be sent there; "
+            "give the cookies a domain"
         )
     for name in [name for name in seen.headers if name.lower() not in HARMLESS | {"host"}]:
         seen.headers.popall(name, None)

@@ -1,7 +1,8 @@
-"""A readable file of a remote file system, with timeouts and retries: all of it, or an error.
+"""A readable file of a remote file system, with timeouts and retries.
 
-What breaks is tried again from where it broke, if the file can be sought. fsspec asks for blocks of s3 objects on the
-condition that they are still the same version; over http the same is asked for wherever the server names a version.
+It gives all bytes of the file, or raises. A broken read is retried at the same byte, if the file can be sought. fsspec
+requests blocks of s3 objects on the condition that the version is the same. Over http, this module does so if the
+server names a version.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _OF_TEXT = ("encoding", "errors", "newline")
 
 
 class RemoteFile(Resumable):
-    """A readable binary file that ``make`` opens."""
+    """Readable binary file that ``make`` opens."""
 
     def __init__(self, make: Callable[[], Any], clock: Clock) -> None:
         super().__init__(clock)
@@ -32,12 +33,12 @@ class RemoteFile(Resumable):
 
     @property
     def size(self) -> int:
-        """The size in bytes, if the server says so; otherwise -1."""
+        """Size in bytes; -1 if the server does not tell it."""
         size = getattr(self._file, "size", None)
         return size if type(size) is int else -1
 
     def seekable(self) -> bool:
-        # fsspec's stream of an HTTP answer says that it can be sought, and cannot
+        # fsspec's stream of an HTTP answer claims that it can be sought, but it cannot.
         return bool(self._file.seekable()) and type(self._file).__name__ != "HTTPStreamFile"
 
     def tell(self) -> int:
@@ -45,7 +46,9 @@ class RemoteFile(Resumable):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         if not self.seekable():
-            raise io.UnsupportedOperation(f"{self._clock.label} cannot be sought: its server does not give parts of it")
+            raise io.UnsupportedOperation(
+                f"{self._clock.label} cannot be sought: its server does not support Range requests"
+            )
         self._at = self._file.seek(offset, whence)
         return self._at
 
@@ -57,7 +60,7 @@ class RemoteFile(Resumable):
 
     def _told(self, error: Exception) -> Exception:
         if isinstance(error, IndexError) and isinstance(error.__context__, OSError):
-            error = error.__context__  # s3fs stumbles over errors that say nothing
+            error = error.__context__  # s3fs raises an IndexError for errors without arguments
         if status_of(error) == 412:
             return TransferError(f"{self._clock.label}: it has changed since it was opened; open it again")
         if may_pass(error) and status_of(error) is None and not isinstance(error, TransferError):
@@ -80,7 +83,7 @@ class RemoteFile(Resumable):
 def opened_url(
     url: str, mode: str, transfer: Transfer, options: dict[str, Any], for_open: dict[str, Any]
 ) -> tuple[str, StreamWrapper]:
-    """The name of a URL, which shows no secret, and its file; ``options`` are those of the file system."""
+    """Open a URL. Return its name without secrets, and its file. ``options`` are those of the file system."""
     label = hide(url)
     clock = Clock(transfer, label)
     filesystem, path = clock.tried(lambda: filesystem_of(url, options, transfer))
@@ -88,12 +91,12 @@ def opened_url(
 
 
 def opened_file(filesystem: Any, path: str, mode: str, options: dict[str, Any], clock: Clock) -> Any:
-    """A file of a file system: as that opens it if it is near, else under the policy."""
+    """Open a file of a file system: directly if it is on this machine, otherwise under the policy."""
     of_text = {name: options[name] for name in _OF_TEXT if name in options}
     others = {name: value for name, value in options.items() if name not in of_text}
     file: Any
     if "memory" in filesystem.protocol and not others:
-        file = io.BytesIO(filesystem.cat_file(path))  # fsspec gives all who open a file one and the same object
+        file = io.BytesIO(filesystem.cat_file(path))  # fsspec gives all readers of a file the same object
     elif is_near(filesystem):
         return filesystem.open(path, mode, **options)
     else:
@@ -110,7 +113,7 @@ def _open(filesystem: Any, path: str, options: dict[str, Any]) -> Any:
     except FileNotFoundError as error:
         if error.__cause__ is None or status_of(error) in (404, 410):
             raise
-        raise error.__cause__ from None  # fsspec takes any failure over http for a file that is not there
+        raise error.__cause__ from None  # fsspec reports any failure over http as a missing file
     given = {"size": found.get("size"), **options}
     if str(found.get("ETag", "")).startswith('"'):
         given["headers"] = {

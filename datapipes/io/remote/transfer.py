@@ -1,10 +1,10 @@
-"""Timeouts and retries: the one policy for everything that is read from elsewhere.
+"""Timeouts and retries: one policy for every remote read.
 
-A ``Transfer`` says it and a ``Clock`` keeps it, for one file: all the seconds that somebody waited for the other side
-count against the deadline (connecting, reading, pausing before the next attempt), and what the user does between two
-reads does not. The clock that is running is a context variable, so that what waits deep inside of a library can ask
-how much is left. What may pass (a broken connection, a server that is overloaded) is tried again; what is wrong for
-good (not found, not allowed, no such scheme) is raised at once. An error that leaves here shows no secret.
+A ``Transfer`` is the policy and a ``Clock`` enforces it for one file. The seconds spent waiting for the server count
+against the deadline: connecting, reading, and pausing before a retry. The time between two reads does not count. The
+running clock is a context variable, so that code deep inside a library can ask for the remaining time. Errors that may
+be temporary (a broken connection, an overloaded server) are retried. Permanent errors (not found, not allowed, an
+unknown scheme) are raised at once. Errors that leave this module show no secret.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from datapipes.messages.short import hide
 T = TypeVar("T")
 
 LONGEST_PAUSE = 60.0
-_chance = random.SystemRandom()  # of pauses only: no element depends on it
+_chance = random.SystemRandom()  # for pauses only: no element depends on it
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -35,13 +35,12 @@ class Transfer:
 
     Args:
         timeout: Seconds for connecting and for each wait for data, or a pair with a number for each.
-        deadline: Seconds spent waiting for one file in all, retries and the pauses before them included; what is done
+        deadline: Seconds spent waiting for one file in all, including retries and the pauses before them; the time
             between two reads does not count.
-        retries: How many times a file may be tried again after an error that may pass, such as a broken connection or
-            a server that is overloaded. What is wrong for good, as a file that is not found, is raised at once.
-        backoff: Seconds before the first retry, 60 at most, twice as many before each further one, up to a minute; up
-            to half of them, by chance, is left out. A server that asks for a longer pause is given it, up to a minute
-            as well.
+        retries: Number of retries for one file after temporary errors, such as a broken connection or an overloaded
+            server. Permanent errors, such as a missing file, are raised at once.
+        backoff: Seconds before the first retry, 60 at most; doubled before each further one, up to a minute. Up to
+            half of each pause is left out at random. If the server asks for a longer pause, it is made, up to a minute.
 
     >>> Transfer(timeout=5, retries=1)
     Transfer(timeout=5, retries=1)
@@ -58,7 +57,7 @@ class Transfer:
             raise BadArgument(f"timeout and deadline must be finite numbers of seconds above 0, in {self!r}")
         if type(self.retries) is not int or self.retries < 0 or not 0 <= self.backoff <= LONGEST_PAUSE:
             raise BadArgument(
-                f"retries must be a count, and backoff between 0 and {LONGEST_PAUSE} seconds, in {self!r}"
+                f"retries must be an integer from 0 on, and backoff between 0 and {LONGEST_PAUSE} seconds, in {self!r}"
             )
 
     def __repr__(self) -> str:
@@ -75,7 +74,7 @@ DEFAULT = Transfer()
 
 
 class Clock:
-    """Seconds and attempts that one file has left. ``with clock:`` is the time that counts."""
+    """Seconds and attempts that one file has left. The time within ``with clock:`` counts."""
 
     def __init__(self, transfer: Transfer, label: str) -> None:
         self.transfer = transfer
@@ -109,12 +108,12 @@ class Clock:
         return min(connect, left), min(read, left)
 
     def check(self) -> None:
-        """Raise if the deadline has passed."""
+        """Raise TransferTimeout if the deadline has passed."""
         if self.left <= 0:
             raise self._too_late("")
 
     def again(self, error: Exception) -> None:
-        """Pause before the next attempt, if there may be one after this error; otherwise raise."""
+        """Pause before the next attempt. Raise if no attempt is left, or the error is permanent."""
         if self.left <= 0:
             raise self._too_late(f"; the last error was {type(error).__name__}: {hide(str(error))[:200]}") from None
         if self.failed >= self.transfer.retries or not may_pass(error):
@@ -123,15 +122,15 @@ class Clock:
         self.failed += 1
         with self:
             seconds = max(0.0, min(max(pause, _asked_for(error)), self.left))
-            Event().wait(seconds)  # nothing tells when a server is ready again
+            Event().wait(seconds)  # a server does not announce when it is ready again
 
     def tried(self, make: Callable[[], T]) -> T:
-        """Call ``make``, with retries after errors that may pass."""
+        """Call ``make``, with retries after temporary errors."""
         while True:
             try:
                 with self:
                     made = make()
-                    self.check()  # a wait that ended with the deadline may have ended without a word
+                    self.check()  # a wait that ended at the deadline may have ended without an error
                     return made
             except Exception as error:
                 self.again(error)
@@ -147,7 +146,7 @@ _running: ContextVar[Clock | None] = ContextVar("clock", default=None)
 
 
 def running_clock() -> Clock | None:
-    """The clock of the file that is waited for."""
+    """Return the clock of the file that is being waited for, or None."""
     return _running.get()
 
 
@@ -170,12 +169,12 @@ _LASTING = {
     ("requests.exceptions", "SSLError"),
     ("urllib3.exceptions", "SSLError"),
 }
-_ENOUGH = "_tried_enough"  # on an error that was raised after all attempts: a reader around this one makes no more
+_ENOUGH = "_tried_enough"  # set on an error after all attempts: readers around this one do not retry it again
 _FOREIGN = ("aiohttp", "botocore", "http", "urllib3")
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether a retry may succeed. Types of optional packages are told by their names.
+    """Return whether a retry may succeed. Types of optional packages are recognized by their names.
 
     >>> may_pass(ConnectionResetError()), may_pass(FileNotFoundError())
     (True, False)
@@ -194,7 +193,7 @@ def may_pass(error: BaseException) -> bool:
 
 
 def for_good(error: Exception) -> Exception:
-    """Mark an error as one that is not retried.
+    """Mark an error as permanent.
 
     >>> may_pass(for_good(ConnectionResetError()))
     False
@@ -204,12 +203,12 @@ def for_good(error: Exception) -> Exception:
 
 
 def status_of(error: BaseException | None) -> int | None:
-    """The HTTP status that an error, or the one it was made from, tells of."""
+    """Return the HTTP status of an error, or of an error that caused it; None if there is none."""
     seen = 0
     while error is not None and seen < 5:
         answer: Any = getattr(error, "response", None)
         found = getattr(error, "status", getattr(answer, "status_code", getattr(error, "status_code", None)))
-        if isinstance(answer, dict):  # as botocore has it
+        if isinstance(answer, dict):  # the form of botocore
             found = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
         if type(found) is int and found:
             return found
@@ -218,9 +217,9 @@ def status_of(error: BaseException | None) -> int | None:
 
 
 def transfer_error(error: Exception, label: str) -> Exception:
-    """Return an error of a transfer as a TransferError that names the file and is of the error's own type, too.
+    """Return an error of a transfer as a TransferError that names the file and also has the error's own type.
 
-    An error that is neither of the network nor of the file, such as that of a wrong option, is returned as it is.
+    An error of another kind, such as a wrong option, is returned unchanged.
     """
     of_network = isinstance(error, OSError) or status_of(error) is not None or may_pass(error)
     if not of_network or (isinstance(error, TransferError) and label in str(error)):
@@ -243,11 +242,11 @@ _of_both: dict[type[Exception], type[TransferError]] = {}
 
 
 def _kind_of(kind: type[Exception]) -> type[TransferError]:
-    """Return the TransferError that is a ``kind``, too: a program that catches either of them goes on to do so."""
+    """Return a class that is both a TransferError and ``kind``: a program that catches either of them catches it."""
     if issubclass(kind, TransferError):
         return kind
 
-    def __reduce__(self: Exception) -> Any:  # the class itself has no name to be found by
+    def __reduce__(self: Exception) -> Any:  # pickle cannot find the class by a name
         return _made, (kind, self.args, vars(self))
 
     inside = {"__module__": __name__, "__reduce__": __reduce__}
@@ -255,16 +254,16 @@ def _kind_of(kind: type[Exception]) -> type[TransferError]:
 
 
 def _asked_for(error: BaseException) -> float:
-    """The pause that a server asks for by ``Retry-After``, up to the longest that is borne."""
+    """Return the seconds that a server requests by ``Retry-After``, up to ``LONGEST_PAUSE``; 0 if there is none."""
     headers = getattr(getattr(error, "response", None), "headers", None) or {}
     asked = str(headers.get("Retry-After", ""))
     return min(float(asked), LONGEST_PAUSE) if asked.isdecimal() else 0.0
 
 
 def without_secrets(error: Exception) -> Exception:
-    """The error itself where neither it nor what caused it shows a secret, else one of its kind that does not.
+    """Return the error itself if neither it nor its causes show a secret, otherwise one of its kind without it.
 
-    An error of the libraries further down, which nobody who reads a file expects, becomes a TransferError.
+    An error of an HTTP library that users do not expect becomes a TransferError.
     """
     seen: list[BaseException] = []
     link: BaseException | None = error

@@ -1,11 +1,11 @@
-"""HTTP requests with redirects checked: bounded, never to a lesser scheme, and without credentials elsewhere.
+"""HTTP requests with checked redirects: bounded, never to a less secure scheme, without credentials to another host.
 
-What a redirect to another host is not given: ``auth``, ``cookies``, client certificates, parameters, and every header
-but the few that say how to read. A redirect may go from http to https, and to no other scheme than the one it came
-from. Connections are shared by the files of one stage; cookies are not.
+A redirect to another host does not get ``auth``, ``cookies``, client certificates, parameters, nor any header except
+the few that control reading. A redirect may go from http to https, and otherwise only to the same scheme. The files of
+one stage share connections; they do not share cookies.
 
-The library's HTTP client is requests, which also gets the options that users give. Where fsspec is asked for a URL, it
-brings its own client, aiohttp, which is held to the same rules (``datapipes.io.remote.filesystems``).
+The HTTP client is requests, which also takes the users' options. fsspec has its own client, aiohttp:
+``datapipes.io.remote.filesystems`` applies the same rules to it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FOR_ANYBODY = {"headers", "proxies", "verify"}
 
 
 class Web:
-    """HTTP session of one stage: shared connections, and the options of its user."""
+    """HTTP session of one stage: shared connections, and the user's options."""
 
     def __init__(self, transfer: Transfer, options: dict[str, Any]) -> None:
         needed("requests", "http")
@@ -39,18 +39,18 @@ class Web:
         self._adapter = BoundedAdapter()
 
     def visit(self, label: str) -> Visit:
-        """The requests for one file."""
+        """Prepare the requests for one file."""
         import requests
 
         session = requests.Session()
-        session.headers["Accept-Encoding"] = "identity"  # the bytes of the file, which nobody would decode
+        session.headers["Accept-Encoding"] = "identity"  # the bytes of the file: no reader would decode them
         session.mount("http://", self._adapter)
         session.mount("https://", self._adapter)
         return Visit(session, self._options, Clock(self._transfer, label))
 
 
 class Visit:
-    """The requests for one file, with one clock."""
+    """Requests for one file, with one clock."""
 
     def __init__(self, session: Any, options: dict[str, Any], clock: Clock) -> None:
         self.session = session
@@ -59,7 +59,7 @@ class Visit:
         self._follows = self._options.pop("allow_redirects", True)
 
     def get(self, url: str, headers: dict[str, str] | None = None) -> requests.Response:
-        """The answer to one request, its body not read yet; an error for a status from 400 on."""
+        """Return the answer to a request, before its body is read. Raise for a status from 400 on."""
         url, options = _with_auth_apart(url, self._options)
         options["headers"] = {**(options.get("headers") or {}), **(headers or {})}
         for _ in range(MOST_REDIRECTS + 1):
@@ -70,17 +70,17 @@ class Visit:
                 return _accepted(answer)
             answer.close()
             if not self._follows:
-                raise TransferError(f"{hide(url)}: answered by a redirect, and allow_redirects is False")
+                raise TransferError(f"{hide(url)}: the answer is a redirect, and allow_redirects is False")
             url, options = _redirected(url, answer.headers["location"], options)
         raise TransferError(f"{self.clock.label}: more than {MOST_REDIRECTS} redirects, the last to {hide(url)}")
 
     def fetch(self, url: str) -> Callable[[dict[str, str]], Any]:
-        """A function by which ``Body`` requests the file again, or a part of it."""
+        """Return a function by which ``Body`` requests the file, or a part of it."""
         return lambda headers: self.get(url, headers).raw
 
 
 def host_of(url: str) -> str:
-    """The host that a URL names, in lower case.
+    """Return the host that a URL names, in lower case.
 
     >>> host_of("https://me@Drive.Google.com:443/uc?id=1")
     'drive.google.com'
@@ -89,7 +89,7 @@ def host_of(url: str) -> str:
 
 
 def _with_auth_apart(url: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """A URL without its user and password, which are options like others."""
+    """Return a URL without its user and password, and the options with them."""
     from requests.utils import get_auth_from_url
 
     user, password = get_auth_from_url(url)
@@ -101,7 +101,7 @@ def _with_auth_apart(url: str, options: dict[str, Any]) -> tuple[str, dict[str, 
 
 
 def _redirected(url: str, location: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The target of a redirect, and the options that may be sent there."""
+    """Return the target of a redirect, and the options that may be sent there."""
     target = urljoin(url, location)
     kept = {name: value for name, value in options.items() if name != "params"}
     if leads_elsewhere(url, target):
@@ -111,7 +111,7 @@ def _redirected(url: str, location: str, options: dict[str, Any]) -> tuple[str, 
 
 
 def leads_elsewhere(url: str, target: str) -> bool:
-    """Whether a redirect leads to another host, which is sent no secrets; TransferError if it is not to be followed.
+    """Return whether a redirect leads to another host, which gets no secrets. Raise TransferError if it is refused.
 
     >>> leads_elsewhere("http://a/x", "https://a/y"), leads_elsewhere("https://a/x", "https://b/x")
     (False, True)
@@ -130,7 +130,7 @@ def _accepted(answer: Any) -> Any:
     import requests
 
     answer.close()
-    shown = requests.Response()  # the status and headers alone: the true one holds what was sent
+    shown = requests.Response()  # the status and headers only: the real response holds the request
     shown.status_code, shown.reason, shown.headers, shown.url = (
         answer.status_code,
         answer.reason,

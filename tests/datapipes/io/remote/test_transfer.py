@@ -121,7 +121,7 @@ def test_waits_without_end_are_refused(wrong: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("wrong", [{"retries": -1}, {"retries": 1.5}, {"backoff": -1}, {"backoff": 1e9}])
 def test_attempts_without_end_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(BadArgument, match="retries must be a count"):
+    with pytest.raises(BadArgument, match="retries must be an integer"):
         Transfer(**wrong)
 
 

@@ -98,9 +98,9 @@ def damaged(data: bytes, old: bytes, new: bytes, count: int = -1) -> bytes:
 @pytest.mark.parametrize(
     ("data", "what"),
     [
-        (b"", "no zip archive"),
-        (b"anything else", "no zip archive"),
-        (zipped()[:-5], "no zip archive"),
+        (b"", "not a zip archive"),
+        (b"anything else", "not a zip archive"),
+        (zipped()[:-5], "not a zip archive"),
         (damaged(zipped({"foo": b"1"}), b"foo", b"fo/", 2)[:33] + zipped({"foo": b"1"})[33:], "is for"),
         (damaged(zipped({"1": b"one", "2": b"two"}), b"\x02\0\x02\0", b"\x02\0\x03\0"), "claims 3 members"),
         (damaged(zipped({"1": b"one"}, 0), b"one", b"two"), "a.zip/1: its checksum"),
@@ -118,11 +118,11 @@ def test_what_lies_about_itself_is_an_error() -> None:
     plain = zipped({"x": b"data" * 100}, zipfile.ZIP_STORED)
     at = plain.rindex(b"PK\x01\x02")
     for offset, value, what in (
-        (20, struct.pack("<I", 2**31), "other data than the directory|overlap"),
-        (24, struct.pack("<I", 2**31), "other data than the directory"),
-        (16, bytes(12), "other data than the directory"),
+        (20, struct.pack("<I", 2**31), "does not agree with the directory|overlap"),
+        (24, struct.pack("<I", 2**31), "does not agree with the directory"),
+        (16, bytes(12), "does not agree with the directory"),
         (10, b"\x63\0", "of another kind"),
-        (42, struct.pack("<I", 3), "no header of a member at byte 3"),
+        (42, struct.pack("<I", 3), "no member header at byte 3"),
         (8, b"\x01\0", "of another kind"),
     ):
         lying = plain[: at + offset] + value + plain[at + offset + len(value) :]

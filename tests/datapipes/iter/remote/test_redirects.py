@@ -178,7 +178,7 @@ def test_credentials_stay_with_their_host_through_fsspec(server: Server) -> None
     assert by_fsspec(server.url("/a"), headers={"X-Api-Key": "hush", "Authorization": "Basic hush"}) == b"text"
     assert credentials(server, "/b") == {"authorization", "x-api-key"}
     assert credentials(server, "/away") == set()
-    with pytest.raises(TransferError, match="because cookies would go there"):
+    with pytest.raises(TransferError, match="because cookies would be sent there"):
         by_fsspec(server.url("/a"), cookies={"sid": "hush"})
     assert credentials(server, "/away") == set()
 
