@@ -1,15 +1,14 @@
 """Serialization of elements to bytes that can be loaded without running code.
 
-This is how buffered elements (a shuffle buffer, a half-read batch, a fork's queue) go into a state. The bytes are a
-pickle of a narrow dialect, written by the pickler in C and read by ``reader``. Plain values are as in any
-pickle; everything else is one call, ``rebuild(kind, *parts)``, whose kinds are the tables of ``kinds`` and the
-classes that the program allowed (``classes``).
+Elements in a buffer (a shuffle buffer, a half-read batch, a fork's queue) go into a state in this form. The bytes are a
+pickle of a narrow dialect, written by the pickler in C and read by ``reader``. Plain values are as in any pickle. Any
+other value is one call, ``rebuild(kind, *parts)``. Its kinds are those of ``kinds`` and the classes that the program
+allowed (``classes``).
 
-What this file keeps true: what ``encode`` accepts, ``decode`` gives back equal, in any process that allows the same
-classes, and what was one object is one again, numbers aside; what cannot come back is refused by ``encode``, which says
-what and where it is. ``decode`` gives a value or raises ``UnsafeState``, whatever it is given. Three things are left
-behind on purpose: what a tensor was computed from (that it requires a gradient is kept), the memory layout of arrays,
-and which arrays were views of the same memory.
+Invariants: ``decode`` restores what ``encode`` accepted as equal values, in any process that allows the same classes.
+An object that occurs several times is one object again, except for numbers. ``encode`` refuses a value that cannot come
+back and says where it is. ``decode`` returns a value or raises ``UnsafeState``, for any bytes. Not saved: the graph of
+a tensor's computation (``requires_grad`` is saved), the memory layout of arrays, and which arrays shared memory.
 
 - ``arrays``: arrays and tensors as a dtype, a shape and bytes
 - ``chunk``: DataChunk, the list that a batch is
@@ -43,21 +42,28 @@ from datapipes.errors import StateError, UnsafeState, UnsavableElement
 
 __all__ = ["UnsafeState", "UnsavableElement", "allow", "allowed", "encode", "decode"]
 
-MOST_SEARCHED: Final = 100_000  # values looked at to say where in the elements an unsavable one is
+MOST_SEARCHED: Final = 100_000  # values searched for the path to an unsavable one
 
 _LEAVES: Final = frozenset((str, bytes, int, float, bool, type(None)))
 _TOO_DEEP: Final = "elements are nested too deep to be saved, or arrays contain themselves: flatten them"
 
 
 def encode(elements: object, *, what: str, places: StreamOpener | None = None) -> bytes:
-    """The elements as bytes; `what` names the field in errors, and open streams are saved if `places` knows them.
+    """Return the elements as bytes. Open streams are saved if `places` knows them.
+
+    Args:
+        elements: The elements.
+        what: The name of the field in errors.
+        places: The graph's stages, which can open its streams again. ``None``: open streams are refused.
+
+    Raise UnsavableElement for a value that ``decode`` could not restore.
 
     >>> data = encode(["a", {"b": (1, 2.5)}], what="buffer of stage 3: .shuffle()")
     >>> decode(data, what="buffer of stage 3: .shuffle()")
     ['a', {'b': (1, 2.5)}]
     """
-    # The pickler is recursive. Where it could go deeper than what is read again, or could even exhaust the stack
-    # because the recursion limit was raised, look before it leaps.
+    # The pickler is recursive. If it could go deeper than `decode` reads, or exhaust the stack because the recursion
+    # limit was raised, check the depth first.
     if (sys.version_info >= (3, 14) or sys.getrecursionlimit() > MOST_DEPTH) and _is_too_deep(elements):
         raise UnsavableElement(f"{what}: {_TOO_DEEP}")
     file = io.BytesIO()
@@ -77,7 +83,9 @@ def encode(elements: object, *, what: str, places: StreamOpener | None = None) -
 
 
 def decode(data: object, *, what: str, places: StreamOpener | None = None) -> object:
-    """The elements that ``encode`` made these bytes of; no other bytes do any harm. `places` opens streams again.
+    """Return the elements that ``encode`` made these bytes of. `places` opens streams again.
+
+    Raise UnsafeState for any other bytes. They do no harm.
 
     >>> decode(b"cos\\nsystem\\n(S'ls'\\ntR.", what="buffer of stage 3: .shuffle()")
     Traceback (most recent call last):
@@ -102,7 +110,7 @@ def decode(data: object, *, what: str, places: StreamOpener | None = None) -> ob
 
 
 def rebuild(*parts: object) -> object:
-    """The name that encoded elements call; ``decode`` puts its own tables in its place, nothing else is to load them.
+    """Raise UnsafeState: encoded elements call this name, and only ``decode`` can load them, with its own tables.
 
     >>> rebuild("range", 0, 3, 1)
     Traceback (most recent call last):
@@ -112,11 +120,11 @@ def rebuild(*parts: object) -> object:
 
 
 class _Packer(pickle.Pickler):
-    """Pickles plain values as ever, and reduces anything else to a call of ``rebuild``."""
+    """Pickler that reduces everything but plain values to a call of ``rebuild``."""
 
     def __init__(self, file: io.BytesIO, places: StreamOpener | None) -> None:
         self._places = places
-        self.met: list[Any] = [None]  # the element that was asked about last, which is what an error is about
+        self.met: list[Any] = [None]  # the element that the pickler reduced last: an error is about it
         self.lent: dict[int, pickle.PickleBuffer] = {}  # buffers that are parts of elements, not elements themselves
         met, lent = self.met, self.lent  # not self: a cycle would keep the elements alive until the next collection
 
@@ -129,7 +137,7 @@ class _Packer(pickle.Pickler):
         super().__init__(file, protocol=5, buffer_callback=write_in_place)
 
     def reducer_override(self, obj: Any) -> Any:
-        """Reduce an element to the call that makes it again; the pickler asks for all but plain values."""
+        """Reduce an element to the call that makes it again. The pickler asks for all but plain values."""
         if obj is rebuild:
             return NotImplemented
         self.met[0] = obj
@@ -152,7 +160,7 @@ def _reason(error: Exception) -> str:
 
 
 def _inside(value: Any) -> Iterator[tuple[str, Any]]:
-    """The direct items of a value, each with the text of the access to it."""
+    """Yield the direct items of a value, each with the text of the access to it."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield ".keys()", key
@@ -169,7 +177,7 @@ def _inside(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _path_to(culprit: Any, elements: object) -> str:
-    """Path to this very object in the elements, if that is soon found."""
+    """Return the path to this very object in the elements, or "[...]" if the search would take too long."""
     pending, seen = deque([("", elements)]), set[int]()
     while pending and len(seen) < MOST_SEARCHED:
         path, value = pending.popleft()
@@ -182,7 +190,7 @@ def _path_to(culprit: Any, elements: object) -> str:
 
 
 def _is_too_deep(elements: object) -> bool:
-    """Whether the elements may be nested deeper than what is read again, counted as pickling counts it."""
+    """Return whether the elements may be nested deeper than ``decode`` reads, counted as pickling counts."""
     way, seen = [iter([("", elements)])], set[int]()
     while way:
         inner = next(way[-1], None)
@@ -191,6 +199,6 @@ def _is_too_deep(elements: object) -> bool:
         elif type(inner[1]) not in _LEAVES and id(inner[1]) not in seen:
             seen.add(id(inner[1]))
             way.append(_inside(inner[1]))
-        if len(way) > MOST_DEPTH // 4:  # an object counts more than once: itself, its parts, its attributes
+        if len(way) > MOST_DEPTH // 4:  # an object counts several times: itself, its parts, its attributes
             return True
     return False

@@ -1,9 +1,8 @@
 """Arrays and tensors as a dtype, a shape and bytes, and back.
 
-What this file keeps true: making one runs no code but the constructors of numpy and torch that are named here, takes
-over the memory of its bytes instead of copying it, and never yields what could not have come about in good health: the
-shape fits the bytes, a bool is 0 or 1, text is made of characters, nothing is a pointer. numpy may be missing for as
-long as no element is of it.
+Invariants: making an array or a tensor runs only the constructors of numpy and torch that are named here, and takes
+over the memory of its bytes. The result is always sound: the shape fits the bytes, a bool is 0 or 1, text consists of
+characters, and nothing is a pointer. numpy is only needed for elements that contain it.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from typing import Any, Final, TypeAlias
 import torch
 
 MOST_DIMENSIONS: Final = 64
-# numpy's own short names, but for that of objects. Other dtypes are (size, fields) or (dtype, shape).
+# numpy's own short names, except that of objects. Other dtypes are (size, fields) or (dtype, shape).
 PLAIN_DTYPE: Final = re.compile(r"[<>|=][?biufcmMSUV]\d{0,10}(\[\d{0,10}[a-zA-Z]{1,10}\])?", re.ASCII)
 OBJECTS: Final = "O"
-# No memory holds these as the bytes of their elements; torch does not even survive trying.
+# Their elements have no bytes in memory. torch crashes when it is asked for them.
 NOT_OF_BYTES: Final = ("q", "bits")
 
 ArrayParts: TypeAlias = tuple[Any, ...]
@@ -30,7 +29,7 @@ ArrayParts: TypeAlias = tuple[Any, ...]
 
 @cache
 def torch_dtypes() -> dict[str, torch.dtype]:
-    """Every dtype of torch by its name.
+    """Return every dtype of torch by its name.
 
     >>> torch_dtypes()["bfloat16"]
     torch.bfloat16
@@ -41,14 +40,17 @@ def torch_dtypes() -> dict[str, torch.dtype]:
 
 
 def torch_size(numbers: ArrayParts) -> torch.Size:
-    """A torch.Size of these numbers."""
+    """Return a torch.Size of these numbers."""
     if not all(type(n) is int for n in numbers):
         raise TypeError("a torch.Size is made of int")
     return torch.Size(numbers)
 
 
 def tensor_parts(tensor: torch.Tensor) -> ArrayParts:
-    """A tensor as its dtype's name, its shape and its bytes."""
+    """Return the name of a tensor's dtype, its shape and its bytes.
+
+    Raise TypeError if it is not dense or not on the CPU.
+    """
     dtype = str(tensor.dtype).removeprefix("torch.")
     if tensor.layout is not torch.strided or tensor.is_nested or dtype.startswith(NOT_OF_BYTES):
         raise TypeError(f"it is a {tensor.layout} tensor of {dtype}; convert it to a dense one of numbers")
@@ -59,12 +61,12 @@ def tensor_parts(tensor: torch.Tensor) -> ArrayParts:
     if plain.numel() == 0:
         return dtype, tuple(plain.shape), b""
     raw: Any = (ctypes.c_char * (plain.numel() * plain.element_size())).from_address(plain.data_ptr())
-    raw.owner = plain  # a tensor has no buffer of its own without numpy; this one keeps its memory alive
+    raw.owner = plain  # without numpy, a tensor has no buffer of its own: this one keeps its memory alive
     return dtype, tuple(plain.shape), PickleBuffer(raw)
 
 
 def make_tensor(name: str, shape: ArrayParts, raw: bytes | bytearray) -> torch.Tensor:
-    """A tensor of its parts.
+    """Make a tensor from its parts.
 
     >>> make_tensor("int16", (2,), bytearray(4))
     tensor([0, 0], dtype=torch.int16)
@@ -80,12 +82,12 @@ def make_tensor(name: str, shape: ArrayParts, raw: bytes | bytearray) -> torch.T
 
 
 def make_with_gradient(name: str, shape: ArrayParts, raw: bytes | bytearray) -> torch.Tensor:
-    """A tensor of its parts that requires a gradient; what it was computed from is not known."""
+    """Make a tensor that requires a gradient from its parts. It has no graph of its computation."""
     return make_tensor(name, shape, raw).requires_grad_()
 
 
 def array_parts(array: Any) -> ArrayParts:
-    """A numpy array as its dtype, its shape and its bytes, or the objects that it holds."""
+    """Return the dtype of a numpy array, its shape, and its bytes or the objects that it holds."""
     import numpy as np
 
     if array.dtype == np.dtype(OBJECTS):
@@ -97,7 +99,7 @@ def array_parts(array: Any) -> ArrayParts:
 
 
 def make_array(dtype: str | ArrayParts, shape: ArrayParts, content: bytes | bytearray | list[Any]) -> Any:
-    """A numpy array of its parts."""
+    """Make a numpy array from its parts."""
     import numpy as np
 
     size = size_of(shape)
@@ -117,7 +119,7 @@ def make_array(dtype: str | ArrayParts, shape: ArrayParts, content: bytes | byte
 
 
 def scalar_parts(scalar: Any) -> ArrayParts:
-    """A numpy scalar as its dtype and its bytes."""
+    """Return the dtype and the bytes of a numpy scalar."""
     import numpy as np
 
     array = np.asarray(scalar)
@@ -125,26 +127,26 @@ def scalar_parts(scalar: Any) -> ArrayParts:
 
 
 def make_scalar(dtype: str | ArrayParts, raw: bytes) -> Any:
-    """A numpy scalar of its parts."""
+    """Make a numpy scalar from its parts."""
     return make_array(dtype, (), raw)[()]
 
 
 def make_str(text: str) -> Any:
-    """numpy's own kind of str, whose dtype would lose zeros at its end."""
+    """Make a numpy str directly: a dtype would lose zeros at its end."""
     import numpy as np
 
     return np.str_(text)
 
 
 def make_bytes(text: bytes) -> Any:
-    """numpy's own kind of bytes, whose dtype would lose zeros at its end."""
+    """Make numpy bytes directly: a dtype would lose zeros at their end."""
     import numpy as np
 
     return np.bytes_(text)
 
 
 def size_of(shape: ArrayParts) -> int:
-    """The number of elements that an array of this shape has.
+    """Return the number of elements of an array of this shape. Raise ValueError if no array has it.
 
     >>> size_of((2, 3))
     6
@@ -188,12 +190,12 @@ def _make_dtype(parts: Any) -> Any:
     names, offsets, described = map(list, zip(*second, strict=True)) if second else ([], [], [])
     formats = list(map(_make_dtype, described))
     if sum(field.itemsize for field in formats) > first:
-        raise ValueError("fields that overlap")  # looking at each of them could take a multiple of the array's size
+        raise ValueError("fields that overlap")  # checking each of them could take a multiple of the array's size
     return np.dtype({"names": names, "offsets": offsets, "formats": formats, "itemsize": first})
 
 
 def _check_sound(array: Any) -> None:
-    """Validate the values of bools and texts, which numpy takes for granted."""
+    """Raise ValueError for bools and text with impossible values, which numpy does not check."""
     for name in array.dtype.names or ():
         _check_sound(array[name])
     if array.dtype.kind == "b":

@@ -1,8 +1,8 @@
 """DataChunk, the list type of batches, distinct from a user's own lists.
 
-``DataChunk`` keeps nothing beside its elements and has no ``__init__`` in Python, so making one costs what making a
-list costs. It equals, prints, indexes and pickles as the list of its elements. What its raw elements are does not
-depend on ``__iter__``: a subclass that iterates over something finer (the rows of frames) still holds its raw elements.
+``DataChunk`` has no attributes and no ``__init__`` in Python, so making one costs as much as making a list. It equals,
+prints, indexes and pickles as the list of its elements. Its raw elements do not depend on ``__iter__``: a subclass that
+iterates over something finer (the rows of frames) still holds its raw elements.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class DataChunk(list[T]):
-    """The elements of one batch.
+    """Elements of one batch.
 
     >>> chunk = DataChunk("ab")
     >>> chunk, chunk == ["a", "b"], chunk.as_str()
@@ -23,7 +23,7 @@ class DataChunk(list[T]):
 
     @property
     def items(self) -> list[T]:
-        """The raw elements as a plain list, made anew each time.
+        """A new plain list of the raw elements.
 
         >>> DataChunk(range(3)).items
         [0, 1, 2]
@@ -39,7 +39,7 @@ class DataChunk(list[T]):
         return super().__iter__()
 
     def as_str(self, indent: str = "") -> str:
-        """The elements as text, after an indentation.
+        """Return the elements as text, after an indentation.
 
         >>> DataChunk([1, "a"]).as_str(indent="  ")
         '  [1, a]'

@@ -1,10 +1,9 @@
 """Allow-list of users' classes that may be in a saved state, and how their objects are saved.
 
-What this file keeps true: only a class that the program itself allowed is ever made from saved bytes, and making it
-calls nothing of it: no ``__init__``, no ``__new__``, no ``__setstate__``, no property. An enum's member is found by its
-value, a named tuple is filled with its fields, any other object is made blank and its attributes are put in place.
-(An object that is a key of a dict or in a set is hashed and compared, as keys are.) A class that needs more than that
-to come back is refused when it is encoded, not when it is loaded.
+Invariants: only a class that the program itself allowed is ever made from saved bytes. Making an object runs none of
+the class's code: no ``__init__``, no ``__new__``, no ``__setstate__``, no property. An enum's member is found by its
+value, a named tuple is filled with its fields, and any other object is made blank and gets its attributes. (An object
+that is a key of a dict or in a set is hashed and compared.) ``encode`` refuses a class that needs more than that.
 """
 
 from __future__ import annotations
@@ -28,13 +27,14 @@ _allowed: dict[str, type] = {}
 
 
 class NotAllowed(LookupError):
-    """A class that the program did not allow; the message says how to."""
+    """A class that the program did not allow. The message says how to allow it."""
 
 
 def allow(cls: C) -> C:
-    """Let objects of this class, a dataclass, named tuple, enum or plain class, be in saved states; a decorator.
+    """Allow objects of a class in saved states. Usable as a decorator.
 
-    It holds for this process; a class that is defined anew under the same name takes the place of the older one.
+    The class is a dataclass, a named tuple, an enum or a plain class. It is allowed in this process; a class that is
+    defined again under the same name replaces the older one.
 
     >>> from dataclasses import dataclass
     >>> @allow
@@ -53,7 +53,7 @@ def allow(cls: C) -> C:
 
 
 def allowed() -> tuple[type, ...]:
-    """The classes that ``allow`` was called with, by name.
+    """Return the classes that ``allow`` was called with, sorted by name.
 
     >>> all(isinstance(cls, type) for cls in allowed())
     True
@@ -62,7 +62,7 @@ def allowed() -> tuple[type, ...]:
 
 
 def full_name(cls: type) -> str:
-    """The name by which a class is saved: where it is defined and what it is called.
+    """Return the name under which a class is saved: its module and its qualified name.
 
     >>> full_name(Enum)
     'enum.Enum'
@@ -87,7 +87,7 @@ def is_named_tuple(cls: type) -> bool:
 
 def _unallowable(cls: type) -> str | None:
     if issubclass(cls, StreamWrapper | io.IOBase):
-        return "an open file is no data: read it in a map() before this stage, or have the stage wait for paths instead"
+        return "an open file cannot be saved: read it in a map() before this stage, or let the stage buffer paths"
     if is_enum(cls) or is_named_tuple(cls) or (base := _built_in_base(cls)) is object:
         return None
     derived = "" if base is cls else f"it is derived from {full_name(base)}; "
@@ -95,7 +95,7 @@ def _unallowable(cls: type) -> str | None:
 
 
 def _built_in_base(cls: type) -> type:
-    """The nearest base written in C that says how the objects are laid out in memory."""
+    """Return the nearest base written in C that decides how the objects are laid out in memory."""
     return next(
         base
         for base in cls.__mro__
@@ -104,24 +104,24 @@ def _built_in_base(cls: type) -> type:
 
 
 def parts_of(obj: Any) -> tuple[tuple[Any, ...], Any]:
-    """Arguments for ``make`` and then for ``fill``, or None, that rebuild an object of an allowed class."""
+    """Return the arguments of ``make``, and those of ``fill`` or None, that rebuild an object of an allowed class."""
     cls: Any = type(obj)
     if not is_allowed(cls):
         raise TypeError(_unallowable(cls) or _advice(obj))
     if is_enum(cls):
         if _member(cls, obj._value_) is not obj:
-            raise TypeError("it cannot be told by its value")
+            raise TypeError("its value does not identify it")
         return ("enum", full_name(cls), obj._value_), None
     if is_named_tuple(cls):
         plain = cls.__reduce_ex__ is object.__reduce_ex__ and cls.__reduce__ is object.__reduce__
         if not plain or getattr(obj, "__dict__", None):
-            raise TypeError("it has more to it than its fields: a __reduce__ of its own, or attributes")
+            raise TypeError("it is made of more than its fields: its own __reduce__, or attributes")
         return ("named tuple", full_name(cls), tuple(tuple.__iter__(obj))), None
     return ("object", full_name(cls)), _checked_state(obj)
 
 
 def _advice(obj: Any) -> str:
-    """Say what to do about an object of a class that is not allowed; raise TypeError if allowing it does not help."""
+    """Return advice about an object of a class that is not allowed. Raise TypeError if allowing it does not help."""
     cls = type(obj)
     if not (is_enum(cls) or is_named_tuple(cls)):
         _checked_state(obj)
@@ -131,13 +131,13 @@ def _advice(obj: Any) -> str:
 
 
 def _checked_state(obj: Any) -> Any:
-    """Return the state of an object that its attributes make up, or raise TypeError with what to write instead."""
+    """Return the state of an object that consists of its attributes. Raise TypeError with advice for any other."""
     try:
         state = _state_of(obj)
         _attributes(type(obj), state)
     except TypeError as error:
         raise TypeError(
-            f"{error}; put the stage that makes such objects behind the one that keeps them, as in "
+            f"{error}; put the stage that makes such objects below the one that buffers them, as in "
             ".shuffle().map(decode), or have it make bytes, arrays or tensors"
         ) from error
     return state
@@ -145,7 +145,7 @@ def _checked_state(obj: Any) -> Any:
 
 def _state_of(obj: Any) -> Any:
     setstate = getattr(type(obj), "__setstate__", None)
-    # Dataclasses that are frozen and have slots bring a pair of their own, which says no more than object's does.
+    # Frozen dataclasses with slots have a generated pair, which saves the same as object's.
     if getattr(setstate, "__module__", None) == "dataclasses":
         return object.__getstate__(obj)
     if setstate is not None:
@@ -161,7 +161,7 @@ def _state_of(obj: Any) -> Any:
 
 
 def make(family: object, name: object, *content: Any) -> Any:
-    """An object of an allowed class, to be filled with its attributes if it is neither enum nor named tuple."""
+    """Make an object of an allowed class. One that is neither an enum nor a named tuple is blank."""
     cls = _allowed.get(name) if type(name) is str else None
     if cls is None:
         raise NotAllowed(
@@ -181,7 +181,7 @@ def make(family: object, name: object, *content: Any) -> Any:
 
 
 def fill(obj: Any, state: Any) -> None:
-    """Put the attributes of a blank object in place."""
+    """Set the attributes of a blank object."""
     attributes, slots = _attributes(type(obj), state)
     if attributes:
         object.__getattribute__(obj, "__dict__").update(attributes)
@@ -190,7 +190,10 @@ def fill(obj: Any, state: Any) -> None:
 
 
 def _attributes(cls: type, state: Any) -> tuple[dict[str, Any], list[tuple[Any, Any]]]:
-    """Split a state into the attributes for an object's dict and for its slots, checked."""
+    """Split a state into the attributes for an object's dict and those for its slots.
+
+    Raise TypeError if it is no state.
+    """
     in_dict, in_slots = state if type(state) is tuple and len(state) == 2 else (state, None)
     in_dict, in_slots = ({} if part is None else part for part in (in_dict, in_slots))
     for part in (in_dict, in_slots):
@@ -200,7 +203,7 @@ def _attributes(cls: type, state: Any) -> tuple[dict[str, Any], list[tuple[Any, 
         raise TypeError("its state has attributes for which it has no slots")
     slots = [(getattr_static(cls, name, None), value) for name, value in in_slots.items()]
     if not all(isinstance(slot, MemberDescriptorType) for slot, _ in slots):
-        raise TypeError("its state names slots that it has not")
+        raise TypeError("its state has values for slots that it does not have")
     return in_dict, slots
 
 

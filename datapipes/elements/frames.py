@@ -1,9 +1,9 @@
 """Data frames and series of pandas as columns of plain values, and back.
 
-A column of one of numpy's dtypes is an array; one of pandas' own (strings, nullable numbers, pyarrow's plain types) is
-the name of its dtype and an array of objects, None where a value is missing. What this file keeps true: a frame is made
-by pandas' constructors alone, of columns that are all as long as its index, and only of dtypes that are named here; a
-frame of any other is refused when it is encoded. Left behind on purpose: ``attrs``.
+A column with one of numpy's dtypes is an array. A column with one of pandas' own (strings, nullable numbers, pyarrow's
+plain types) is the name of its dtype and an array of objects, with None for a missing value. Invariants: only pandas'
+constructors make a frame; its columns are as long as its index and have dtypes that are named here. A frame of any
+other dtype is refused when it is encoded. ``attrs`` are not saved.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ ARROW: Final = "arrow "
 
 
 def kind_of(cls: type) -> str | None:
-    """The kind that elements of exactly this class of pandas are of."""
+    """Return the kind of elements of exactly this class of pandas, or None if it is not supported."""
     import pandas as pd
 
     return cls.__name__ if cls is pd.DataFrame or cls is pd.Series else None
 
 
 def frame_parts(frame: Any) -> ArrayParts:
-    """A frame as its columns' labels, its index and its columns."""
+    """Return the labels of a frame's columns, its index and its columns."""
     columns = [_column_parts(column, f"the column {label!r:.80}") for label, column in frame.items()]
     return _index_parts(frame.columns, "the columns"), _index_parts(frame.index, "the index"), columns
 
 
 def make_frame(labels: ArrayParts, index: ArrayParts, columns: list[Any]) -> Any:
-    """A frame of its parts."""
+    """Make a frame from its parts."""
     import pandas as pd
 
     rows, names = _make_index(index), _make_index(labels)
@@ -45,12 +45,12 @@ def make_frame(labels: ArrayParts, index: ArrayParts, columns: list[Any]) -> Any
 
 
 def series_parts(series: Any) -> ArrayParts:
-    """A series as its name, its index and its values."""
+    """Return the name of a series, its index and its values."""
     return series.name, _index_parts(series.index, "the index"), _column_parts(series, "it")
 
 
 def make_series(name: Any, index: ArrayParts, column: ArrayParts) -> Any:
-    """A series of its parts."""
+    """Make a series from its parts."""
     return _make_series(name, _make_index(index), column)
 
 
@@ -93,7 +93,7 @@ def _column_parts(values: Any, what: str) -> ArrayParts:
 
 
 def _make_column(parts: Any) -> ArrayParts:
-    """The values of a column and their dtype, which pandas would guess otherwise."""
+    """Return the values of a column and their dtype, which pandas would guess otherwise."""
     import numpy as np
 
     name, values = parts
@@ -103,7 +103,7 @@ def _make_column(parts: Any) -> ArrayParts:
 
 
 def _name_of(dtype: Any) -> str | None:
-    """The name of one of the dtypes that are pandas' own."""
+    """Return the name of a dtype of pandas' own, or None for any other."""
     import pandas as pd
 
     is_arrow = isinstance(dtype, pd.ArrowDtype)

@@ -1,9 +1,8 @@
-"""Table of built-in kinds of element, each taken apart into plain parts and made again from them.
+"""Table of the built-in kinds of element: how each is taken apart into plain parts and made from them again.
 
-A row of ``KINDS`` says for one kind of which types its parts are, how an element is taken apart, and how it is made
-again. What this file keeps true: parts that come from anywhere are looked at before they are used, each must be of
-exactly the types in its row; nothing is run but the constructors named here; and what is made is no larger than its
-parts. Containers are made empty, and filled by whoever asked for them.
+A row of ``KINDS`` has the types of one kind's parts, the function that takes an element apart, and the one that makes
+it. Invariants: parts are checked before they are used, and each has exactly one of the types in its row. Only the
+constructors named here run. A result is no larger than its parts. Containers are made empty; the caller fills them.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ import datapipes.elements.tables as element_tables
 from datapipes.elements.arrays import ArrayParts
 from datapipes.elements.chunk import DataChunk
 
-MOST_BITS: Final = 100_000  # in a Fraction: cancelling takes the square of it
-ZONE: Final = compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+){0,3}", ASCII)  # a name, not a way to some file
+MOST_BITS: Final = 100_000  # of the parts of a Fraction: the time to cancel grows with their square
+ZONE: Final = compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+){0,3}", ASCII)  # a name, which cannot lead to another file
 FACTORIES: Final[dict[str, type]] = {
     cls.__name__: cls for cls in (bool, bytearray, bytes, complex, dict, float, frozenset, int, list, set, str, tuple)
 }
 
 
 class Kind(NamedTuple):
-    """Functions that take elements of one kind apart and make them again; a part without types may be of any."""
+    """Functions that take elements of one kind apart and make them. A part without types may be of any type."""
 
     types: tuple[tuple[type, ...], ...]
     parts: Callable[[Any], ArrayParts]
@@ -46,7 +45,7 @@ class Kind(NamedTuple):
 
 
 def kind_of(cls: type) -> str | None:
-    """The kind that elements of exactly this type are of.
+    """Return the kind of elements of exactly this type, or None if there is none.
 
     >>> kind_of(Decimal), kind_of(type)
     ('Decimal', None)
@@ -65,7 +64,7 @@ def kind_of(cls: type) -> str | None:
 
 
 def kind_of_element(element: Any) -> str | None:
-    """The kind that this element is of, which for a tensor takes more than its type to tell.
+    """Return the kind of this element. For a tensor, it depends on more than the type.
 
     >>> kind_of_element(torch.ones(1, requires_grad=True))
     'Tensor with gradient'
@@ -75,7 +74,7 @@ def kind_of_element(element: Any) -> str | None:
 
 
 def make(kind: str, parts: ArrayParts) -> Any:
-    """An element of this kind, made of its parts.
+    """Make an element of this kind from its parts. Raise LookupError or TypeError if they do not fit.
 
     >>> make("range", (0, 10, 3))
     range(0, 10, 3)
@@ -177,7 +176,7 @@ KINDS: Final[dict[str, Kind]] = {
     "bytes_": Kind((_BYTES,), lambda text: (bytes(text),), element_arrays.make_bytes),
     "BytesIO": Kind((_BYTES, _INT), element_streams.file_parts, element_streams.make_bytes_file),
     "StringIO": Kind((_STR, _INT), element_streams.file_parts, element_streams.make_text_file),
-    # How one is taken apart depends on the graph that it belongs to: see element_streams.stream_parts.
+    # The parts of a stream depend on its graph: see element_streams.stream_parts.
     "StreamWrapper": Kind((_NONE + _STR, (type(None), BytesIO, StringIO)), lambda _: (), element_streams.make_wrapper),
 }
 _TYPES: tuple[type, ...] = (

@@ -1,23 +1,15 @@
-"""Restricted unpickler of encoded elements: the few steps that encoding uses, and none beyond.
+"""Restricted unpickler of encoded elements: it knows only the few steps that ``encode`` writes.
 
-What this file keeps true, whatever the bytes are:
+Invariants, for any bytes:
 
-- There is one name to call. It stands for the tables of ``element_kinds`` and ``element_classes``, and for the streams
-  that ``places`` opens again; every other name, and every step that could look up, call or change anything else, is
-  refused.
-- A container is filled only where it was made and while it is being made: what is in another one stays as it is.
-- Time and memory are in proportion to the bytes. No length is believed beyond the bytes that are there, the memo has no
-  holes, and what sharing could multiply is paid from an account.
-- Nothing here is recursive, and what comes out is not nested so deep that letting go of it could exhaust the stack.
-  Depth is counted as pickling counts it: down to what was met before.
+- There is one name to call, which stands for the tables of ``kinds`` and ``classes`` and for streams that are opened
+  again. Every other name, and every step that could look up, call or change anything else, is refused.
+- A container is filled only at the place where it was made, while it is being made.
+- Time and memory are proportional to the number of bytes. A length beyond the end of the bytes is refused, and the memo
+  has no holes. Work that shared objects multiply (copying, hashing, comparing keys) is charged to an account first.
+- Nothing is recursive, and no result is nested so deep that freeing it could exhaust the stack.
 
-The standard unpicklers keep little of this: the one in C makes room for whatever memo index it is told, and both append
-to, fill and hash whatever they are handed, however deep and however often.
-
-A pickle may use one object many times, and whatever is done per use is then multiplied: copying it, hashing it (a
-tuple of twice the same tuple of twice the same ... is hashed in its full size), comparing keys that have the same hash.
-All of it is paid from the account before it is done, which holds an amount that is in proportion to the bytes being
-read, and more than what packing wrote can need.
+It is written by hand because the standard unpicklers guarantee none of this: they accept any memo index, depth and key.
 """
 
 from __future__ import annotations
@@ -38,41 +30,44 @@ from datapipes.elements.saved_streams import OPENED, StreamOpener
 
 MOST_KEY_DEPTH: Final = 1_000  # tuples are hashed recursively
 
-_LIGHT: Final = frozenset((str, bytes, float, bool, type(None)))  # hashed at once, or once and for all
-_MOST_BITS: Final = 8_192  # of an int that is as good as light
+_LIGHT: Final = frozenset((str, bytes, float, bool, type(None)))  # hashed in constant time, or only once
+_MOST_BITS: Final = 8_192  # of an int that counts as light
 
 NAME: Final = ("datapipes.elements", "rebuild")
-MOST_DEPTH: Final = 10_000  # CPython's pickler gives up at this depth or before, unless its limits were raised
-MOST_CHAINED: Final = 1_000  # in one another, of what CPython and numpy let go of recursively
+MOST_DEPTH: Final = 10_000  # CPython's pickler stops at this depth or before, unless its limits were raised
+MOST_CHAINED: Final = 1_000  # nested deques, slices and arrays of objects, which CPython and numpy free recursively
 
 _LISTS = (list, deque, DataChunk)
 _DICTS = (dict, OrderedDict, defaultdict, Counter)
-_REBUILD: Final = object()  # what the name stands for; no container may hold it, so its depth has no end
+_REBUILD: Final = object()  # stands for the name. Its depth is infinite, so that no container may hold it.
 
 
 class Account:
-    """Budget of copying and hashing, in proportion to the number of bytes that are read.
+    """Budget for copying and hashing, proportional to the number of bytes.
+
+    A pickle can use one object many times, which multiplies the work on it: a tuple of twice the same tuple of twice
+    the same ... is hashed in its full size. The budget is larger than anything that ``encode`` writes can need.
 
     >>> Account(100).pay_for_copies(("Decimal", "3.14"))
     """
 
     def __init__(self, size: int) -> None:
-        self._copies = 4096 + 2 * size  # packing writes out anew nearly all that a maker copies
+        self._copies = 4096 + 2 * size  # packing writes nearly every copied byte separately
         self._hashing: float = 2_000_000 + 4 * size
-        self._census: dict[int, dict[int, int]] = {}  # how many keys of a container have the same hash, by its id
+        self._census: dict[int, dict[int, int]] = {}  # by id of a container and by hash: the number of its keys
 
     def pay_for_copies(self, parts: tuple[Any, ...]) -> None:
-        """Pay for an element to be made of these parts."""
+        """Charge for making an element from these parts."""
         self._copies -= int(min(_weight(parts, self._copies), self._copies + 1)) + sum(map(_length, parts))
         if self._copies < 0:
-            raise ValueError("more copies of the same bytes than packing makes")
+            raise ValueError("more copies of the same bytes than encoding writes")
 
     def pay_for_keys(self, keys: Iterable[Any], holder: object = None) -> None:
-        """Pay for keys to be hashed, and to be compared with those of the same hash that are there or will be."""
+        """Charge for hashing keys, and for comparing each with the holder's keys of the same hash."""
         census: dict[int, int] | None = {} if holder is None else None
         for key in keys:
             if type(key) is str or type(key) is bytes:
-                continue  # hashed once, to a number that nobody could know beforehand
+                continue  # hashed once, and the hash is random in each process
             work = _weight(key, self._hashing, hashing=True)
             self._pay_for_hashing(work)
             if census is None:
@@ -88,7 +83,7 @@ class Account:
 
 
 def _weight(value: Any, limit: float, hashing: bool = False) -> float:
-    """Number of parts of a value, a shared one counted each time it is met; given up beyond the limit."""
+    """Return the number of parts of a value, counting a shared one each time. Stop counting beyond the limit."""
     weight, pending = 1.0, [(value, 0)]
     while pending and weight <= limit:
         part, depth = pending.pop()
@@ -108,7 +103,7 @@ def _weight(value: Any, limit: float, hashing: bool = False) -> float:
 
 
 def _hashed_with(key: Any) -> Collection[Any]:
-    """Parts that are hashed and compared with a key. A ``__hash__`` that was written by hand is its author's affair."""
+    """Return the parts that are hashed and compared with a key. A user's own ``__hash__`` is not examined."""
     cls: Any = type(key)
     if isinstance(key, tuple | frozenset):
         return key
@@ -118,14 +113,14 @@ def _hashed_with(key: Any) -> Collection[Any]:
 
 
 def _length(part: Any) -> int:
-    """Number of bytes or items that a maker may copy of one part."""
+    """Return the number of bytes or items that making an element may copy of one part."""
     if type(part) is int:
         return part.bit_length() >> 3
     return len(part) if type(part) in (str, bytes, bytearray, list) else 0
 
 
 class EncodedReader:
-    """One reading of some bytes; ``at`` is how far it came.
+    """One reading of some bytes. ``at`` is the number of bytes read.
 
     >>> EncodedReader(pickle.dumps([1, (2, 3)], protocol=5)).read()
     [1, (2, 3)]
@@ -137,17 +132,17 @@ class EncodedReader:
         self._data = data
         self._account = Account(len(data))
         self._stack: list[Any] = []
-        self._depths: list[float] = []  # how deep each value on the stack is
+        self._depths: list[float] = []  # the depth of each value on the stack
         self._marks: list[int] = []
         self._memo: list[Any] = []
-        self._fillable: list[int] = []  # where on the stack a container lies that was made there
-        self._blank: dict[int, Any] = {}  # objects without their attributes, by id
-        self._chains: dict[int, int] = {}  # how many of those that MOST_CHAINED is about follow each other, by id
+        self._fillable: list[int] = []  # the stack indexes of containers that may still be filled
+        self._blank: dict[int, Any] = {}  # by id: objects without their attributes
+        self._chains: dict[int, int] = {}  # by id: the length of the chain that MOST_CHAINED limits
 
     def read(self) -> Any:
-        """The value that the bytes stand for; whatever this raises means that they are unsafe or damaged."""
+        """Return the value that the bytes stand for. Any exception means that they are unsafe or damaged."""
         if self._take(2) != b"\x80\x05":
-            raise ValueError("encoded elements do not begin like this")
+            raise ValueError("encoded elements do not begin with these bytes")
         data, steps = self._data, _STEPS
         while (code := data[self.at : self.at + 1]) != pickle.STOP:
             self.at += 1
@@ -163,32 +158,32 @@ class EncodedReader:
         return self._stack[0]
 
     def _take(self, size: int) -> bytes:
-        """The next bytes, which must be there."""
+        """Return the next bytes. Raise EOFError if they are not there."""
         start, self.at = self.at, self.at + size
         if self.at > len(self._data):
             raise EOFError(f"cut short: {self.at - len(self._data)} bytes are missing")
         return self._data[start : self.at]
 
     def _count(self, width: int) -> int:
-        """The next bytes as a number."""
+        """Return the next bytes as a number."""
         return int.from_bytes(self._take(width), "little")
 
     def _frame(self) -> None:
         if self._count(8) > len(self._data) - self.at:
-            raise EOFError("cut short: a frame is longer than what is there")
+            raise EOFError("cut short: a frame is longer than the rest of the bytes")
 
     def _push(self, value: Any, depth: float = 0) -> None:
         self._stack.append(value)
         self._depths.append(depth)
 
     def _push_fillable(self, value: Any) -> None:
-        """Push a container that may be filled as long as it lies there."""
+        """Push a container that may be filled while it is there."""
         self._forget(len(self._stack))
         self._fillable.append(len(self._stack))
         self._push(value)
 
     def _fetch(self, index: int) -> None:
-        """Push a value from the memo."""
+        """Push a value from the memo. Its depth is 0: pickling does not go down into it again."""
         self._forget(len(self._stack))
         value = self._memo[index]
         self._push(value, inf if value is _REBUILD else 0)
@@ -204,7 +199,7 @@ class EncodedReader:
         self._marks.append(len(self._stack))
 
     def _pop(self, count: int | None) -> tuple[list[Any], float]:
-        """Take so many values off the stack, or all since the last mark, and say how deep the deepest of them is."""
+        """Take `count` values off the stack, or all since the last mark. Return them and the depth of the deepest."""
         start = self._marks.pop() if count is None else len(self._stack) - count
         if not 0 <= start <= len(self._stack):
             raise ValueError("a step asks for more values than there are")
@@ -213,10 +208,10 @@ class EncodedReader:
         return values, depth
 
     def _drop(self, values: list[Any], depth: float) -> None:
-        """Do nothing with values that were taken off the stack."""
+        """Discard values that were taken off the stack."""
 
     def _hold(self, values: Sequence[Any], depth: float, chained: bool = False) -> None:
-        """Note that the value on top of the stack holds these, the deepest of which is so deep."""
+        """Record that the value on top of the stack holds `values`, the deepest of which has this depth."""
         if depth >= MOST_DEPTH:
             raise RecursionError("a name where a value belongs" if depth == inf else f"more than {MOST_DEPTH} deep")
         self._depths[-1] = max(self._depths[-1], depth + 1)
@@ -229,11 +224,11 @@ class EncodedReader:
             self._chains[id(holder)] = max(chain, self._chains.get(id(holder), 0))
 
     def _fill(self, kinds: tuple[type, ...], values: Sequence[Any], depth: float) -> Any:
-        """The container on top of the stack, which is to hold these."""
+        """Return the container on top of the stack for these values. Raise TypeError if it may not be filled."""
         here = len(self._stack) - 1
         self._forget(here + 1)
         if not self._fillable or self._fillable[-1] != here or type(self._stack[here]) not in kinds:
-            raise TypeError("items for what is not a container in the making")
+            raise TypeError("items for a value that is not a container being filled")
         self._hold(values, depth)
         return self._stack[here]
 
@@ -266,11 +261,11 @@ class EncodedReader:
         self._push(_REBUILD, inf)
 
     def _make(self) -> None:
-        """Make an element of its parts."""
+        """Make an element from the parts on the stack."""
         (parts,), depth = self._pop(1)
         (function,), _ = self._pop(1)
         if function is not _REBUILD or type(parts) is not tuple or not parts or type(parts[0]) is not str:
-            raise TypeError("a call that encoded elements do not have")
+            raise TypeError("a call that does not occur in encoded elements")
         kind, *content = parts
         chained = kind in ("deque", "defaultdict", "slice")
         if kind in element_classes.FAMILIES:
@@ -292,7 +287,7 @@ class EncodedReader:
         return self._places.open(*content)
 
     def _build(self, states: list[Any], depth: float) -> None:
-        """Put the attributes of an object in place."""
+        """Set the attributes of the object on top of the stack."""
         blank = self._blank.pop(id(self._stack[-1]), None)
         element_classes.fill(self._fill((type(blank),), states, depth), states[0])
 
@@ -326,7 +321,7 @@ def _of_width(width: int, decode: Callable[[bytes], Any]) -> Instruction:
 
 def _of_length(width: int, decode: Callable[[bytes], Any]) -> Instruction:
     def step(reader: EncodedReader) -> None:
-        # What _take and _push do, without calling them: most of the time goes by here.
+        # The steps of _take and _push, inlined: most of the time is spent here.
         data, start = reader._data, reader.at + width
         end = start + int.from_bytes(data[reader.at : start], "little")
         if end > len(data):

@@ -1,8 +1,8 @@
 """Memory size of an element in bytes.
 
-Tensors and arrays count by their data, a view by what it shows of it; bytes and text by their length; containers and
-objects by themselves and what they hold, each object once. What keeps its data where Python cannot see it counts right
-if it has an integer ``nbytes`` or a ``__sizeof__`` that knows, as pyarrow's tables and pandas' frames do.
+A tensor or an array counts its data, and a view only the part that it shows. Bytes and text count their length.
+Containers and objects count themselves and what they hold, each object once. A class that keeps its data outside Python
+needs an integer ``nbytes`` or its own ``__sizeof__``, as pyarrow's tables and pandas' frames have.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any, Final
 import torch
 
 _LEAVES: Final = frozenset((int, float, bool, complex, str, bytes, bytearray, type(None)))
-_CODE: Final = (type, FunctionType, MethodType, ModuleType)  # of the program, not of the element
+_CODE: Final = (type, FunctionType, MethodType, ModuleType)  # part of the program, not of the element
 
 
 def size_of(element: object) -> int:
-    """The bytes that an element takes, containers summed.
+    """Return the number of bytes that an element takes, with what it holds.
 
     >>> size_of(torch.zeros(1000)) // 1000, size_of([bytes(5000)] * 2) // 1000
     (4, 5)
@@ -37,7 +37,7 @@ def size_of(element: object) -> int:
 
 
 def _own_size(value: Any, pending: list[Any]) -> int:
-    """Bytes of a value by itself; the values that it holds are added to ``pending``."""
+    """Return the bytes of a value itself. Append the values that it holds to ``pending``."""
     cls: Any = type(value)
     if cls in _LEAVES:
         return sys.getsizeof(value)
@@ -57,7 +57,7 @@ def _own_size(value: Any, pending: list[Any]) -> int:
         if type(held) is int:
             return max(sys.getsizeof(value), held)
         if cls.__sizeof__ is not object.__sizeof__:
-            return sys.getsizeof(value)  # it knows what it holds
+            return sys.getsizeof(value)  # its own ``__sizeof__`` includes what it holds
     pending += getattr(value, "__dict__", {}).values()
     pending += [getattr(value, name, None) for name in _slots_of(cls)]
     return sys.getsizeof(value)
@@ -73,4 +73,4 @@ def _slots_of(cls: type) -> list[str]:
 def _data_of(tensor: torch.Tensor) -> int:
     if tensor.layout is torch.strided:
         return tensor.nelement() * tensor.element_size()
-    return tensor._nnz() * (tensor.element_size() + 8 * tensor.ndim)  # its values, and where they are
+    return tensor._nnz() * (tensor.element_size() + 8 * tensor.ndim)  # the values and their indexes

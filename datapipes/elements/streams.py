@@ -1,11 +1,10 @@
-"""Open files that close themselves, and the archives they come from.
+"""Open files that close themselves, and the archives that contain them.
 
-A ``StreamWrapper`` owns one open file. The file is closed once: by ``close``, at the end of a ``with`` block
-(torchdata 0.9 had none), or when the last reference to the wrapper dies. An iterator over the lines counts as such a
-reference, so it can outlive the name of its wrapper. A wrapper around an archive that was marked with ``autoclose`` is
-closed as soon as none of the streams taken out of it is open any more, whichever thread closed the last.
+A ``StreamWrapper`` owns one open file and closes it once: by ``close``, at the end of a ``with`` block, or when the
+last reference to the wrapper is gone. An iterator over its lines is such a reference. A wrapper around an archive that
+was marked with ``autoclose`` closes when none of the streams taken out of it is open any more, in any thread.
 
-A wrapper whose construction failed owns nothing: the class attributes below say so, and destroying it closes nothing.
+A wrapper whose constructor failed owns nothing: the class attributes are its state, and destroying it closes nothing.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ from weakref import WeakKeyDictionary
 _DEEPEST = 10
 
 Origin: TypeAlias = "tuple[str, tuple[str | int, ...], Origin | None]"
-"""The stage that opened a stream, what it needs to open it again, and the origin of what it was taken out of."""
+"""The stage that opened a stream, the arguments to open it again, and the origin of the archive that it is in."""
 
 
 class StreamWrapper:
-    """An open file that hands on every attribute of it, and closes it when it is no longer used.
+    """An open file that closes itself when it is no longer used. Every attribute of the file is available.
 
     Args:
-        file_obj: The file, or whatever else can be read.
-        parent_stream: The archive that the file was taken out of, wrapped as well. If that was marked with
-            ``autoclose``, it is closed after the last file out of it.
-        name: What the file is called in the wrapper's repr, and in ``session_streams``.
+        file_obj: The file, or any other object that can be read.
+        parent_stream: The wrapped archive that contains the file. An archive that was marked with ``autoclose`` closes
+            after its last file. ``None``: the file is not part of an archive.
+        name: The name in the wrapper's repr and in ``session_streams``.
 
     >>> import io
     >>> with StreamWrapper(io.StringIO("one\\ntwo\\n"), name="numbers.txt") as stream:
@@ -45,7 +44,7 @@ class StreamWrapper:
     """While True, every new wrapper is entered in ``session_streams`` until it is closed."""
 
     session_streams: ClassVar[MutableMapping[StreamWrapper, str | None]] = WeakKeyDictionary()
-    """The wrappers that are open, with their names. Looking at them keeps none alive."""
+    """The open wrappers and their names. The references are weak."""
 
     file_obj: Any = None
     name: str | None = None
@@ -70,16 +69,16 @@ class StreamWrapper:
 
     def _open(self, file_obj: Any) -> None:
         self.file_obj = file_obj
-        # Children are known by id, and take themselves out before they die. Unlike a count, a set of ints
-        # is safe to change from several threads, and from a destructor that runs in the middle of a change.
+        # Children are known by id and remove themselves before they die. Unlike a count, a set of ints is safe
+        # to change from several threads, and from a destructor that runs during a change.
         self._open_children: set[int] = set()
         self.closed = False
 
     @property
     def origin(self) -> Origin | None:
-        """Origin of a stream in a stage of a graph, so that a saved position can name it; see ``position.reopening``.
+        """Origin of the stream in a stage of a graph, which a saved position names; see ``position.reopening``.
 
-        It may be set to a function that finds it out, for it is asked for rarely.
+        It can be set to a function that returns the origin. The function is called when the origin is first read.
         """
         if callable(self._origin):
             self._origin = self._origin()
@@ -91,15 +90,15 @@ class StreamWrapper:
 
     @property
     def child_counter(self) -> int:
-        """The number of open streams among those that were taken out of this one."""
+        """Number of open streams that were taken out of this one."""
         return len(self._open_children)
 
     def close(self) -> None:
-        """Close the file, and after the last child of an archive that waits for it, the archive. Once only."""
+        """Close the file. After the last file of an archive with ``autoclose``, close the archive as well."""
         if self.closed:
             return
         self.closed = True
-        # Asked first, because at the exit of the interpreter the weak dictionary may be past working.
+        # Check first: when the interpreter exits, the weak dictionary may no longer work.
         if self.session_streams:
             self.session_streams.pop(self, None)
         try:
@@ -114,7 +113,7 @@ class StreamWrapper:
                     parent.close()
 
     def autoclose(self) -> None:
-        """Close when the last child closes: at once if no child is open.
+        """Close when the last child closes, or now if no child is open.
 
         >>> import io
         >>> archive = StreamWrapper(io.BytesIO())
@@ -132,7 +131,7 @@ class StreamWrapper:
     def close_streams(cls, obj: object) -> None:
         """Close every wrapper in nested lists, tuples and values of dicts, down to ten containers deep.
 
-        If closing one fails, the others are closed all the same before the error is raised.
+        All of them are closed, even if closing one raises an error.
 
         >>> import io
         >>> stream = StreamWrapper(io.BytesIO())
@@ -143,10 +142,10 @@ class StreamWrapper:
         if isinstance(obj, StreamWrapper):
             obj.close()
             return
-        # Most elements hold no stream at all, and each one that is thrown away comes through here.
+        # Most elements hold no stream, and every discarded element is passed to this method.
         if isinstance(obj, (dict, list, tuple)) and (streams := _streams_in(obj)):
             with ExitStack() as closing:
-                # What is pushed last is closed first.
+                # The stack closes the last one first.
                 for stream in reversed(streams):
                     closing.callback(stream.close)
 
@@ -168,10 +167,10 @@ class StreamWrapper:
         return sorted({*super().__dir__(), *dir(self.file_obj)})
 
     def __iter__(self) -> Iterator[Any]:
-        """The file's own iterator; the empty one behind it only holds on to the wrapper.
+        """Return the file's own iterator, chained to an empty one that refers to the wrapper.
 
-        Without it, `csv.reader(StreamWrapper(...))` would read from a file that was closed the moment it began. Both
-        and the chain are written in C: no line costs a call in Python.
+        Without that reference, `csv.reader(StreamWrapper(...))` would read from a closed file. Both iterators and the
+        chain are written in C, so a line costs no call in Python.
         """
         return chain(iter(self.file_obj), repeat(self, 0))
 
@@ -179,7 +178,7 @@ class StreamWrapper:
         return next(self.file_obj)
 
     def __getstate__(self) -> tuple[Any]:
-        """Only the file travels: in another process, the archive and its other streams mean nothing."""
+        """Return the file alone. The archive and its other streams have no meaning in another process."""
         return (self.file_obj,)
 
     def __setstate__(self, state: tuple[Any]) -> None:
@@ -192,7 +191,7 @@ class StreamWrapper:
 
 
 def _streams_in(obj: object) -> list[StreamWrapper]:
-    """The wrappers inside, level by level; a container that holds itself is looked into once."""
+    """Return the wrappers inside, level by level. A container that holds itself is searched once."""
     found: list[StreamWrapper] = []
     entered: set[int] = set()
     level: list[object] = [obj]
@@ -211,12 +210,12 @@ def _streams_in(obj: object) -> list[StreamWrapper]:
 
 
 def holds_stream(element: Any) -> bool:
-    """Whether an element is a stream, a row or a dict with one in it, or a list of such rows."""
+    """Return whether an element is a stream, a row or a dict with one in it, or a list of such rows."""
     return bool(streams_of(element))
 
 
 def streams_of(element: Any) -> list[Any]:
-    """The streams in such an element, wrapped or not."""
+    """Return the streams in such an element, wrapped or not."""
     kind = type(element)
     row = element if kind is tuple or kind is list else element.values() if kind is dict else (element,)
     if kind is list and element and type(element[0]) is tuple:
@@ -225,30 +224,30 @@ def streams_of(element: Any) -> list[Any]:
 
 
 def is_lost(element: Any) -> bool:
-    """Whether an element holds a stream that no saved position could name."""
+    """Return whether an element holds a stream that a saved position cannot name."""
     return any(getattr(stream, "origin", None) is None and not in_memory(stream) for stream in streams_of(element))
 
 
 def in_memory(stream: Any) -> bool:
-    """Whether a stream is its own content."""
+    """Return whether a stream is a file in memory."""
     return type(unwrapped(stream)) in (BytesIO, StringIO)
 
 
 def unwrapped(stream: Any) -> Any:
-    """The file in a ``StreamWrapper``, or in several."""
+    """Return the file inside one or several ``StreamWrapper`` objects."""
     while isinstance(stream, StreamWrapper):
         stream = stream.file_obj
     return stream
 
 
 def can_seek(file: Any) -> bool:
-    """Whether a file says that it can be sought."""
+    """Return whether a file has a ``seekable`` method that returns True."""
     seekable = getattr(file, "seekable", None)
     return callable(seekable) and bool(seekable())
 
 
 def janitor(obj: object) -> None:
-    """Close every stream in an element that is about to be thrown away; see ``StreamWrapper.close_streams``.
+    """Close every stream in an element that is about to be discarded; see ``StreamWrapper.close_streams``.
 
     >>> import io
     >>> stream = StreamWrapper(io.BytesIO())
@@ -260,7 +259,7 @@ def janitor(obj: object) -> None:
 
 
 def rewound(element: Any) -> bool:
-    """Take the streams of an element back to their start, if they can go there."""
+    """Seek the streams of an element to their start. Return False if one of them cannot seek."""
     try:
         for stream in streams_of(element):
             stream.seek(0)

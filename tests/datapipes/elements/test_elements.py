@@ -246,7 +246,7 @@ UNSAVABLE: list[Any] = [len, lambda: 0, Plain, sys, iter([]), ...]
     [
         (Unallowed(), r"Unallowed, cannot be saved: .*allow it with datapipes\.allow\(.*\.Unallowed\)"),
         (StreamWrapper(object()), r"an open file that no stage of this graph can open again .* read it in a map\(\)"),
-        (io.BufferedReader(io.BytesIO()), r"an open file is no data: read it in a map\(\) before this stage"),
+        (io.BufferedReader(io.BytesIO()), r"an open file cannot be saved: read it in a map\(\) before this stage"),
         (HandWritten(), "its __reduce__ asks for eval"),
         (SetState(), "its __setstate__ would have to run"),
         (Shout("a"), "derived from builtins.str"),
