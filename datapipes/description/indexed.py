@@ -55,6 +55,12 @@ def indexed(pipe: structure.Pipe) -> Indexed | None:
     return found
 
 
+def range_of(pipe: structure.Pipe) -> range | None:
+    """Return the range whose numbers a stream gives; None if there is none."""
+    found = indexed(pipe)
+    return None if found is None else found.numbers
+
+
 def all_indexed(pipes: Sequence[structure.Pipe]) -> list[Indexed] | None:
     """Random access to several streams; None if one of them has none."""
     found = [each for each in map(indexed, pipes) if each is not None]

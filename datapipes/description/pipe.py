@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from datapipes.position.seeds import Run
     from datapipes.position.steps import Step
     from datapipes.rewriting.gathering import Rows
-    from datapipes.rewriting.pushdown import Part
 
 
 T_co = TypeVar("T_co", covariant=True)
@@ -311,10 +310,6 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
 
     def _in_blocks(self, size: int) -> IterDataPipe[Any] | None:
         """This stream of positions in tensors of so many, if they are made so; its own position stays the same."""
-        return None
-
-    def _part(self, part: Part) -> IterDataPipe[Any] | None:
-        """This stream, which is read by position, at the positions of a shard; None: it is read at these."""
         return None
 
     def _read_by_position(self) -> IterDataPipe[Any] | None:

@@ -154,6 +154,8 @@ class Session:
 
     def _open_all(self) -> None:
         self.sources.begin()
+        if self.saved is not None:
+            self.saved = _with_one_count(self.saved, self._order)
         self.opened = {}
         self._depth: dict[int, int] = {}
         self._first = {}
@@ -413,7 +415,7 @@ class Session:
                 closing.callback(iterator.close)  # after the threads that may be reading from it
             cells = dict(self.cells)
             for in_thread, above in self._threads:  # sources first: one thread may be above another one
-                places = [place for place, _ in above if place in cells]
+                places = dict.fromkeys(place for place, _ in above if place in cells)  # two stages may have one
                 self._close_in(in_thread, [cells.pop(place) for place in places], [stage for _, stage in above])
             self._close_in(closing, cells.values(), list(self._generators))
         self.opened.clear()
@@ -556,6 +558,22 @@ def _read_by_position(opened: Sequence[structure.Pipe]) -> dict[int, structure.P
         for stage in structure.walk(read)
         if structure.place_of(stage) != structure.NO_CELL
     }
+
+
+def _with_one_count(saved: Table, opened: Sequence[structure.Pipe]) -> Table:
+    """Return a saved table with one count for each stream that is read by position.
+
+    0.1.0 kept a count for each input of a ``zip`` or an ``enumerate``, and one of the numbers of the latter.
+    """
+    saved = dict(saved)
+    for reader in opened:
+        if structure.is_native(reader) and (read := reader._read_by_position()) is not None:
+            places = [structure.place_of(stage) for stage in structure.walk(read)]
+            keys = [key for place in places for key in (place, structure.NO_CELL - 1 - place) if key in saved]
+            if found := [saved.pop(key) for key in keys]:
+                counts = [each for each in found if type(each) is int]
+                saved[structure.place_of(read)] = max(counts, default=found[0])
+    return saved
 
 
 def segment(session: Session, passes_over: bool = False) -> Iterator[Any]:

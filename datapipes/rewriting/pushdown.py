@@ -2,7 +2,7 @@
 
 ``sharding_filter`` is defined as every n-th element of the stream above it. Read as it is written, each of n shards
 makes the whole of that stream. So in a session's private copy of the graph it becomes something else (``_in_run``), if
-there are several shards. What an operator has to say to that, it says in ``_part``, ``_positions``, ``_is_free`` and
+there are several shards. What an operator has to say to that, it says in ``_positions``, ``_is_free`` and
 ``_shuffles``:
 
 1. **The filter and a one-to-one stage commute**, whatever is above them: every n-th of ``f`` of all is ``f`` of every
@@ -15,7 +15,8 @@ there are several shards. What an operator has to say to that, it says in ``_par
 3. **A shuffle and a one-to-one stage commute** above such a stream: how a shuffle orders elements does not depend on
    what they are. It then shuffles positions, and what is to be made of them is made below the filter.
 4. **The shuffle of a map-style pipe is the shuffle of its positions**, and is read like one.
-5. **Every n-th number of a range is a range**: positions that nobody has shuffled are not even counted through.
+5. **Every n-th number of a range is a range.** If the source gives the numbers of a range, as ``Positions`` do, the
+   filter takes a slice of the range in the place of its source, and the source is not opened.
 
 All else stops the climb from the filter upwards, because what it gives hangs on what came before or on how much there
 was: ``filter``, ``flatmap``, ``batch``, forks, users' classes, and stages that may leave elements out (``on_error``).
@@ -34,20 +35,23 @@ as long as it was when it was opened.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, TypeVar
 
 from datapipes.description import structure
-from datapipes.description.indexed import Indexed, indexed, only_source
+from datapipes.description.indexed import Indexed, indexed, only_source, range_of
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.structure import Pipe
 from datapipes.errors import StateError
+from datapipes.operators.checks import source_length
 from datapipes.position.cells import Given
 from datapipes.position.on_error import may_leave_out
 from datapipes.position.opening import Opening
 from datapipes.position.steps import Step
 from datapipes.position.user_classes import is_sharding
 from datapipes.rewriting.gathering import Rows, rows_of
+
+T_co = TypeVar("T_co", covariant=True)
 
 
 def pushed(shard: Pipe) -> Pipe:
@@ -72,21 +76,18 @@ def pushed(shard: Pipe) -> Pipe:
         else:
             break
         top = only_source(top)
-    rows = _shuffled_rows(top)
-    if shuffles or rows is not None:
-        source, read = rows or _positions(top)
-        if source is None:
-            source, shuffles = shuffles[0], []
-            del one_to_one[len(one_to_one) - above_shuffles :]
-        for shuffle in reversed(shuffles):
-            source = _put(shuffle, source)
-        new = _put(shard, source)
-        if read is not None:
-            new = ReadAt(new, read)
-    elif _is_by_position(top) and (_costs(top) or _is_its_own_part(top, shard)):
-        new = Part(shard, top).of(top)
-    else:
-        new = _put(shard, top)
+    positions, read = _shuffled_rows(top) or _positions(top)
+    source: Pipe = positions
+    if positions is None:
+        source, shuffles = [*shuffles, top][0], []
+        del one_to_one[len(one_to_one) - above_shuffles :]
+    for shuffle in reversed(shuffles):
+        source = _put(shuffle, source)
+    new = _put(shard, source)
+    if source is positions and range_of(source) is not None:
+        new.__dict__.update(_place=structure.place_of(source), _of_range=True)
+    if read is not None:
+        new = ReadAt(new, read)
     for stage in reversed(one_to_one):
         new = _put(stage, new)
     return new
@@ -117,33 +118,6 @@ def permuting(shuffle: Pipe, more_than: int) -> Pipe | None:
     for stage in reversed(one_to_one):
         new = _put(stage, new)
     return new
-
-
-class Part:
-    """A shard of a stream that can be read by position, of which there are as many elements as ``whole`` has.
-
-    Rows are made of parts, so that numbers are counted and rows are put together by C code.
-    """
-
-    def __init__(self, shard: Pipe, whole: Pipe) -> None:
-        self._shard = shard
-        self._whole = whole
-
-    def of(self, pipe: Pipe) -> Pipe:
-        """The elements of a stream at the positions of this shard."""
-        if _is_one_to_one(pipe):
-            return _put(pipe, self.of(only_source(pipe)))
-        own = pipe._part(self)
-        return ReadAt(self.numbers(structure.place_of(pipe)), pipe) if own is None else own
-
-    def numbers(self, place: int, base: range | None = None) -> Pipe:
-        """The positions of this shard, or what ``base`` has there, as a stage at some place."""
-        return self._shard._slice(self._whole, place, base)
-
-
-def _is_its_own_part(top: Pipe, shard: Pipe) -> bool:
-    """Whether a source can be read in part without its positions."""
-    return not structure.parents(top) and top._part(Part(shard, top)) is not None
 
 
 def _is_shuffle(stage: Pipe) -> bool:
@@ -211,6 +185,38 @@ def _costs(pipe: Pipe) -> bool:
     return False
 
 
+class Selecting(IterDataPipe[T_co]):
+    """Base of stages that hand on the elements at some positions of their source: those of a slice."""
+
+    _hands_on: ClassVar[bool] = True
+    _of_range: bool = False  # whether this, the copy of a session, is in the place of its source and slices its range
+
+    source_datapipe: IterDataPipe[T_co]
+
+    def _slice(self) -> slice:
+        """Return the positions in the source, whatever its length is."""
+        raise NotImplementedError
+
+    def _reads(self) -> Iterable[Any]:
+        return () if self._of_range else super()._reads()
+
+    def _positions(self) -> Rows | None:
+        above = rows_of(self.source_datapipe)
+        return None if above is None else above.below(self)
+
+    def _indexed(self) -> Indexed | None:
+        source = indexed(self.source_datapipe)
+        if source is None:
+            return None
+        part, at = self._slice(), source.at
+        positions = range(source.length)[part]
+        numbers = None if source.numbers is None else source.numbers[part]
+        return Indexed(len(positions), lambda i: at(positions[i]), numbers)
+
+    def __len__(self) -> int:
+        return len(range(source_length(self, self.source_datapipe))[self._slice()])
+
+
 @operator
 class Positions(IterDataPipe[int]):
     """0, 1, 2 ..., as many as there are elements in a stream that can be read by position, in the place of that."""
@@ -227,12 +233,19 @@ class Positions(IterDataPipe[int]):
 
     def _open(self, at: Opening) -> Iterator[int]:
         given = at.cell(Given)
-        given.origin = self.read._origin
+        given.origin = self._origin
         return given.following(self.numbers())
 
     def _indexed(self) -> Indexed:
         numbers = self.numbers()
         return Indexed(len(numbers), int, numbers)
+
+    def _origin(self, i: int) -> tuple[object, Any]:
+        origin: tuple[object, Any] = self.read._origin(i)
+        return origin
+
+    def _is_free(self) -> bool:
+        return True
 
 
 @operator

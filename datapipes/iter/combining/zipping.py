@@ -15,7 +15,6 @@ from functools import cache, partial
 from itertools import accumulate, chain, islice
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
-from datapipes.description import structure
 from datapipes.description.indexed import Indexed, all_indexed
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper
@@ -23,7 +22,6 @@ from datapipes.errors import StateError, consumes_element
 from datapipes.iter.combining.inputs import lengths, needs_streams
 from datapipes.position.cells import Cell, count, fields
 from datapipes.position.opening import Opening
-from datapipes.rewriting.pushdown import Part
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -58,10 +56,6 @@ class Zipper(IterDataPipe[Row]):
         if columns is None:
             return None
         return Indexed(min(column.length for column in columns), partial(self._row, [column.at for column in columns]))
-
-    def _part(self, part: Part) -> IterDataPipe[Row]:
-        zipped: Zipper = structure.with_parents(self, part.of)
-        return zipped
 
     def _row(self, columns: list[Callable[[int], Any]], i: int) -> Row:
         return tuple([at(i) for at in columns])

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
-from datapipes.description import structure
 from datapipes.description.indexed import Indexed, indexed
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.errors import LengthUnknown
-from datapipes.iter.combining.zipping import Zipper
 from datapipes.operators.checks import length_of, needs_count, same_length, source_length
 from datapipes.position.cells import Cell, Given, count, fields
 from datapipes.position.opening import Opening
 from datapipes.rewriting.gathering import Rows, rows_of
-from datapipes.rewriting.pushdown import Part
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -47,13 +43,6 @@ class Enumerator(IterDataPipe[tuple[int, T_co]]):
     def _indexed(self) -> Indexed | None:
         source = indexed(self.source_datapipe)
         return None if source is None else source.giving(partial(self._pair, source.at))
-
-    def _part(self, part: Part) -> IterDataPipe[Any]:
-        place, first = structure.place_of(self), self.starting_index
-        numbers = part.numbers(structure.NO_CELL - 1 - place, range(first, first + sys.maxsize))
-        row = Zipper(numbers, part.of(self.source_datapipe))
-        row.__dict__["_place"] = place
-        return row
 
     def _pair(self, at: Callable[[int], T_co], i: int) -> tuple[int, T_co]:
         return i + self.starting_index, at(i)
@@ -138,10 +127,6 @@ class Header(IterDataPipe[T_co]):
         if source is None or self.limit is None:
             return source
         return Indexed(max(min(source.length, self.limit), 0), source.at)
-
-    def _part(self, part: Part) -> IterDataPipe[Any]:
-        source: IterDataPipe[Any] = part.of(self.source_datapipe)
-        return source
 
     def _positions(self) -> Rows | None:
         above = rows_of(self.source_datapipe)

@@ -8,23 +8,19 @@ the source and let go. In each case an element that cannot be made is one of tho
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Any, ClassVar, TypeVar
 
-from datapipes.description import structure
-from datapipes.description.indexed import Indexed, indexed
+from datapipes.description.indexed import range_of
 from datapipes.description.pipe import IterDataPipe, composed, operator
 from datapipes.errors import consumes_element
 from datapipes.iter.elements.numbering import Header
-from datapipes.operators.checks import needs, needs_count, source_length
+from datapipes.operators.checks import needs, needs_count
 from datapipes.position.cells import Given
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import Run
 from datapipes.rewriting import pushdown
-from datapipes.rewriting.gathering import Rows, rows_of
-from datapipes.rewriting.pushdown import Part
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -46,7 +42,7 @@ def Taker(source_datapipe: IterDataPipe[T_co], n: int) -> Header[T_co]:
 
 
 @operator
-class Skipper(IterDataPipe[T_co]):
+class Skipper(pushdown.Selecting[T_co]):
     """The elements behind the first ``n``.
 
     Those are not made where that can be avoided: stages above that make one element of each begin with the first one
@@ -62,7 +58,6 @@ class Skipper(IterDataPipe[T_co]):
     """
 
     _fluent: ClassVar[str | None] = "skip"
-    _hands_on: ClassVar[bool] = True
 
     source_datapipe: IterDataPipe[T_co]
     n: int
@@ -73,31 +68,15 @@ class Skipper(IterDataPipe[T_co]):
     def _in_run(self, run: Run) -> Any:
         return pushdown.pushed(self)
 
-    def _open(self, at: Opening) -> Iterator[T_co]:
+    def _open(self, at: Opening) -> Iterator[Any]:
+        numbers = range_of(self) if self._of_range else None
+        if numbers is not None:
+            return at.cell(Given).following(numbers)
         source = at.source(self.source_datapipe)
         return chain(at.cell(_Passed).over(source, self.n), source)
 
-    def _slice(self, whole: structure.Pipe, place: int, base: range | None) -> Rest:
-        """The positions behind the first ones of a stream that can be read by position, or what ``base`` has there."""
-        new: Rest = object.__new__(Rest)
-        structure.fill(new, self, lambda parent: whole)
-        new.base = new.base if base is None else base
-        new.__dict__["_place"] = place
-        return new
-
-    def _positions(self) -> Rows | None:
-        above = rows_of(self.source_datapipe)
-        return None if above is None else above.below(self)
-
-    def _indexed(self) -> Indexed | None:
-        source = indexed(self.source_datapipe)
-        if source is None:
-            return None
-        at, n = source.at, self.n
-        return Indexed(max(source.length - n, 0), lambda i: at(n + i))
-
-    def __len__(self) -> int:
-        return max(source_length(self, self.source_datapipe) - self.n, 0)
+    def _slice(self) -> slice:
+        return slice(self.n, None)
 
 
 class _Passed(Given):
@@ -115,31 +94,3 @@ class _Passed(Given):
 
     def done(self) -> None:
         """Nothing: what is handed on is counted by nobody here."""
-
-
-class Rest(Skipper[int]):
-    """The numbers in ``base`` behind the first ones, of which there are as many as a stream has elements."""
-
-    _fluent: ClassVar[str | None] = "skip"
-    _parents: ClassVar[tuple[str, ...] | None] = ()
-    base: range = range(sys.maxsize)
-
-    def _in_run(self, run: Run) -> IterDataPipe[int]:
-        return self
-
-    def _numbers(self) -> range:
-        whole = indexed(self.source_datapipe)
-        return self.base[: 0 if whole is None else whole.length][self.n :]
-
-    def _open(self, at: Opening) -> Iterator[int]:
-        return at.cell(Given).following(self._numbers())
-
-    def _indexed(self) -> Indexed:
-        numbers = self._numbers()
-        return Indexed(len(numbers), numbers.__getitem__, numbers)
-
-    def _part(self, part: Part) -> Any:
-        return part.numbers(structure.place_of(self), self._numbers())
-
-    def _is_free(self) -> bool:
-        return True

@@ -12,30 +12,28 @@ ShardingRoundRobinDispatcher)``; in one process there is nobody to deal to, and 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from itertools import islice
 from operator import length_hint
 from typing import Any, ClassVar, TypeVar
 
 from datapipes.description import structure
-from datapipes.description.indexed import Indexed, indexed
+from datapipes.description.indexed import range_of
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.errors import StateError, consumes_element
-from datapipes.operators.checks import same_length, source_length
-from datapipes.parts.sharding import SHARDING_PRIORITIES, ShardGroups, combined, shard_length, with_group
+from datapipes.operators.checks import same_length
+from datapipes.parts.sharding import SHARDING_PRIORITIES, ShardGroups, combined, with_group
 from datapipes.position.cells import Cell, Given, count
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import Run
 from datapipes.rewriting import pushdown
-from datapipes.rewriting.gathering import Rows, rows_of
 
 T_co = TypeVar("T_co", covariant=True)
 
 
 @operator
-class ShardingFilter(IterDataPipe[T_co]):
+class ShardingFilter(pushdown.Selecting[T_co]):
     """The elements of this shard: all of them, until somebody shards the graph.
 
     Args:
@@ -50,7 +48,6 @@ class ShardingFilter(IterDataPipe[T_co]):
     """
 
     _fluent: ClassVar[str | None] = "sharding_filter"
-    _hands_on: ClassVar[bool] = True
 
     source_datapipe: IterDataPipe[T_co]
     sharding_group_filter: SHARDING_PRIORITIES | None = None
@@ -86,25 +83,13 @@ class ShardingFilter(IterDataPipe[T_co]):
             groups = with_group(groups, *run.worker, SHARDING_PRIORITIES.MULTIPROCESSING)
         return combined(groups, self.sharding_group_filter)
 
-    def _numbers_of_shard(self) -> tuple[int, int]:
-        """Return the shard that this copy is opened as, or the one that ``apply_sharding`` has set."""
-        return self._opened_as or (self.num_of_instances, self.instance_id)
-
     def _in_run(self, run: Run) -> IterDataPipe[Any]:
         self._opened_as = self._shard(run)  # one that is read by position will never be opened
         return self if self._opened_as[0] == 1 else pushdown.pushed(self)
 
-    def _slice(self, whole: structure.Pipe, place: int, base: range | None) -> Slice:
-        """The positions of this shard in a stream that can be read by position, or what ``base`` has there."""
-        new: Slice = object.__new__(Slice)
-        structure.fill(new, self, lambda parent: whole)
-        new.base = new.base if base is None else base
-        new.__dict__["_place"] = place
-        return new
-
-    def _positions(self) -> Rows | None:
-        above = rows_of(self.source_datapipe)
-        return None if above is None else above.below(self)
+    def _slice(self) -> slice:
+        of, index = self._opened_as or (self.num_of_instances, self.instance_id)
+        return slice(index, None, of)
 
     def _in_blocks(self, size: int) -> IterDataPipe[Any] | None:
         if type(self) is not ShardingFilter or self._opened_as != (1, 0):
@@ -112,21 +97,15 @@ class ShardingFilter(IterDataPipe[T_co]):
         source = self.source_datapipe._in_blocks(size)
         return None if source is None else structure.with_parents(self, lambda _: source)
 
-    def _open(self, at: Opening) -> Iterator[T_co]:
+    def _open(self, at: Opening) -> Iterator[Any]:
         of, index = self._opened_as = self._shard(at.run)
+        numbers = range_of(self.source_datapipe) if self._of_range else None
+        if numbers is not None:
+            behind = at.cell(_Behind)
+            behind.origin = self.source_datapipe._origin
+            return behind.following(numbers, of, index)
         source = at.source(self.source_datapipe)
         return source if of == 1 else at.cell(_Taken).every(of, index, source)
-
-    def _indexed(self) -> Indexed | None:
-        source = indexed(self.source_datapipe)
-        if source is None:
-            return None
-        of, index = self._numbers_of_shard()
-        at = source.at
-        return Indexed(shard_length(source.length, of, index), lambda i: at(i * of + index))
-
-    def __len__(self) -> int:
-        return shard_length(source_length(self, self.source_datapipe), *self._numbers_of_shard())
 
 
 def as_opened(graph: structure.Pipe, run: Run) -> structure.Pipe:
@@ -155,28 +134,6 @@ class _Taken(Given):
         except BaseException as error:
             self._behind, self._counted = self.save() + consumes_element(error), None
             raise
-
-
-class Slice(ShardingFilter[int]):
-    """A shard of the numbers in ``base``, of which there are as many as a stream has elements."""
-
-    _fluent: ClassVar[str | None] = "sharding_filter"
-    _parents: ClassVar[tuple[str, ...] | None] = ()
-    base: range = range(sys.maxsize)
-
-    def _numbers(self) -> range:
-        whole = indexed(self.source_datapipe)
-        return self.base[: 0 if whole is None else whole.length]
-
-    def _open(self, at: Opening) -> Iterator[int]:
-        behind = at.cell(_Behind)
-        behind.origin = self.source_datapipe._origin
-        return behind.following(self._numbers(), *self._shard(at.run))
-
-    def _indexed(self) -> Indexed:
-        of, index = self._opened_as or (1, 0)
-        own = self._numbers()[index::of]
-        return Indexed(len(own), own.__getitem__)
 
 
 class _Behind(Cell):

@@ -21,7 +21,6 @@ from weakref import WeakSet
 
 from datapipes.description.indexed import Indexed
 from datapipes.description.pipe import IterDataPipe, operator
-from datapipes.description.structure import place_of
 from datapipes.errors import BadArgumentType, StateError, UnsavableElement
 from datapipes.messages.warnings import warn
 from datapipes.operators.checks import no_length
@@ -29,7 +28,7 @@ from datapipes.position.cells import Cell, Counted, count, skip
 from datapipes.position.iterator import repeatable
 from datapipes.position.opening import Opening
 from datapipes.rewriting.gathering import Rows
-from datapipes.rewriting.pushdown import Part, Positions
+from datapipes.rewriting.pushdown import Positions
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -105,9 +104,6 @@ class IterableWrapper(IterDataPipe[T_co]):
     def _positions(self) -> Rows | None:
         # A buffer of elements that are copied is one of numbers: none is copied before it is handed on.
         return Rows(Positions(self), self) if self._is_sequence() and self._copies() else None
-
-    def _part(self, part: Part) -> IterDataPipe[Any] | None:
-        return part.numbers(place_of(self), self.iterable) if isinstance(self.iterable, range) else None
 
     def _copy_of(self, i: int) -> Any:
         element = self.iterable[i]  # type: ignore[index]  # of a sequence
