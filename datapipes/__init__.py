@@ -20,10 +20,8 @@
 - ``rewriting/``: rewriting a graph for a run: shards read by position, batches gathered at once
 """
 
-from typing import TYPE_CHECKING
-
 from datapipes import errors, graph, iter, map
-from datapipes.description.exports import exports
+from datapipes.description.exports import lazy_imports
 from datapipes.description.pipe import functional_datapipe
 from datapipes.elements.chunk import DataChunk
 from datapipes.elements.classes import allow
@@ -43,14 +41,9 @@ from datapipes.position.iterator import iterate
 from datapipes.position.on_error import SKIP, OnError
 from datapipes.position.opening import Opening
 
-if TYPE_CHECKING:
-    from datapipes.io.remote.transfer import Transfer
-    from datapipes.iter.formats.routed_decode import basichandlers
-else:
-    __getattr__, __dir__ = exports(
-        __name__,
-        {"datapipes.io.remote.transfer": "Transfer", "datapipes.iter.formats.routed_decode": "basichandlers"},
-    )
+with lazy_imports(__name__):
+    from datapipes.io.remote.transfer import Transfer as Transfer
+    from datapipes.iter.formats.routed_decode import basichandlers as basichandlers
 
 torch_interop.lend_methods()
 torch_interop.lend_traversal()

@@ -15,9 +15,7 @@
 - ``threads``: ThreadingReadingService, the graph in worker threads of the loader's process
 """
 
-from typing import TYPE_CHECKING
-
-from datapipes.description.exports import exports
+from datapipes.description.exports import lazy_imports
 from datapipes.errors import (
     PrefetchTimeoutError,
     RankDied,
@@ -37,27 +35,14 @@ from reading_services.interface.service import (
     get_worker_info,
 )
 
-if TYPE_CHECKING:
-    from datapipes.ranks.in_step import PADDING
-    from reading_services.cluster.service import RayReadingService
-    from reading_services.distributed import DistributedReadingService
-    from reading_services.in_process import InProcessReadingService
-    from reading_services.multi_process import MultiProcessingReadingService
-    from reading_services.sequential import SequentialReadingService
-    from reading_services.threads import ThreadingReadingService
-else:
-    __getattr__, __dir__ = exports(
-        __name__,
-        {
-            "datapipes.ranks.in_step": "PADDING",
-            "reading_services.cluster.service": "RayReadingService",
-            "reading_services.distributed": "DistributedReadingService",
-            "reading_services.in_process": "InProcessReadingService",
-            "reading_services.multi_process": "MultiProcessingReadingService",
-            "reading_services.sequential": "SequentialReadingService",
-            "reading_services.threads": "ThreadingReadingService",
-        },
-    )
+with lazy_imports(__name__):
+    from datapipes.ranks.in_step import PADDING as PADDING
+    from reading_services.cluster.service import RayReadingService as RayReadingService
+    from reading_services.distributed import DistributedReadingService as DistributedReadingService
+    from reading_services.in_process import InProcessReadingService as InProcessReadingService
+    from reading_services.multi_process import MultiProcessingReadingService as MultiProcessingReadingService
+    from reading_services.sequential import SequentialReadingService as SequentialReadingService
+    from reading_services.threads import ThreadingReadingService as ThreadingReadingService
 
 __all__ = [
     "PADDING",

@@ -84,9 +84,7 @@ def test_every_operator_is_in_the_catalogue() -> None:
 
 @pytest.mark.parametrize(("module", "base", "fluent"), KINDS)
 def test_exports_are_sorted_and_complete(module: Any, base: type, fluent: type) -> None:
-    assert list(module.__all__) == sorted(
-        name for name in dir(module) if name[:1].isupper() and name != "TYPE_CHECKING"
-    )
+    assert list(module.__all__) == sorted(name for name in dir(module) if name[:1].isupper())
     assert all(hasattr(module, name) for name in module.__all__)
     with pytest.raises(AttributeError, match=f"module '{module.__name__}' has no attribute 'Nothing'"):
         getattr(module, "Nothing")  # noqa: B009  that it is asked for is what is tried

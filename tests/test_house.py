@@ -220,13 +220,15 @@ def imported_files(known: Mapping[str, Source]) -> Iterator[tuple[Source, int, S
 
 
 def run_at_import(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that run when the file is imported: not the bodies of functions, nor what only type checkers see."""
+    """Yield the nodes that run when the file is imported: no functions' bodies, no imports for types, no lazy ones."""
     for node in ast.iter_child_nodes(tree):
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
                 pass
             case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING")):
                 yield from run_at_import(ast.Module(node.orelse, []))
+            case ast.With(items=[ast.withitem(context_expr=ast.Call(func=ast.Name(id="lazy_imports")))]):
+                pass
             case _:
                 yield node
                 yield from run_at_import(node)
@@ -336,5 +338,6 @@ def test_a_cycle_is_noticed_wherever_it_runs_at_import() -> None:
     for text in ("from datapipes.b import name", "import datapipes.b", "from datapipes import b", "from .b import x"):
         (complaint,) = imports_have_no_cycle([Source("datapipes/a.py", text), below])
         assert re.match(r"datapipes/[ab]\.py:\d: datapipes\.[ab] imports datapipes\.[ab] imports", complaint)
-    for text in ("if TYPE_CHECKING:\n    import datapipes.b", "def f():\n    import datapipes.b"):
+    in_blocks = ("if TYPE_CHECKING", "def f()", "with lazy_imports(__name__)")
+    for text in (f"{block}:\n    import datapipes.b" for block in in_blocks):
         assert list(imports_have_no_cycle([Source("datapipes/a.py", text), below])) == []

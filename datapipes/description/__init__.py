@@ -1,6 +1,6 @@
 """Pipes and graphs as values: their attributes, parents, repr, copies and pickles.
 
-- ``exports``: names of a package that are imported when they are first asked for
+- ``exports``: lazy imports of a package: a name is imported when it is first asked for
 - ``given_sources``: lists and other iterables that a program gives an operator in place of a pipe
 - ``indexed``: streams that can be read by position
 - ``names``: names of chain methods: which are free, and to whom one belongs

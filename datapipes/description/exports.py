@@ -1,35 +1,67 @@
-"""Exports of a package: names that are imported when they are first asked for.
+"""Lazy imports of a package: a name is imported when it is first asked for.
 
-A program uses a few operators, and pays for importing these. The package tells type checkers of all under
-``if TYPE_CHECKING``, and ``__all__`` names them.
+A program uses a few operators, and pays for importing these. The imports stand in the package once, as ordinary
+statements, so that type checkers, editors and packagers read them.
 """
 
 from __future__ import annotations
 
+import builtins
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 
-def exports(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package; ``homes`` has the names that are in each module.
+@contextmanager
+def lazy_imports(package: str) -> Iterator[None]:
+    """Postpone each ``from module import name`` of a package's ``with`` block until the name is first asked for.
 
-    >>> get, names = exports("datapipes.map", {"datapipes.errors": "BadArgument GraphError"})
-    >>> get("GraphError")
-    <class 'datapipes.errors.GraphError'>
+    Set the ``__getattr__`` and ``__dir__`` of the package, and ``__all__`` to the names of the block. An import of
+    another module, which another thread may run meanwhile, is not postponed. (Python 3.15 has ``lazy from`` for this.)
     """
     module = sys.modules[package]
-    home_of = {name: home for home, names in homes.items() for name in names.split()}
+    namespace = vars(module)
+    eager = builtins.__import__
 
-    def __getattr__(name: str) -> Any:
-        if name not in home_of:
+    def postpone(
+        name: str,
+        globals: Mapping[str, object] | None = None,
+        locals: Mapping[str, object] | None = None,
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> Any:
+        if globals is not namespace or not fromlist:
+            return eager(name, globals, locals, fromlist or (), level)
+        return SimpleNamespace(**{each: _Postponed("." * level + name, each) for each in fromlist})
+
+    builtins.__import__ = postpone
+    try:
+        yield
+    finally:
+        builtins.__import__ = eager
+    postponed = {name: value for name, value in namespace.items() if isinstance(value, _Postponed)}
+    for name in postponed:
+        del namespace[name]
+
+    def get(name: str) -> Any:
+        if name not in postponed:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(home_of[name]), name)
+        value = getattr(import_module(postponed[name].module, package), postponed[name].name)
         setattr(module, name, value)  # from now on it is found without coming here
         return value
 
-    def __dir__() -> list[str]:
-        return sorted({*vars(module), *home_of})
+    namespace.update(
+        __all__=sorted(postponed),
+        __getattr__=get,
+        __dir__=lambda: sorted({*namespace, *postponed}),
+    )
 
-    return __getattr__, __dir__
+
+class _Postponed(NamedTuple):
+    """Name of an import that has not run."""
+
+    module: str
+    name: str

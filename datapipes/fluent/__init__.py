@@ -4,8 +4,7 @@ To add an operator takes four places:
 
 1. its file in ``datapipes/iter/`` (or ``datapipes/map/``), with a docstring that has an example;
 2. its test: specimens in ``tests/specimens/``, which all laws are tried on, and what is its own;
-3. its name in the catalogue, ``datapipes/iter/__init__.py`` (or ``datapipes/map/``): the import, which type checkers
-   read, the table of what is imported when it is asked for, and ``__all__``;
+3. its import in the catalogue, ``datapipes/iter/__init__.py`` (or ``datapipes/map/``);
 4. its line in ``iter_methods`` (or ``map_methods``), ``name = chained(operators.Name)``, beside its kin. Overloads are
    written out there for an operator whose elements' type its constructor cannot say.
 

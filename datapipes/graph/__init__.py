@@ -12,9 +12,7 @@ user's graph: loaders work on copies. ``rewrite`` is the pure way: a new graph, 
 - ``validation``: decorators that check users' classes: an order that can vary, types that are declared
 """
 
-from typing import TYPE_CHECKING
-
-from datapipes.description.exports import exports
+from datapipes.description.exports import lazy_imports
 from datapipes.description.structure import DataPipe, Pipe, parents, rewrite, walk
 from datapipes.graph.editing import DataPipeGraph, find_dps, list_dps, remove_dp, replace_dp, traverse, traverse_dps
 from datapipes.graph.settings import (
@@ -28,15 +26,11 @@ from datapipes.graph.settings import (
 )
 from datapipes.parts.sharding import SHARDING_PRIORITIES
 
-if TYPE_CHECKING:
-    from datapipes.graph.drawing import to_graph, to_mermaid, to_svg, to_text
-else:
-    __getattr__, __dir__ = exports(
-        __name__,
-        {
-            "datapipes.graph.drawing": "to_graph to_mermaid to_svg to_text",
-        },
-    )
+with lazy_imports(__name__):
+    from datapipes.graph.drawing import to_graph as to_graph
+    from datapipes.graph.drawing import to_mermaid as to_mermaid
+    from datapipes.graph.drawing import to_svg as to_svg
+    from datapipes.graph.drawing import to_text as to_text
 
 __all__ = [
     "SHARDING_PRIORITIES",

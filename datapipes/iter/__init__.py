@@ -16,237 +16,111 @@ are chain methods as well: ``datapipes.fluent`` has the table of these, and says
 - ``sources/``: source operators, which begin a stream
 """
 
-from typing import TYPE_CHECKING
+from datapipes.description.exports import lazy_imports
 
-from datapipes.description.exports import exports
-from datapipes.description.pipe import IterDataPipe
-
-if TYPE_CHECKING:
-    from datapipes.converting.conversion import MapToIterConverter
-    from datapipes.io.remote.transfer import Transfer
-    from datapipes.iter.archives.decompress import Bz2FileLoader, Decompressor, Extractor, XzFileLoader
-    from datapipes.iter.archives.rar import RarArchiveLoader
-    from datapipes.iter.archives.tar import TarArchiveLoader
-    from datapipes.iter.archives.zip import ZipArchiveLoader
-    from datapipes.iter.caching.in_memory import InMemoryCacheHolder, MemoryCell
-    from datapipes.iter.caching.on_disk.cache import EndOnDiskCacheHolder, OnDiskCacheHolder
-    from datapipes.iter.combining.fork import Demultiplexer, Forker, RoundRobinDemultiplexer, UnZipper
-    from datapipes.iter.combining.key_zipping import IterKeyZipper, MapKeyZipper
-    from datapipes.iter.combining.mix import Mixer, SampleMultiplexer
-    from datapipes.iter.combining.mux import Multiplexer, MultiplexerLongest
-    from datapipes.iter.combining.random_split import RandomSplitter, SplitterIterator
-    from datapipes.iter.combining.zipping import Concater, Zipper, ZipperLongest
-    from datapipes.iter.elements.batch_mapping import BatchAsyncMapper, BatchMapper
-    from datapipes.iter.elements.cycle import Cycler
-    from datapipes.iter.elements.flatmap import FlatMapper, ShuffledFlatMapper
-    from datapipes.iter.elements.mapping import Collator, Filter, Mapper
-    from datapipes.iter.elements.numbering import Enumerator, Header, IndexAdder, LengthSetter, Repeater
-    from datapipes.iter.elements.selecting import Dropper, Flattener, Slicer
-    from datapipes.iter.elements.skipping import Skipper, Taker
-    from datapipes.iter.elements.threadpool import ThreadPoolMapper
-    from datapipes.iter.files.hash import HashChecker
-    from datapipes.iter.files.lines import LineReader, ParagraphAggregator
-    from datapipes.iter.files.listing import FileLister, ShardExpander
-    from datapipes.iter.files.opening import FileOpener, StreamReader
-    from datapipes.iter.files.saving import Saver
-    from datapipes.iter.formats.arrow import ArrowReader
-    from datapipes.iter.formats.csv import CSVDictParser, CSVParser
-    from datapipes.iter.formats.csv_columns import CSVColumnReader
-    from datapipes.iter.formats.json import JsonLinesParser, JsonParser
-    from datapipes.iter.formats.parquet import ParquetDataFrameLoader, ParquetReader, RowGroupLister
-    from datapipes.iter.formats.routed_decode import RoutedDecoder
-    from datapipes.iter.formats.tfrecord import TFRecordLoader
-    from datapipes.iter.formats.webdataset import WebDataset
-    from datapipes.iter.grouping.batch import Batcher, UnBatcher
-    from datapipes.iter.grouping.buckets import BucketBatcher, MaxTokenBucketizer
-    from datapipes.iter.grouping.data_frames import DataFrameMaker, Rows2Columnar
-    from datapipes.iter.grouping.groupby import Grouper
-    from datapipes.iter.grouping.pack import Packer
-    from datapipes.iter.grouping.rebatch import Rebatcher
-    from datapipes.iter.grouping.shuffle import InBatchShuffler, Shuffler
-    from datapipes.iter.grouping.windows import SlidingWindow
-    from datapipes.iter.placement.full_sync import FullSync
-    from datapipes.iter.placement.prefetch import PinMemory, Prefetcher
-    from datapipes.iter.placement.retry import Retrier
-    from datapipes.iter.placement.shard import ShardingFilter, ShardingRoundRobinDispatcher
-    from datapipes.iter.placement.timeout import TimeLimiter
-    from datapipes.iter.placement.to_device import ToDevice
-    from datapipes.iter.remote.fsspec_files import FSSpecFileLister, FSSpecFileOpener, FSSpecSaver
-    from datapipes.iter.remote.http import GDriveReader, HttpReader, OnlineReader
-    from datapipes.iter.remote.iopath_files import IoPathFileLister, IoPathFileOpener, IoPathSaver
-    from datapipes.iter.remote.objects import AISFileLister, AISFileLoader, S3FileLister, S3FileLoader
-    from datapipes.iter.sources.huggingface import HuggingFaceHubReader
-    from datapipes.iter.sources.nodes import NodeWrapper
-    from datapipes.iter.sources.sampler import Sampler
-    from datapipes.iter.sources.wrapper import IterableWrapper
-else:
-    __getattr__, __dir__ = exports(
-        __name__,
-        {
-            "datapipes.converting.conversion": "MapToIterConverter",
-            "datapipes.io.remote.transfer": "Transfer",
-            "datapipes.iter.archives.decompress": "Bz2FileLoader Decompressor Extractor XzFileLoader",
-            "datapipes.iter.archives.rar": "RarArchiveLoader",
-            "datapipes.iter.archives.tar": "TarArchiveLoader",
-            "datapipes.iter.archives.zip": "ZipArchiveLoader",
-            "datapipes.iter.caching.in_memory": "InMemoryCacheHolder MemoryCell",
-            "datapipes.iter.caching.on_disk.cache": "EndOnDiskCacheHolder OnDiskCacheHolder",
-            "datapipes.iter.combining.fork": "Demultiplexer Forker RoundRobinDemultiplexer UnZipper",
-            "datapipes.iter.combining.key_zipping": "IterKeyZipper MapKeyZipper",
-            "datapipes.iter.combining.mix": "Mixer SampleMultiplexer",
-            "datapipes.iter.combining.mux": "Multiplexer MultiplexerLongest",
-            "datapipes.iter.combining.random_split": "RandomSplitter SplitterIterator",
-            "datapipes.iter.combining.zipping": "Concater Zipper ZipperLongest",
-            "datapipes.iter.elements.batch_mapping": "BatchAsyncMapper BatchMapper",
-            "datapipes.iter.elements.cycle": "Cycler",
-            "datapipes.iter.elements.flatmap": "FlatMapper ShuffledFlatMapper",
-            "datapipes.iter.elements.mapping": "Collator Filter Mapper",
-            "datapipes.iter.elements.numbering": "Enumerator Header IndexAdder LengthSetter Repeater",
-            "datapipes.iter.elements.selecting": "Dropper Flattener Slicer",
-            "datapipes.iter.elements.skipping": "Skipper Taker",
-            "datapipes.iter.elements.threadpool": "ThreadPoolMapper",
-            "datapipes.iter.files.hash": "HashChecker",
-            "datapipes.iter.files.lines": "LineReader ParagraphAggregator",
-            "datapipes.iter.files.listing": "FileLister ShardExpander",
-            "datapipes.iter.files.opening": "FileOpener StreamReader",
-            "datapipes.iter.files.saving": "Saver",
-            "datapipes.iter.formats.arrow": "ArrowReader",
-            "datapipes.iter.formats.csv": "CSVDictParser CSVParser",
-            "datapipes.iter.formats.csv_columns": "CSVColumnReader",
-            "datapipes.iter.formats.json": "JsonLinesParser JsonParser",
-            "datapipes.iter.formats.parquet": "ParquetDataFrameLoader ParquetReader RowGroupLister",
-            "datapipes.iter.formats.routed_decode": "RoutedDecoder",
-            "datapipes.iter.formats.tfrecord": "TFRecordLoader",
-            "datapipes.iter.formats.webdataset": "WebDataset",
-            "datapipes.iter.grouping.batch": "Batcher UnBatcher",
-            "datapipes.iter.grouping.buckets": "BucketBatcher MaxTokenBucketizer",
-            "datapipes.iter.grouping.data_frames": "DataFrameMaker Rows2Columnar",
-            "datapipes.iter.grouping.groupby": "Grouper",
-            "datapipes.iter.grouping.pack": "Packer",
-            "datapipes.iter.grouping.rebatch": "Rebatcher",
-            "datapipes.iter.grouping.shuffle": "InBatchShuffler Shuffler",
-            "datapipes.iter.grouping.windows": "SlidingWindow",
-            "datapipes.iter.placement.full_sync": "FullSync",
-            "datapipes.iter.placement.prefetch": "PinMemory Prefetcher",
-            "datapipes.iter.placement.retry": "Retrier",
-            "datapipes.iter.placement.shard": "ShardingFilter ShardingRoundRobinDispatcher",
-            "datapipes.iter.placement.timeout": "TimeLimiter",
-            "datapipes.iter.placement.to_device": "ToDevice",
-            "datapipes.iter.remote.fsspec_files": "FSSpecFileLister FSSpecFileOpener FSSpecSaver",
-            "datapipes.iter.remote.http": "GDriveReader HttpReader OnlineReader",
-            "datapipes.iter.remote.iopath_files": "IoPathFileLister IoPathFileOpener IoPathSaver",
-            "datapipes.iter.remote.objects": "AISFileLister AISFileLoader S3FileLister S3FileLoader",
-            "datapipes.iter.sources.huggingface": "HuggingFaceHubReader",
-            "datapipes.iter.sources.nodes": "NodeWrapper",
-            "datapipes.iter.sources.sampler": "Sampler",
-            "datapipes.iter.sources.wrapper": "IterableWrapper",
-        },
-    )
-
-__all__ = [
-    "AISFileLister",
-    "AISFileLoader",
-    "ArrowReader",
-    "BatchAsyncMapper",
-    "BatchMapper",
-    "Batcher",
-    "BucketBatcher",
-    "Bz2FileLoader",
-    "CSVColumnReader",
-    "CSVDictParser",
-    "CSVParser",
-    "Collator",
-    "Concater",
-    "Cycler",
-    "DataFrameMaker",
-    "Decompressor",
-    "Demultiplexer",
-    "Dropper",
-    "EndOnDiskCacheHolder",
-    "Enumerator",
-    "Extractor",
-    "FSSpecFileLister",
-    "FSSpecFileOpener",
-    "FSSpecSaver",
-    "FileLister",
-    "FileOpener",
-    "Filter",
-    "FlatMapper",
-    "Flattener",
-    "Forker",
-    "FullSync",
-    "GDriveReader",
-    "Grouper",
-    "HashChecker",
-    "Header",
-    "HttpReader",
-    "HuggingFaceHubReader",
-    "InBatchShuffler",
-    "InMemoryCacheHolder",
-    "IndexAdder",
-    "IoPathFileLister",
-    "IoPathFileOpener",
-    "IoPathSaver",
-    "IterDataPipe",
-    "IterKeyZipper",
-    "IterableWrapper",
-    "JsonLinesParser",
-    "JsonParser",
-    "LengthSetter",
-    "LineReader",
-    "MapKeyZipper",
-    "MapToIterConverter",
-    "Mapper",
-    "MaxTokenBucketizer",
-    "MemoryCell",
-    "Mixer",
-    "Multiplexer",
-    "MultiplexerLongest",
-    "NodeWrapper",
-    "OnDiskCacheHolder",
-    "OnlineReader",
-    "Packer",
-    "ParagraphAggregator",
-    "ParquetDataFrameLoader",
-    "ParquetReader",
-    "PinMemory",
-    "Prefetcher",
-    "RandomSplitter",
-    "RarArchiveLoader",
-    "Rebatcher",
-    "Repeater",
-    "Retrier",
-    "RoundRobinDemultiplexer",
-    "RoutedDecoder",
-    "RowGroupLister",
-    "Rows2Columnar",
-    "S3FileLister",
-    "S3FileLoader",
-    "SampleMultiplexer",
-    "Sampler",
-    "Saver",
-    "ShardExpander",
-    "ShardingFilter",
-    "ShardingRoundRobinDispatcher",
-    "ShuffledFlatMapper",
-    "Shuffler",
-    "Skipper",
-    "Slicer",
-    "SlidingWindow",
-    "SplitterIterator",
-    "StreamReader",
-    "TFRecordLoader",
-    "Taker",
-    "TarArchiveLoader",
-    "ThreadPoolMapper",
-    "TimeLimiter",
-    "ToDevice",
-    "Transfer",
-    "UnBatcher",
-    "UnZipper",
-    "WebDataset",
-    "XzFileLoader",
-    "ZipArchiveLoader",
-    "Zipper",
-    "ZipperLongest",
-]
+with lazy_imports(__name__):
+    from datapipes.converting.conversion import MapToIterConverter as MapToIterConverter
+    from datapipes.description.pipe import IterDataPipe as IterDataPipe
+    from datapipes.io.remote.transfer import Transfer as Transfer
+    from datapipes.iter.archives.decompress import Bz2FileLoader as Bz2FileLoader
+    from datapipes.iter.archives.decompress import Decompressor as Decompressor
+    from datapipes.iter.archives.decompress import Extractor as Extractor
+    from datapipes.iter.archives.decompress import XzFileLoader as XzFileLoader
+    from datapipes.iter.archives.rar import RarArchiveLoader as RarArchiveLoader
+    from datapipes.iter.archives.tar import TarArchiveLoader as TarArchiveLoader
+    from datapipes.iter.archives.zip import ZipArchiveLoader as ZipArchiveLoader
+    from datapipes.iter.caching.in_memory import InMemoryCacheHolder as InMemoryCacheHolder
+    from datapipes.iter.caching.in_memory import MemoryCell as MemoryCell
+    from datapipes.iter.caching.on_disk.cache import EndOnDiskCacheHolder as EndOnDiskCacheHolder
+    from datapipes.iter.caching.on_disk.cache import OnDiskCacheHolder as OnDiskCacheHolder
+    from datapipes.iter.combining.fork import Demultiplexer as Demultiplexer
+    from datapipes.iter.combining.fork import Forker as Forker
+    from datapipes.iter.combining.fork import RoundRobinDemultiplexer as RoundRobinDemultiplexer
+    from datapipes.iter.combining.fork import UnZipper as UnZipper
+    from datapipes.iter.combining.key_zipping import IterKeyZipper as IterKeyZipper
+    from datapipes.iter.combining.key_zipping import MapKeyZipper as MapKeyZipper
+    from datapipes.iter.combining.mix import Mixer as Mixer
+    from datapipes.iter.combining.mix import SampleMultiplexer as SampleMultiplexer
+    from datapipes.iter.combining.mux import Multiplexer as Multiplexer
+    from datapipes.iter.combining.mux import MultiplexerLongest as MultiplexerLongest
+    from datapipes.iter.combining.random_split import RandomSplitter as RandomSplitter
+    from datapipes.iter.combining.random_split import SplitterIterator as SplitterIterator
+    from datapipes.iter.combining.zipping import Concater as Concater
+    from datapipes.iter.combining.zipping import Zipper as Zipper
+    from datapipes.iter.combining.zipping import ZipperLongest as ZipperLongest
+    from datapipes.iter.elements.batch_mapping import BatchAsyncMapper as BatchAsyncMapper
+    from datapipes.iter.elements.batch_mapping import BatchMapper as BatchMapper
+    from datapipes.iter.elements.cycle import Cycler as Cycler
+    from datapipes.iter.elements.flatmap import FlatMapper as FlatMapper
+    from datapipes.iter.elements.flatmap import ShuffledFlatMapper as ShuffledFlatMapper
+    from datapipes.iter.elements.mapping import Collator as Collator
+    from datapipes.iter.elements.mapping import Filter as Filter
+    from datapipes.iter.elements.mapping import Mapper as Mapper
+    from datapipes.iter.elements.numbering import Enumerator as Enumerator
+    from datapipes.iter.elements.numbering import Header as Header
+    from datapipes.iter.elements.numbering import IndexAdder as IndexAdder
+    from datapipes.iter.elements.numbering import LengthSetter as LengthSetter
+    from datapipes.iter.elements.numbering import Repeater as Repeater
+    from datapipes.iter.elements.selecting import Dropper as Dropper
+    from datapipes.iter.elements.selecting import Flattener as Flattener
+    from datapipes.iter.elements.selecting import Slicer as Slicer
+    from datapipes.iter.elements.skipping import Skipper as Skipper
+    from datapipes.iter.elements.skipping import Taker as Taker
+    from datapipes.iter.elements.threadpool import ThreadPoolMapper as ThreadPoolMapper
+    from datapipes.iter.files.hash import HashChecker as HashChecker
+    from datapipes.iter.files.lines import LineReader as LineReader
+    from datapipes.iter.files.lines import ParagraphAggregator as ParagraphAggregator
+    from datapipes.iter.files.listing import FileLister as FileLister
+    from datapipes.iter.files.listing import ShardExpander as ShardExpander
+    from datapipes.iter.files.opening import FileOpener as FileOpener
+    from datapipes.iter.files.opening import StreamReader as StreamReader
+    from datapipes.iter.files.saving import Saver as Saver
+    from datapipes.iter.formats.arrow import ArrowReader as ArrowReader
+    from datapipes.iter.formats.csv import CSVDictParser as CSVDictParser
+    from datapipes.iter.formats.csv import CSVParser as CSVParser
+    from datapipes.iter.formats.csv_columns import CSVColumnReader as CSVColumnReader
+    from datapipes.iter.formats.json import JsonLinesParser as JsonLinesParser
+    from datapipes.iter.formats.json import JsonParser as JsonParser
+    from datapipes.iter.formats.parquet import ParquetDataFrameLoader as ParquetDataFrameLoader
+    from datapipes.iter.formats.parquet import ParquetReader as ParquetReader
+    from datapipes.iter.formats.parquet import RowGroupLister as RowGroupLister
+    from datapipes.iter.formats.routed_decode import RoutedDecoder as RoutedDecoder
+    from datapipes.iter.formats.tfrecord import TFRecordLoader as TFRecordLoader
+    from datapipes.iter.formats.webdataset import WebDataset as WebDataset
+    from datapipes.iter.grouping.batch import Batcher as Batcher
+    from datapipes.iter.grouping.batch import UnBatcher as UnBatcher
+    from datapipes.iter.grouping.buckets import BucketBatcher as BucketBatcher
+    from datapipes.iter.grouping.buckets import MaxTokenBucketizer as MaxTokenBucketizer
+    from datapipes.iter.grouping.data_frames import DataFrameMaker as DataFrameMaker
+    from datapipes.iter.grouping.data_frames import Rows2Columnar as Rows2Columnar
+    from datapipes.iter.grouping.groupby import Grouper as Grouper
+    from datapipes.iter.grouping.pack import Packer as Packer
+    from datapipes.iter.grouping.rebatch import Rebatcher as Rebatcher
+    from datapipes.iter.grouping.shuffle import InBatchShuffler as InBatchShuffler
+    from datapipes.iter.grouping.shuffle import Shuffler as Shuffler
+    from datapipes.iter.grouping.windows import SlidingWindow as SlidingWindow
+    from datapipes.iter.placement.full_sync import FullSync as FullSync
+    from datapipes.iter.placement.prefetch import PinMemory as PinMemory
+    from datapipes.iter.placement.prefetch import Prefetcher as Prefetcher
+    from datapipes.iter.placement.retry import Retrier as Retrier
+    from datapipes.iter.placement.shard import ShardingFilter as ShardingFilter
+    from datapipes.iter.placement.shard import ShardingRoundRobinDispatcher as ShardingRoundRobinDispatcher
+    from datapipes.iter.placement.timeout import TimeLimiter as TimeLimiter
+    from datapipes.iter.placement.to_device import ToDevice as ToDevice
+    from datapipes.iter.remote.fsspec_files import FSSpecFileLister as FSSpecFileLister
+    from datapipes.iter.remote.fsspec_files import FSSpecFileOpener as FSSpecFileOpener
+    from datapipes.iter.remote.fsspec_files import FSSpecSaver as FSSpecSaver
+    from datapipes.iter.remote.http import GDriveReader as GDriveReader
+    from datapipes.iter.remote.http import HttpReader as HttpReader
+    from datapipes.iter.remote.http import OnlineReader as OnlineReader
+    from datapipes.iter.remote.iopath_files import IoPathFileLister as IoPathFileLister
+    from datapipes.iter.remote.iopath_files import IoPathFileOpener as IoPathFileOpener
+    from datapipes.iter.remote.iopath_files import IoPathSaver as IoPathSaver
+    from datapipes.iter.remote.objects import AISFileLister as AISFileLister
+    from datapipes.iter.remote.objects import AISFileLoader as AISFileLoader
+    from datapipes.iter.remote.objects import S3FileLister as S3FileLister
+    from datapipes.iter.remote.objects import S3FileLoader as S3FileLoader
+    from datapipes.iter.sources.huggingface import HuggingFaceHubReader as HuggingFaceHubReader
+    from datapipes.iter.sources.nodes import NodeWrapper as NodeWrapper
+    from datapipes.iter.sources.sampler import Sampler as Sampler
+    from datapipes.iter.sources.wrapper import IterableWrapper as IterableWrapper

@@ -1,46 +1,18 @@
 """The pipes over collections with keys: import them from here."""
 
-from typing import TYPE_CHECKING
+from datapipes.description.exports import lazy_imports
 
-from datapipes.description.exports import exports
-from datapipes.description.pipe import MapDataPipe
-
-if TYPE_CHECKING:
-    from datapipes.converting.conversion import IterToMapConverter
-    from datapipes.map.combining import Concater, UnZipper, Zipper
-    from datapipes.map.folders import ImageFolder
-    from datapipes.map.mapping import Batcher, InMemoryCacheHolder, Mapper
-    from datapipes.map.shuffle import Shuffler
-    from datapipes.map.table import TableWrapper
-    from datapipes.map.windows import SlidingWindow
-    from datapipes.map.wrapper import SequenceWrapper
-else:
-    __getattr__, __dir__ = exports(
-        __name__,
-        {
-            "datapipes.converting.conversion": "IterToMapConverter",
-            "datapipes.map.combining": "Concater UnZipper Zipper",
-            "datapipes.map.folders": "ImageFolder",
-            "datapipes.map.mapping": "Batcher InMemoryCacheHolder Mapper",
-            "datapipes.map.shuffle": "Shuffler",
-            "datapipes.map.table": "TableWrapper",
-            "datapipes.map.windows": "SlidingWindow",
-            "datapipes.map.wrapper": "SequenceWrapper",
-        },
-    )
-
-__all__ = [
-    "Batcher",
-    "Concater",
-    "ImageFolder",
-    "InMemoryCacheHolder",
-    "IterToMapConverter",
-    "MapDataPipe",
-    "Mapper",
-    "SequenceWrapper",
-    "Shuffler",
-    "SlidingWindow",
-    "TableWrapper",
-    "UnZipper",
-    "Zipper",
-]
+with lazy_imports(__name__):
+    from datapipes.converting.conversion import IterToMapConverter as IterToMapConverter
+    from datapipes.description.pipe import MapDataPipe as MapDataPipe
+    from datapipes.map.combining import Concater as Concater
+    from datapipes.map.combining import UnZipper as UnZipper
+    from datapipes.map.combining import Zipper as Zipper
+    from datapipes.map.folders import ImageFolder as ImageFolder
+    from datapipes.map.mapping import Batcher as Batcher
+    from datapipes.map.mapping import InMemoryCacheHolder as InMemoryCacheHolder
+    from datapipes.map.mapping import Mapper as Mapper
+    from datapipes.map.shuffle import Shuffler as Shuffler
+    from datapipes.map.table import TableWrapper as TableWrapper
+    from datapipes.map.windows import SlidingWindow as SlidingWindow
+    from datapipes.map.wrapper import SequenceWrapper as SequenceWrapper
