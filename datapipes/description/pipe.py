@@ -117,6 +117,7 @@ class Named:
     str_hook: ClassVar[Hook | None] = None
     repr_hook: ClassVar[Hook | None] = None
     _fluent: ClassVar[str | None] = None  # the method that makes this stage, for its repr
+    _stands_for: ClassVar[str | None] = None  # the attribute with the stage, or its text, as which this one prints
     _parents: ClassVar[tuple[str, ...] | None] = None  # the attributes that hold parents (``operator``); None: any may
     _made_by: str | None = None  # the operator that gave this stage, if that is a function (``composed``)
     _identified_by: ClassVar[str | None] = None  # the attribute whose elements positions count
@@ -481,5 +482,7 @@ def composed(function: F) -> F:
 @operator
 class MadeElsewhere(IterDataPipe[T_co]):
     """A stream that others make of ``graph``; its length follows from that of ``graph``, or is not known."""
+
+    _stands_for: ClassVar[str | None] = "graph"
 
     graph: Any

@@ -20,8 +20,9 @@ from typing import Any
 from datapipes.description import structure
 from datapipes.description.given_sources import is_given
 from datapipes.description.names import is_hidden
-from datapipes.description.pipe import IterDataPipe, MapDataPipe
+from datapipes.description.pipe import IterDataPipe, MapDataPipe, Named
 from datapipes.description.structure import of_class
+from datapipes.fluent import IterMethods, MapMethods, operators_of
 from datapipes.messages.short import SECRET, is_secret, shortened
 from datapipes.messages.where import where
 
@@ -64,6 +65,35 @@ def on_any_machine(graph: structure.Pipe) -> str:
     return _OF_ONE_MACHINE.sub("", " ".join(stages))
 
 
+def as_written(pipe: structure.Pipe) -> structure.Pipe:
+    """Return the stage of the user's graph in whose place a stage of a service stands. Other stages are returned."""
+    while structure.is_pipe(other := _stands_for(pipe)):
+        pipe = other
+    return pipe
+
+
+def _stands_for(pipe: object) -> Any:
+    return vars(pipe).get(getattr(type(pipe), "_stands_for", None))
+
+
+def operator_calls() -> dict[str, str]:
+    """Return how the stages of each operator print, in short, by the name of the class. Import all operators.
+
+    >>> operator_calls()["Batcher"]
+    '.batch()'
+    """
+    for methods in (IterMethods, MapMethods):
+        operators_of(methods)
+    calls: dict[str, str] = {}
+    classes: list[type[Named]] = [Named]
+    for cls in classes:
+        classes += cls.__subclasses__()
+        if (fluent := vars(cls).get("_fluent")) is not None and structure.is_native_class(cls):
+            calls[cls.__name__] = f".{fluent}()"
+            calls[f"{cls.__name__}Child"] = f".{fluent}()[...]"  # of a hub
+    return calls
+
+
 @dataclass(slots=True)
 class _Room:
     """Limits on printing a graph: the stages left, and the levels of nesting left."""
@@ -80,6 +110,7 @@ def _chain(pipe: object, room: _Room) -> str:
         if room.stages < 0:
             calls.append("...")
             break
+        pipe = as_written(pipe)
         calls.append(_call(pipe, room))
         child = _child(pipe)
         parents = structure.parents(pipe) if child is None else [child[0]]
@@ -109,6 +140,9 @@ def _child(pipe: structure.Pipe) -> tuple[object, int] | None:
 
 
 def _call(pipe: object, room: _Room) -> str:
+    pipe = as_written(pipe)
+    if isinstance(text := _stands_for(pipe), str):
+        return text
     child = _child(pipe)
     if child is not None:
         return f"[{child[1]}]"

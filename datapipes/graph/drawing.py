@@ -11,7 +11,7 @@ from html import escape
 from typing import Any
 
 from datapipes.description import structure
-from datapipes.description.printing import stage
+from datapipes.description.printing import as_written, stage
 from datapipes.description.structure import Pipe
 
 _DEEPEST = 20  # branches within branches that are drawn in their place
@@ -28,6 +28,7 @@ def to_text(datapipe: Pipe) -> str:
     └── .map(str.upper)
         IterableWrapper('ab')
     """
+    datapipe = structure.rewrite(datapipe, as_written)
     readers = Counter(id(source) for pipe in structure.walk(datapipe) for source in structure.occurrences(pipe))
     lines: list[str] = []
     numbers: dict[int, int] = {}
@@ -70,6 +71,7 @@ def to_mermaid(datapipe: Pipe) -> str:
         s1[".batch(2)"]
         s0 --> s1
     """
+    datapipe = structure.rewrite(datapipe, as_written)
     lines = ["flowchart TD"]
     numbers: dict[int, int] = {}
     for i, pipe in enumerate(structure.walk(datapipe)):
@@ -94,6 +96,7 @@ def to_svg(datapipe: Pipe) -> str:
     >>> picture[:4], picture.count("<rect"), picture.count("<path"), ".batch(2)</text>" in picture
     ('<svg', 2, 1, True)
     """
+    datapipe = structure.rewrite(datapipe, as_written)
     stages = structure.walk(datapipe)
     rows: list[list[Pipe]] = []
     row_of: dict[int, int] = {}
@@ -151,6 +154,7 @@ def to_graph(dp: Pipe, *, debug: bool = False) -> Any:
             "to_text() and to_mermaid() need nothing"
         ) from None
     drawn = graphviz.Digraph(node_attr={"shape": "box"})
+    dp = structure.rewrite(dp, as_written)
     stages = structure.walk(dp)
 
     def shown(pipe: Pipe) -> Pipe:

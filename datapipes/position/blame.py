@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from datapipes.description import structure
+from datapipes.description.printing import as_written
 from datapipes.description.printing import stage as printed
 from datapipes.messages.exception_copies import RemoteTraceback, parts_of, put_together, trace_of
 from datapipes.messages.short import element_shown
@@ -53,7 +54,8 @@ def add_note(
         found, raised = of_user, _Raised(of_user)
     hub = None if found is None else structure.hub_of(found)
     stage = hub if hub is not None else found if found is not None else end
-    lines = [f"{FIRST_WORDS}{printed(stage)}{' or above it' if found is None else ''}"]
+    is_exact = found is not None and as_written(stage) is stage
+    lines = [f"{FIRST_WORDS}{printed(stage)}{'' if is_exact else ' or above it'}"]
     function = next((vars(stage)[name] for name in FUNCTIONS if callable(vars(stage).get(name))), None)
     if function is not None and " at " in where(function) and where(function) not in lines[0]:
         lines.append(f"  function {where(function)}")

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 
 from datapipes.description import passes
 from datapipes.description.pipe import IterDataPipe
+from datapipes.description.printing import operator_calls
 from datapipes.errors import StateError
 from datapipes.position.cells import fields
 from datapipes.position.plain_data import (
@@ -173,10 +174,16 @@ def names(stages: Any) -> list[str]:
 
 def difference(here: Sequence[str], saved: Sequence[str]) -> str:
     """Say how a graph differs from the one that a state was saved from."""
-    missing = [f"-{name}" for name in saved if name not in here]
-    added = [f"+{name}" for name in here if name not in saved]
+    calls = operator_calls()
+
+    def printed(entry: str) -> str:
+        place, _, kind = entry.partition(" ")
+        return f"{place} {calls.get(kind, kind)}"
+
+    missing = [f"-{printed(entry)}" for entry in saved if entry not in here]
+    added = [f"+{printed(entry)}" for entry in here if entry not in saved]
     return (
-        "stages: the state was saved from another graph (place and kind of each; - only in the state, + only here): "
+        "stages: the state was saved from another graph (place and stage; - only in the state, + only here): "
         f"{', '.join([*missing, *added][:12]) or 'the same stages in another order'}; load it into a loader of that "
         "graph, or begin an epoch of this one, without the state"
     )

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from datapipes.description import passes, structure
 from datapipes.description.pipe import IterDataPipe
@@ -174,6 +174,8 @@ def _set_seed(stage: structure.Pipe, run: Run, seed: int) -> None:
 
 class _Opened(IterDataPipe[Any]):
     """A parent that the session has opened: iterating it goes on from its position."""
+
+    _stands_for: ClassVar[str | None] = "opened_pipe"
 
     def __init__(self, pipe: structure.Pipe, elements: Iterator[Any], run: Run) -> None:
         self.opened_pipe = pipe

@@ -221,6 +221,8 @@ class Selecting(IterDataPipe[T_co]):
 class Positions(IterDataPipe[int]):
     """0, 1, 2 ..., as many as there are elements in a stream that can be read by position, in the place of that."""
 
+    _stands_for: ClassVar[str | None] = "read"
+
     read: Pipe
 
     def __post_init__(self) -> None:
@@ -251,6 +253,8 @@ class Positions(IterDataPipe[int]):
 @operator
 class ReadAt(IterDataPipe[Any]):
     """The elements of a stream at the positions that come from another."""
+
+    _stands_for: ClassVar[str | None] = "read"
 
     datapipe: IterDataPipe[Any]
     read: Pipe

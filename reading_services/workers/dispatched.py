@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from datapipes.description import structure
 from datapipes.description.pipe import IterDataPipe, operator
+from datapipes.description.printing import stage as printed
 from datapipes.description.structure import Pipe
 from datapipes.errors import GraphError, LengthUnknown, WorkerDied
 from datapipes.operators.checks import length_of, no_length
@@ -96,6 +97,10 @@ class Dispatched(IterDataPipe[T_co]):
 
     is_dealt: ClassVar[bool] = True
     _may_be_late: ClassVar[bool] = True  # as the part that it stands for
+    _stands_for: ClassVar[str | None] = "text"
+
+    text: str
+    """The last stage of that part as it prints."""
 
     length: int | LengthUnknown | None = None
     """How many elements all workers get together, or why that is not known; None where nobody asks, in a worker."""
@@ -224,7 +229,7 @@ def without_dispatched(end: Pipe) -> tuple[Pipe, Pipe | None]:
     dealt = dispatched_end(end)
     if dealt is None:
         return end, None
-    part: Pipe = Dispatched()
+    part: Pipe = Dispatched(printed(dealt))
     return with_end_replaced(end, dealt, lambda _: part), dealt
 
 

@@ -159,9 +159,6 @@ class Pool:
         self._lock = threading.RLock()  # the collector may end a pool in the thread that waits for it
         self._left = self._closed = False
 
-    def __repr__(self) -> str:
-        return f"{self.count} {self._place.members}"
-
     # -- starting and ending -------------------------------------------------------------------------------------------
 
     def start(self, numbers: Container[int] = ()) -> None:

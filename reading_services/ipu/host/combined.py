@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.chunk import DataChunk
@@ -42,6 +42,8 @@ class Combined(IterDataPipe[Any]):
     >>> list(Combined(micro_batches, micro_batches=2, rows=2, drop_last=False))
     [tensor([0, 1, 2, 3]), tensor([4, 5, 6])]
     """
+
+    _stands_for: ClassVar[str | None] = "datapipe"
 
     datapipe: IterDataPipe[Any]
     micro_batches: int

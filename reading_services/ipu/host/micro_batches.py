@@ -7,7 +7,7 @@ a graph give its batches.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from torch.utils.data import default_collate
 
@@ -71,6 +71,8 @@ def keeps_rows(graph: Pipe) -> bool:
 @operator
 class Rows(IterDataPipe[Any]):
     """A stand-in for a batch where only the number of its rows is asked for."""
+
+    _stands_for: ClassVar[str | None] = "datapipe"
 
     datapipe: IterDataPipe[Any]
     unit: int
