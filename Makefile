@@ -57,14 +57,14 @@ fuzz: $(VENV)/.complete ## 10,000 bits flipped and as many pieces moved about in
 	@$(BIN) -m tests.fuzzing
 
 docs: $(VENV)/.complete ## the site, in site/: its first page is site/index.html; a warning is an error
-	@NO_MKDOCS_2_WARNING=1 $(BIN) -m mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN) -m mkdocs build --strict
 
 bench: $(VENV)/.complete ## the same work here, in peers and at the limit, as a table of ratios
 	@$(BIN) -m benchmarks
 
 REAL ?=
-bench-real: $(VENV)/.complete ## eight kinds of real work, here and in peers, in fresh processes; two hours, or REAL='--share 0.4 --only csv'
-	@$(BIN) -m benchmarks.real $(REAL)
+bench-real: $(VENV)/.complete ## real work, here and in peers, in fresh processes, and its chart; two hours, or REAL='--share 0.4 --only csv'
+	@$(BIN) -m benchmarks.real --record $(REAL)
 
 bench-cluster: $(VENV)/.complete ## workers on a Ray cluster, beside worker processes, Ray's object store, Ray Data and torch
 	@$(BIN) -m benchmarks.cluster

@@ -11,6 +11,7 @@ elements, in whatever order. ``python -m benchmarks.real`` runs them; each in a 
 - ``process``: the tree of processes of a contender: its memory, its CPU time
 - ``child``: one contender, in a process of its own
 - ``race``: contenders in turn, and the tables of what they showed
+- ``chart``: the results as a file, and the chart of them on the pages
 - ``images``, ``tars``, ``text``, ``parquet``, ``csv_rows``, ``memory_map``, ``small_images``, ``sound``: the kinds
 - ``kinds``: all of them, by name
 """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks import machine
 from benchmarks.peers.child import HOW_TO_GET_IT, INTERPRETER
-from benchmarks.real import data
+from benchmarks.real import chart, data
 from benchmarks.real.kinds import KINDS
 from benchmarks.real.race import tables
 
@@ -23,9 +23,12 @@ def main(arguments: list[str]) -> int:
         "MiB: the peak of all processes, as the sum of their PSS without mapped files. CPU: of all, for an element.\n"
     )
     missed = 0
-    for table in tables(options.only or KINDS, options.rounds, options.share, options.data):
+    results: chart.Results = {}
+    for table in tables(options.only or KINDS, options.rounds, options.share, options.data, results):
         print(table.render(), flush=True)
         missed += table.missed
+    if options.record:
+        chart.recorded(results)
     print(f"{missed} missed" if missed else "none missed")
     return 1 if missed and options.check else 0
 
@@ -49,6 +52,7 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
         help="--share 0.1: shows that all runs, and little more",
     )
     parser.add_argument("--data", type=Path, default=data.home(), help="where data are kept, %(default)s")
+    parser.add_argument("--record", action="store_true", help="keep the speeds, and draw the chart of the pages anew")
     parser.add_argument("--check", action="store_true", help="exit with 1 if a requirement is missed")
     options = parser.parse_args(arguments)
     if options.rounds < 1:

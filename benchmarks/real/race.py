@@ -24,6 +24,7 @@ from typing import Any
 from benchmarks.harness import Contender, Standing, race
 from benchmarks.peers.child import HOW_TO_GET_IT, ROOT, PeerError
 from benchmarks.real import data
+from benchmarks.real.chart import Results
 from benchmarks.real.kind import OURS, PACKAGES, TORCH, WORKERS, Kind, Way
 from benchmarks.real.kinds import KINDS
 from benchmarks.real.process import memory
@@ -150,7 +151,8 @@ def absent(way: Way) -> str:
     return f"pip install {missing[0]}" if missing else ""
 
 
-def tables(names: Iterable[str], rounds: int, share: float, within: Path) -> Iterator[Table]:
+def tables(names: Iterable[str], rounds: int, share: float, within: Path, results: Results) -> Iterator[Table]:
+    """Run the contenders of each kind and give its tables. Add the median speeds to ``results``."""
     for name in names:
         kind = KINDS[name]
         elements = max(1, round(kind.elements * share))
@@ -164,6 +166,8 @@ def tables(names: Iterable[str], rounds: int, share: float, within: Path) -> Ite
                 [each.contender() for each in runs], rounds, reference.contender(), float("inf"), FAR_BEHIND
             )
             yield _contest(kind, workers, runs, standings)
+            speeds = {each.way.name: median(each.speeds("warm")) for each in runs if each.told}
+            results.setdefault(kind.title, {})[_with_workers(workers)] = speeds
             ours += [each for each in runs if each.way.library == OURS]
         yield _states(kind, ours)
 
@@ -190,9 +194,12 @@ def _contest(kind: Kind, workers: int, runs: Sequence[Runs], standings: Sequence
             rows.append(Row(_figures(each, ours), f">= {wanted:g}", median(_ratios(ours, each)) >= wanted))
         else:
             rows.append(Row(_figures(each, ours)))
-    how_many = f"{workers} workers" if workers else "no workers"
-    title = f"{kind.title}: {runs[0].elements:,} {kind.unit}, {how_many}"
+    title = f"{kind.title}: {runs[0].elements:,} {kind.unit}, {_with_workers(workers)}"
     return Table(title, COLUMNS, rows, [_sureness(measured)] if measured else ())
+
+
+def _with_workers(workers: int) -> str:
+    return f"{workers} workers" if workers else "no workers"
 
 
 def _figures(each: Runs, ours: Runs | None) -> list[str]:
@@ -230,7 +237,7 @@ def _states(kind: Kind, ours: Sequence[Runs]) -> Table:
     columns = ("ours, with", "after batches", "taking: ms", "KiB", "loading, and a batch: ms", "the rest")
     rows = []
     for each in ours:
-        name = f"{each.workers} workers" if each.workers else "no workers"
+        name = _with_workers(each.workers)
         try:
             told = each.state()
         except PeerError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import xml.etree.ElementTree as ET
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +15,7 @@ import torch
 
 from benchmarks.peers.child import PeerError
 from benchmarks.real import child, data, race
+from benchmarks.real.chart import CHART, RESULTS, Results, drawn, recorded
 from benchmarks.real.digest import digest
 from benchmarks.real.kind import NODES, OURS, TORCH, Kind, Way, same
 from benchmarks.real.kinds import KINDS
@@ -66,7 +69,9 @@ def test_the_tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(KINDS, "csv", replace(csv, ways=ways))
     monkeypatch.setattr(race, "WORKERS", (0,))
     monkeypatch.setattr(race.Runs, "check", only_in_part(race.Runs.check))
-    text = rendered(race.tables(["csv"], 1, 2_000 / csv.elements, tmp_path))
+    results: Results = {}
+    text = rendered(race.tables(["csv"], 1, 2_000 / csv.elements, tmp_path, results))
+    assert [*results[csv.title]["no workers"]] == [OURS, TORCH]
     title, _, columns, *rows, sureness, _, _, _, _, state = text.rstrip().splitlines()
     assert title == "Rows of CSV files: 2,000 rows, no workers"
     assert columns.split()[:2] == ["contender", "warm/s"]
@@ -74,6 +79,22 @@ def test_the_tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert rows[2].endswith("not measured: its output is not that of the others")
     assert sureness.startswith("  medians of 1 round;")
     assert state.endswith("exact  reached")
+
+
+def test_the_chart_is_that_of_the_results() -> None:
+    results = json.loads(RESULTS.read_text())
+    assert {*results} == {kind.title for kind in KINDS.values()}
+    picture = CHART.read_text()
+    assert picture == drawn(results)
+    ET.fromstring(picture)
+
+
+def test_a_run_replaces_the_results_of_its_kinds(tmp_path: Path) -> None:
+    to, chart = tmp_path / "results.json", tmp_path / "chart.svg"
+    recorded({"A": {"2 workers": {OURS: 1.0}}, "B": {"2 workers": {OURS: 1.0, TORCH: 0.5}}}, to, chart)
+    recorded({"B": {"2 workers": {OURS: 3.0, TORCH: 1.0, NODES: 4.0}}}, to, chart)
+    assert json.loads(to.read_text())["A"] == {"2 workers": {OURS: 1.0}}
+    assert ">0.75 x</tspan> torchdata.nodes" in chart.read_text()
 
 
 def only_in_part(check: Any) -> Any:
