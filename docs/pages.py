@@ -1,4 +1,4 @@
-"""Pages of the site that are made from the code: operators, classes, exceptions, tutorials; and the first, the README.
+"""Pages of the site that are made from the code: operators, classes, exceptions, tutorials; and the README and its like.
 
 mkdocs calls ``on_config``, ``on_files`` and ``on_post_page`` when it builds the site (``hooks`` in mkdocs.yml). A page
 says nothing that the code does not say: signatures and parameters are read from the functions, texts from their
@@ -74,6 +74,12 @@ CLASSES: dict[str, list[Any]] = {
     ],
     "Tests of your own pipes and services": [loader2.testing.check_pipe, loader2.testing.check_service],
 }
+ROOT_PAGES = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
+}
 WIDTH = 72
 """Columns of a code block that a browser window of 1,280 pixels shows without scrolling."""
 _SHIM = "https://unpkg.com/iframe-worker/shim"  # what the theme asks for
@@ -96,7 +102,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are made here."""
-    made = {"index.md": _first_page(), "operators/index.md": _catalogue(), "reference.md": _reference()}
+    made = {uri: _root_page(name) for name, uri in ROOT_PAGES.items()}
+    made |= {"operators/index.md": _catalogue(), "reference.md": _reference()}
     # In a checkout, whoever reads the page is told of the list; on the site it stands there.
     made["errors.md"] = re.sub(r"(?m)^.*\n<!-- classes -->", _errors, files.src_uris["errors.md"].content_string)
     for entries in _topics().values():
@@ -326,7 +333,10 @@ def _tutorial(path: Path) -> str:
     return f"{behind}# Tutorial: {path.stem}\n\n{_prose(title)}\n{_prose(text)}\n\n```python\n{code.strip()}\n```\n"
 
 
-def _first_page() -> str:
-    text = (ROOT / "README.md").read_text("utf-8")
+def _root_page(name: str) -> str:
+    """Return a page that stands beside the code, with links as they are on the site."""
+    text = (ROOT / name).read_text("utf-8")
+    for other, uri in ROOT_PAGES.items():
+        text = text.replace(f"]({other}", f"]({uri}")
     text = re.sub(r"\]\(docs/([\w/.-]+)", r"](\1", text)
     return re.sub(r"\]\(tutorials/(\w+)\.py\)", r"](tutorials/\1.md)", text)

@@ -16,13 +16,14 @@ import pytest
 from datapipes.errors import Loader2Error
 from datapipes.fluent import IterMethods, MapMethods, operators_of
 from datapipes.graph import to_svg
+from datapipes.iter import FileLister
 from tests.test_house import ROOT
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(target)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(target)]
     built = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=500, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     )
@@ -71,12 +72,12 @@ def test_what_the_site_loads_is_its_own(site: Path) -> None:
     assert not loaded
 
 
-def test_the_picture_of_the_readme_is_what_the_library_draws() -> None:
-    code = re.search(r"```python\n(.*?)\ndef load", (ROOT / "README.md").read_text(), re.DOTALL)
+def test_the_picture_of_the_first_pipeline_is_what_the_library_draws() -> None:
+    page = (ROOT / "docs" / "first-pipeline.md").read_text()
+    code = re.search(r"^files = .*?^graph = [^\n]*$", page, re.DOTALL | re.MULTILINE)
     assert code is not None
-    said: dict[str, object] = {}
-    program = code[1].replace("Path(name).write_text", "str")
-    exec(compile(program, "example.py", "exec"), said)
-    drawn = to_svg(said["graph"])
+    made: dict[str, object] = {"FileLister": FileLister}
+    exec(compile(code[0], "example.py", "exec"), made)
+    drawn = to_svg(made["graph"])
     ET.fromstring(drawn)
     assert (ROOT / "docs" / "graph.svg").read_text().strip() == drawn
