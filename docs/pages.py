@@ -1,4 +1,4 @@
-"""Pages of the site that are made from the code: operators, classes, exceptions, tutorials; and the README and its like.
+"""Pages of the site that are made from the code: operators, classes, exceptions, tutorials; and README and its like.
 
 mkdocs calls ``on_config``, ``on_files`` and ``on_post_page`` when it builds the site (``hooks`` in mkdocs.yml). A page
 says nothing that the code does not say: signatures and parameters are read from the functions, texts from their
