@@ -93,11 +93,12 @@ def test_a_room_lists_what_is_in_it(room: str) -> None:
     )
 
 
-def test_links_of_the_readme_lead_somewhere() -> None:
-    targets = [link["target"].partition("#")[0] for link in LINK.finditer((ROOT / "README.md").read_text("utf-8"))]
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_links_lead_somewhere(page: str) -> None:
+    targets = [link["target"].partition("#")[0] for link in LINK.finditer((ROOT / page).read_text("utf-8"))]
     dead = [target for target in targets if target and "://" not in target and not Path(ROOT, target).exists()]
-    assert targets, "README.md links to nothing"
-    assert not dead, f"README.md links to what is not there: {dead}"
+    assert targets, f"{page} links to nothing"
+    assert not dead, f"{page} links to what is not there: {dead}"
 
 
 def shown(table: Directions) -> str:
