@@ -1,4 +1,4 @@
-"""decompress, extract, load_from_bz2, load_from_xz: the content of compressed files, as streams."""
+"""decompress, extract, load_from_bz2, load_from_xz: the content of compressed files as streams."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from datapipes.position.steps import Step
 
 
 class CompressionType(Enum):
-    """Kinds of compression that a file may have."""
+    """Kinds of compression of a file."""
 
     GZIP = "gzip"
     LZMA = "lzma"
@@ -38,14 +38,14 @@ class CompressionType(Enum):
 class Decompressor(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
     """``(path, content)`` for each ``(path, stream)``, decompressed.
 
-    The content of an archive is a ``tarfile.TarFile`` or a ``zipfile.ZipFile``, of anything else a file of bytes (a
-    buffered reader, which torchdata had as many kinds of as there are compressions). It ends when its checksum has been
-    read and held. Nothing limits what comes out of a ``ZipFile``; ``load_from_zip``, which takes it too, does.
+    The content of an archive is a ``tarfile.TarFile`` or a ``zipfile.ZipFile``, otherwise a buffered reader of bytes.
+    It ends after its checksum is verified. The limits do not apply to what a ``ZipFile`` unpacks; to apply them, pass
+    it to ``load_from_zip``.
 
     Args:
-        file_type: How all files are compressed: ``"gzip"``, ``"bz2"``, ``"lzma"``, ``"zstd"``, ``"tar"`` (compressed
-            or not) or ``"zip"``, in any case of letters. ``None``: as the ending of each path says, also in any case,
-            with `.tgz` and its kin (torchdata took `v1.0.tar.gz` for plain gzip); any other ending is an error.
+        file_type: Compression of all files: ``"gzip"``, ``"bz2"``, ``"lzma"``, ``"zstd"``, ``"tar"`` (compressed or
+            not) or ``"zip"``, ignoring case. ``None``: the ending of each path decides, ignoring case, with `.tgz` and
+            similar ones; an unknown ending is an error.
 
     >>> import gzip, io
     >>> from datapipes.iter import IterableWrapper
@@ -77,7 +77,7 @@ class Decompressor(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
             kind = kind_of(path) if chosen is None else chosen.value
             if kind is None:
                 raise RuntimeError(
-                    f"decompress(): the ending of {path!r} tells of no compression that is known; give `file_type`"
+                    f"decompress(): the ending of {path!r} indicates no known compression; set `file_type`"
                 )
             origin = origin_from_start(stream)
             return path, _taken_out(self, stream, _content(unwrapped(stream), kind, path, limits), path, origin)
@@ -98,10 +98,10 @@ def Extractor(
     on_error: OnError = "raise",
     max_errors: int | float | None = None,
 ) -> Decompressor:
-    """The same as ``decompress``, under an older name.
+    """``decompress`` under an older name.
 
     Args:
-        file_type: How all files are compressed, as in ``decompress``. ``None``: as the ending of each path says.
+        file_type: Compression of all files, as in ``decompress``. ``None``: the ending of each path decides.
 
     >>> import gzip, io
     >>> from datapipes.iter import IterableWrapper
@@ -140,7 +140,7 @@ def _content(file: Any, kind: str, path: str, limits: Limits) -> Any:
 def _taken_out(
     pipe: IterDataPipe[Any], stream: StreamWrapper, content: Any, path: str, origin: Origin | None
 ) -> StreamWrapper:
-    """A stream that came out of another one, which closes after it."""
+    """Return a stream that was unpacked from another one, and let the other one close with it."""
     taken = StreamWrapper(content, stream, path)
     if origin is not None:
         taken.origin = origin_of(pipe, path, source=origin)
@@ -149,17 +149,14 @@ def _taken_out(
 
 
 def _again(pipe: IterDataPipe[Any], source: StreamWrapper | None) -> Callable[[str], StreamWrapper]:
-    """A function that reopens a stream by its path alone, with the step of the stage."""
+    """Return a function that reopens a stream by its path alone, with the step of the stage."""
     step: Any = pipe._step()
     return lambda path: cast("StreamWrapper", step.fn((path, source))[1])
 
 
 @operator
 class Bz2FileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
-    """``(path, content)`` of each bz2 file, the path without its ``.bz2``.
-
-    torchdata removed any of those letters from the end, and gave ``a`` for ``abz.bz2``.
-
+    """``(path, content)`` of each bz2 file; the path is without its ``.bz2``.
     >>> import bz2, io
     >>> from datapipes.iter import IterableWrapper
     >>> pipe = IterableWrapper([("abz.bz2", io.BytesIO(bz2.compress(b"some text")))], deepcopy=False).load_from_bz2()
@@ -199,10 +196,7 @@ class Bz2FileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
 
 @operator
 class XzFileLoader(Bz2FileLoader):
-    """``(path, content)`` of each xz file, the path without its ``.xz``.
-
-    torchdata removed any of those letters from the end, and gave ``fi`` for ``fizz.xz``.
-
+    """``(path, content)`` of each xz file; the path is without its ``.xz``.
     >>> import io, lzma
     >>> from datapipes.iter import IterableWrapper
     >>> pipe = IterableWrapper([("fizz.xz", io.BytesIO(lzma.compress(b"some text")))], deepcopy=False).load_from_xz()

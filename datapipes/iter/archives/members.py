@@ -1,8 +1,8 @@
 """Members of archives as paths and streams; each path is checked to be below the archive's.
 
-Nothing here writes, but the paths that are yielded may end as names of files elsewhere. So a name that leads outside
-the archive is an error: an absolute one, one that climbs out by ``..`` (or would, where backslashes part names), an
-empty one, one with a NUL in it.
+This module writes no files, but the paths that it yields may become file names. Therefore a name that leads outside the
+archive is an error: an absolute name, one that leaves the archive by ``..`` (also with backslashes as separators), an
+empty name, or one that contains NUL.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from datapipes.messages.warnings import warn
 from datapipes.operators.flattening import Flattening
 from datapipes.position.reopening import label
 
-_REMEDY = "on_error='skip' passes over it"
+_REMEDY = "on_error='skip' skips it"
 
 
 @operator
 class ArchiveStage(Flattening[tuple[str, StreamWrapper]]):
-    """A stage that unpacks archives, ``(path, stream)``; each closes with the last stream that came out of it."""
+    """Stage that unpacks archives, ``(path, stream)``; each closes with the last stream that was opened from it."""
 
     datapipe: IterDataPipe[tuple[str, Any]]
     _out_of_streams: ClassVar[Literal["", "one of each", "several of each"]] = "several of each"
@@ -42,7 +42,7 @@ class ArchiveStage(Flattening[tuple[str, StreamWrapper]]):
             raise
 
     def _members(self, path: str, archive: StreamWrapper) -> Members:
-        """The members of an archive that nobody has begun to read."""
+        """Return the members of an archive that was not read yet."""
         raise NotImplementedError(f"{type(self).__name__} has no _members")
 
     def _reopening(self, source: StreamWrapper | None) -> Callable[..., StreamWrapper]:
@@ -56,7 +56,7 @@ class ArchiveStage(Flattening[tuple[str, StreamWrapper]]):
 
 
 def opened(element: Any, method: str) -> tuple[str, StreamWrapper]:
-    """An element of the source as a path and an open stream of bytes; TypeError if it is anything else."""
+    """Return an element of the source as a path and an open stream of bytes. Raise BadArgumentType otherwise."""
     if not isinstance(element, tuple) or len(element) != 2:
         raise BadArgumentType(f"{method}() needs tuples (path, stream), got {type(element).__name__}: {element!r:.80}")
     path, stream = element
@@ -72,14 +72,14 @@ def opened(element: Any, method: str) -> tuple[str, StreamWrapper]:
 
 
 def origin_from_start(stream: StreamWrapper) -> Origin | None:
-    """The origin of a stream that nobody has read from yet; what comes out of any other cannot be opened again."""
+    """Return the origin of a stream. Return None if it was partly read: its content cannot be opened again."""
     file = unwrapped(stream)
     begun = isinstance(file, io.IOBase) and can_seek(file) and file.tell() != 0
     return None if begun else stream.origin
 
 
 def placed(archive: str, name: str) -> str:
-    """The path of a member; UnsafeMember if it would not be below that of the archive.
+    """Return the path of a member. Raise UnsafeMember if it would not be below that of the archive.
 
     >>> placed("data/a.tar", "./x/1.txt")
     'data/a.tar/x/1.txt'
@@ -96,7 +96,7 @@ def placed(archive: str, name: str) -> str:
 
 
 def stays_within(name: str, target: str) -> bool:
-    """Whether a link of this name, relative to its own folder, leads to a place in the same archive.
+    """Return whether a link of this name, relative to its own folder, leads to a place in the same archive.
 
     >>> stays_within("train/1.txt", "../val/1.txt"), stays_within("1.txt", "../b.tar"), stays_within("1.txt", "/etc")
     (True, False, False)
@@ -113,14 +113,14 @@ def _is_outside(inner: str) -> bool:
 
 
 def irregular(archive: str, name: str, what: str) -> NoReturn:
-    """Refuse a member that is no regular file."""
+    """Refuse a member that is not a regular file."""
     raise UnsafeMember(f"{archive}: the member {name!r} is {what}, and only regular files are read; {_REMEDY}")
 
 
 class Members(Iterator[tuple[str, StreamWrapper]]):
-    """The members of one archive, one by one; after one that is refused it goes on with the next.
+    """Iterator over the members of one archive; after a refused one it continues with the next.
 
-    The archive is let go after the last, and with the streams that came out of it.
+    The archive closes after the last member and the last stream that was opened from it.
     """
 
     def __init__(
@@ -141,22 +141,22 @@ class Members(Iterator[tuple[str, StreamWrapper]]):
         self.origin = origin if shared.seeks and self.label else None
 
     def member(self, entry: Any) -> tuple[str, Any] | None:
-        """The path and the stream of one entry; None if nothing is given for it, as for a folder."""
+        """Return the path and the stream of an entry, or None for an entry without output, such as a folder."""
         raise NotImplementedError(f"{type(self).__name__} has no member")
 
     def ended(self) -> None:
-        """Called after the last member; nothing by default."""
+        """Finish after the last member; does nothing by default."""
 
     def key(self, entry: Any) -> tuple[int | str, ...]:
-        """Key that tells an entry from the others, beside its path."""
+        """Return a key that identifies an entry beside its path."""
         raise NotImplementedError(f"{type(self).__name__} has no key")
 
     def content(self, path: str, *key: Any) -> Any:
-        """The data of an entry, told by its path and its key."""
+        """Open the data of the entry with this path and key."""
         raise NotImplementedError(f"{type(self).__name__} has no content")
 
     def again(self, path: str, *key: Any) -> StreamWrapper:
-        """The stream of an entry that was given before."""
+        """Open an entry again that was given before."""
         return StreamWrapper(self.content(path, *key), self.archive, path)
 
     def __next__(self) -> tuple[str, StreamWrapper]:
@@ -177,7 +177,7 @@ class Members(Iterator[tuple[str, StreamWrapper]]):
 
 
 class ListedMembers(Members):
-    """The members of an archive that has a directory, whose entries are told by where their headers are."""
+    """Members of an archive that has a directory; the offset of its header identifies an entry."""
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class ListedMembers(Members):
         self.meter = meter
 
     def data(self, entry: Any, path: str) -> io.BufferedReader:
-        """The data of an entry."""
+        """Open the data of an entry."""
         raise NotImplementedError(f"{type(self).__name__} has no data")
 
     def key(self, entry: Any) -> tuple[int]:
@@ -203,14 +203,14 @@ class ListedMembers(Members):
     def content(self, path: str, offset: int) -> io.BufferedReader:
         entry = next((entry for entry in self.found if entry.header_offset == offset), None)
         if entry is None or entry.is_dir():
-            raise StateError("the archive has no such member any more")
+            raise StateError("the archive no longer has such a member")
         return self.data(entry, path)
 
 
 def warn_of(kind: str, error: Exception, pipe: IterDataPipe[Any]) -> None:
-    """The warning that torchdata gave before it raised; a filter that raises warnings does not hide the error.
+    """Warn before the error is raised, as torchdata did. A filter that raises warnings does not hide the error.
 
-    With another ``on_error`` there is a warning of its own.
+    Another ``on_error`` has its own warning.
     """
     if isinstance(error, Loader2Error) and pipe.on_error == "raise":
         with suppress(UserWarning):

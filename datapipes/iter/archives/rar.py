@@ -1,7 +1,7 @@
-"""load_from_rar: the files in RAR archives, as the package ``rarfile`` finds them, and their data.
+"""load_from_rar: the files in RAR archives, found by the package ``rarfile``, and their data.
 
-Data that is stored as it is, is read by us and held against its CRC. Anything else goes through ``rarfile`` and one of
-the programs that it knows, which hold it against its checksum too. Every reader has a view of the archive of its own.
+This module reads stored data and checks it against its CRC. ``rarfile`` and one of the programs that it knows read
+other data, and check it as well. Every reader has its own view of the archive.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from datapipes.position.on_error import Tolerant
 
 _STORED = 0x30
 _BLOCK_OF_END = 0x7B
-_SPLIT = 0x01 | 0x02  # over several volumes
+_SPLIT = 0x01 | 0x02  # the member extends over several volumes
 
 
 @operator
 class RarArchiveLoader(Tolerant, ArchiveStage):
-    """``(path, stream)`` for each file in each RAR archive, in order; folders are passed over.
+    """``(path, stream)`` for each file in each RAR archive, in order; folders are skipped.
 
-    Stored members are read directly. Others need a program, one of `unrar`, `unar`, `7z` and `bsdtar`; where there is
-    none, reading such a member is an error (torchdata refused to build the pipe). Otherwise as `load_from_zip`.
+    Stored members are read directly. Others need one of the programs `unrar`, `unar`, `7z` and `bsdtar`; without one,
+    reading such a member is an error. Otherwise as `load_from_zip`.
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper
@@ -84,12 +84,12 @@ class _RarMembers(ListedMembers):
 
 
 def rar_entries(file: Any, shared: Shared) -> list[Any]:
-    """The directory of an archive, folders included; each entry knows the size of the archive."""
+    """Return the directory of an archive, folders included. Set the archive's size on each entry."""
     size = file.seek(0, io.SEEK_END)
     blocks: list[int] = []
     archive = _parsed(shared, size, lambda block: blocks.append(block.type))
     if _BLOCK_OF_END not in blocks[-1:]:
-        raise CorruptData(f"{shared.label}: it ends at byte {size}, without the block that ends a RAR archive")
+        raise CorruptData(f"{shared.label}: it ends at byte {size}, without the end block of a RAR archive")
     found = list(archive.infolist())
     for entry in found:
         entry.archive_size = size
@@ -106,15 +106,15 @@ def _parsed(shared: Shared, size: int, callback: Any = None) -> Any:
     except MemoryError:
         raise
     except Exception as error:
-        raise CorruptData(f"{shared.label}: it is damaged, cut short, or no RAR archive: {error}") from error
+        raise CorruptData(f"{shared.label}: it is damaged, cut short, or not a RAR archive: {error}") from error
 
 
 def content(shared: Shared, entry: Any, path: str, meter: Meter) -> io.BufferedReader:
-    """The data of a member, checked against its checksum."""
+    """Open the data of a member, which is checked against its checksum."""
     if entry.needs_password():
-        raise CorruptData(f"{path}: it is encrypted, and there is no way to give a password")
+        raise CorruptData(f"{path}: it is encrypted, and passwords are not supported")
     if entry.flags & _SPLIT:
-        raise CorruptData(f"{path}: it continues in another volume, and one stream is one archive")
+        raise CorruptData(f"{path}: it continues in another volume, and archives of several volumes are not supported")
     raw: RarData = StoredMember(shared, entry, path, meter) if _is_stored(entry) else Packed(shared, entry, path, meter)
     return io.BufferedReader(raw)
 
@@ -124,11 +124,11 @@ def _is_stored(entry: Any) -> bool:
 
 
 class RarData(Metered):
-    """The data of a member of a RAR archive."""
+    """Data of a member of a RAR archive."""
 
 
 class StoredMember(RarData, Inflating):
-    """Data that is not compressed."""
+    """Data of a member that is not compressed."""
 
     def __init__(self, shared: Shared, entry: Any, path: str, meter: Meter) -> None:
         source = Range(shared, entry.data_offset, entry.compress_size, path, CorruptData)
@@ -137,7 +137,7 @@ class StoredMember(RarData, Inflating):
 
 
 class Packed(RarData):
-    """Data that a program unpacks; the program starts when something is read."""
+    """Data of a member that a program unpacks. The first read starts the program."""
 
     def __init__(self, shared: Shared, entry: Any, path: str, meter: Meter) -> None:
         self._shared = shared

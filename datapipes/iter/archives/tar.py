@@ -31,20 +31,19 @@ _MODES = {"r": "r:*", **{f"r{how}{codec}": f"r{how}{codec}" for how in ":|" for 
 
 @operator
 class TarArchiveLoader(Tolerant, ArchiveStage):
-    """``(path, stream)`` for each regular file in each tar archive, in order; folders are passed over.
+    """``(path, stream)`` for each regular file in each tar archive, in order; folders are skipped.
 
-    The path is that of the archive and then that of the member. Where the archive is a file that can be sought,
-    streams may be read in any order, also after the last; otherwise one by one as they come. Links to other members
-    are passed over, with a warning that counts them. A link that leads outside the archive, a name that does, and a
-    device are errors, and the next element is the member after it. Archives must end with their marker: one that was
-    written without it gives all its members, and then an error, which ``on_error="skip"`` passes over. A damaged header
-    is an error too (torchdata ended there without a word). Of plain tar no reader can notice changed data, because it
-    has no checksum. The limits are for all that comes out of one compressed archive.
+    A path is the archive's path followed by the member's. If the archive can be sought, its streams may be read in any
+    order, also after the last one; otherwise each is read before the next is requested. Links to other members are
+    skipped, with a warning that counts them. A device, and a link or a name that leads outside the archive, are errors;
+    the next element is the following member. A damaged header is an error. An archive without the end marker gives all
+    its members and then an error, which ``on_error="skip"`` skips. Changed data in plain tar is undetectable, because
+    tar has no checksum of the data. The limits apply to the whole output of one compressed archive.
 
     Args:
-        mode: ``"r:*"`` or ``"r"`` finds out how each archive is compressed; with ``"r:gz"``, ``"r:bz2"``, ``"r:xz"`` or
-            ``"r:zst"`` all are compressed so, with ``"r:"`` none is. With ``|`` in place of ``:`` an archive is only
-            read forward: each stream has to be read before the next is asked for.
+        mode: ``"r:*"`` or ``"r"`` detects the compression of each archive. ``"r:gz"``, ``"r:bz2"``, ``"r:xz"``,
+            ``"r:zst"`` and ``"r:"`` (none) set it for all. With ``|`` instead of ``:`` an archive is only read
+            forward: each stream must be read before the next is requested.
 
     >>> import io, tarfile
     >>> from datapipes.iter import IterableWrapper
@@ -88,13 +87,13 @@ class TarArchiveLoader(Tolerant, ArchiveStage):
 
 
 class _TarMembers(Members):
-    links = 0  # passed over so far
+    links = 0  # number of links skipped so far
 
     def member(self, entry: Entry) -> tuple[str, io.BufferedReader] | None:
         name, kind, start, size, target = entry
         path = placed(self.path, name)
         if kind:
-            # A hard link is named from the top of the archive, a symbolic one from the folder that it is in.
+            # The target of a hard link is relative to the archive, that of a symbolic link to its folder.
             if not target or not stays_within(name if kind == SYMBOLIC_LINK else "", target):
                 irregular(self.path, name, f"{kind} to {target!r:.80}" if target else kind)
             self.links += 1
@@ -104,7 +103,7 @@ class _TarMembers(Members):
     def ended(self) -> None:
         links, self.links = self.links, 0
         if links:
-            warn(f"load_from_tar(): {self.path}: passed over {links} link(s) to other members of the archive")
+            warn(f"load_from_tar(): {self.path}: skipped {links} link(s) to other members of the archive")
 
     def key(self, entry: Entry) -> tuple[int, int]:
         return entry.start, entry.size

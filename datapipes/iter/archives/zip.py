@@ -19,12 +19,12 @@ from datapipes.position.on_error import Tolerant
 
 @operator
 class ZipArchiveLoader(Tolerant, ArchiveStage):
-    """``(path, stream)`` for each file in each zip archive, in the order of its directory; folders are passed over.
+    """``(path, stream)`` for each file in each zip archive, in the order of its directory; folders are skipped.
 
-    The path is that of the archive and then that of the member. Streams may be read in any order, also after the last.
-    The last bytes of a member are given when its checksum held. A member that is a link or a device, or whose name
-    leads outside the archive, is an error, and the next element is the member after it. A stream that cannot be
-    sought is copied first. The limits are for all that comes out of one archive.
+    A path is the archive's path followed by the member's. Streams may be read in any order, also after the last one.
+    The last bytes of a member are given after its checksum is verified. A member that is a link or a device, or whose
+    name leads outside the archive, is an error; the next element is the following member. A stream that cannot be
+    sought is copied first. The limits apply to the whole output of one archive.
 
     >>> import io, zipfile
     >>> from datapipes.iter import IterableWrapper

@@ -1,4 +1,4 @@
 """Operators that cache elements: in memory, and on disk.
 
-- ``on_disk/``: file caches on disk: made once, read the next time
+- ``on_disk/``: caches of files on disk
 """

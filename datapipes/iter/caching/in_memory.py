@@ -1,17 +1,15 @@
-"""in_memory_cache, memory_cell: a stream made once, and handed on again in later passes; its last elements, kept.
+"""in_memory_cache, memory_cell: a stream that is made once and repeated in later passes; its last elements.
 
-What is above a cache is opened with a seed of its own that never changes, whatever the loader's seed, the epoch or the
-lap: it gives the same elements every time, and the cache remembers what this pure function gave. That is why it does
-not matter to anybody whether the elements come from the cache or are made again, and a position means the same in a
-process whose cache is still empty. What was remembered belongs to the stages above as they are: where one of them is
-replaced, seeded or sharded differently, the cache begins anew.
+The stages above a cache are opened with a constant seed, independent of the loader's seed, the epoch and the lap. They
+give the same elements every time. So a position is also valid in a process with an empty cache, which makes the
+elements again. The cached elements belong to the settings of the stages above: if one of
+these is replaced, seeded or sharded differently, the cache is filled again.
 
-The cache is shared by all openings and copies of a pipe in one process, and is filled at the end of a pass that began
-at the start and met no exception. A pass that goes on from a saved position remembers nothing, unless it had to read
-everything from the start: where the elements of that position came from a cache.
+All openings and copies of a pipe in one process share the cache. A pass fills it when it ends, if it began at the start
+and met no exception. A resumed pass fills it only if it had to read the source from the start.
 
-``memory_cell`` is the one stage that tells, on the pipe itself, what went by in an iteration: the pipe and the copies
-that an iteration makes of it share one memory. It is no part of a position, and is not pickled.
+``memory_cell`` keeps the last elements on the pipe: the pipe and the copies that an iteration makes of it share them.
+They are not part of a position, and are not pickled.
 """
 
 from __future__ import annotations
@@ -45,15 +43,14 @@ _NONE: Any = object()
 
 @operator
 class InMemoryCacheHolder(IterDataPipe[T_co]):
-    """The same elements in every pass: the first whole one makes them, later ones hand on the same objects.
+    """The same elements in every pass: the first complete pass makes them, later ones give the same objects.
 
-    What is random above is drawn once and for all, and does not depend on the loader's seed (``set_seed`` above chooses
-    another order); shuffle below the cache for an order that changes. The cache goes with the pipe when that is
-    pickled, and never into a state.
+    Random stages above draw once, independently of the loader's seed (``set_seed`` above chooses another order). For an
+    order that changes, shuffle below the cache. The cache is pickled with the pipe, but is never part of a state.
 
     Args:
-        size: How many megabytes (MiB) of elements are kept: the oldest make room, and are made again in each pass.
-            Their contents count, where torchdata counted the list alone. ``None``: no limit.
+        size: Most megabytes (MiB) of elements to cache, contents included. Beyond, the oldest elements are evicted and
+            made again in each pass. ``None``: no limit.
 
     >>> from datapipes.iter import IterableWrapper
     >>> dp = IterableWrapper(range(3)).map(str).in_memory_cache()
@@ -63,8 +60,8 @@ class InMemoryCacheHolder(IterDataPipe[T_co]):
 
     _fluent: ClassVar[str | None] = "in_memory_cache"
     _alone = (
-        "caches one child of a fork, demux or unzip while another part of the graph reads its "
-        "sibling, which would be left alone in later passes: put in_memory_cache() above the fork"
+        "caches one child of a fork, demux or unzip while another part of the graph reads its sibling, "
+        "but later passes would not read this child: put in_memory_cache() above the fork"
     )
 
     source_dp: IterDataPipe[T_co]
@@ -77,18 +74,18 @@ class InMemoryCacheHolder(IterDataPipe[T_co]):
 
     @property
     def size(self) -> int | None:
-        """The most bytes that the cached elements may take; None for no limit."""
+        """Most bytes of the cached elements; None for no limit."""
         return None if self._size is None else int(self._size * _MEGABYTE)
 
     @property
     def cache(self) -> list[T_co] | None:
-        """The cached elements; None until a whole pass was made."""
+        """The cached elements; None before the first complete pass."""
         remembered = self._kept.of(_settings(self.source_dp))
         return None if remembered is None else list(remembered.elements)
 
     @property
     def idx(self) -> int:
-        """The number of elements that were evicted, and are made again in each pass."""
+        """Number of evicted elements, which each pass makes again."""
         remembered = self._kept.of(_settings(self.source_dp))
         return 0 if remembered is None else remembered.missing
 
@@ -98,13 +95,13 @@ class InMemoryCacheHolder(IterDataPipe[T_co]):
     def _open(self, at: Opening) -> Iterator[T_co]:
         reading = at.cell(_Reading)
         if reading.loaded is not None:
-            self._session_of(at, reading).iterator()  # what does not fit is said when the state is loaded
+            self._session_of(at, reading).iterator()  # raises now if the state does not fit
         return self._elements(at, reading)
 
     def _session_of(self, at: Opening, reading: _Reading) -> Session:
         if reading.session is None:
             source = structure.unfold(self.source_dp)
-            for above in structure.walk(source):  # counted from here: the same wherever in a graph the cache is
+            for above in structure.walk(source):  # relative places: independent of the cache's own place
                 place = structure.place_of(above)
                 above.__dict__["_place"] = at.place - place if place < at.place else place
             run = replace(at.run, seed=0, epoch=0, number=0, passes={}, lap=())
@@ -122,14 +119,14 @@ class InMemoryCacheHolder(IterDataPipe[T_co]):
             yield from reading.counting(islice(remembered.elements, max(reading.given() - remembered.missing, 0), None))
 
     def _made(self, at: Opening, reading: _Reading, settings: list[Any], most: int | None) -> Iterator[T_co]:
-        """The elements of the source up to its end, or until ``most`` were given."""
+        """Make the elements of the source up to its end, or until ``most`` were given."""
         if reading.taken == 0 and reading.whole and most is None:
             reading.noted = _Noted(self.size)
         elements: Any = segment(self._session_of(at, reading))
         while most is None or reading.taken < most:
             element = _NONE
             try:
-                for element in elements:  # noqa: B007  # used below: next() is a call, and a signal may come behind it
+                for element in elements:  # noqa: B007  # used below: a signal may arrive right after next() returns
                     break
                 else:
                     reading.end()
@@ -145,7 +142,7 @@ class InMemoryCacheHolder(IterDataPipe[T_co]):
             except BaseException:
                 if element is not _NONE and reading.session is not None:
                     reading.session.take_back(element)
-                    reading.noted, reading.whole = None, False  # it may have noted the element, or not
+                    reading.noted, reading.whole = None, False  # the element may be in it or not
                 raise
             reading.taken += 1
             if reading.taken > reading.handed_on:
@@ -158,8 +155,8 @@ class InMemoryCacheHolder(IterDataPipe[T_co]):
     def _refuse_streams(self, element: Any) -> None:
         if holds_stream(element):
             raise TypeError(
-                f"{stage(self)} keeps elements for later passes, and an open file can be read once: read it above, for "
-                "instance with .map(lambda file: (file[0], file[1].read()))"
+                f"{stage(self)} repeats elements in later passes, but an open file can be read only once: read it "
+                "above the cache, for instance with .map(lambda file: (file[0], file[1].read()))"
             )
 
     def __len__(self) -> int:
@@ -175,7 +172,7 @@ class InMemoryCacheHolder(IterDataPipe[T_co]):
 
 
 def _settings(source: structure.Pipe, shard: object = None) -> list[Any]:
-    """Settings that decide what a stream gives: what its stages hold, but for what differs between two openings."""
+    """Return all settings that determine a stream's elements: the stages' attributes without those of an opening."""
     values: list[Any] = [repr(shard)]
     for above in structure.walk(source):
         values.append(type(above))
@@ -186,7 +183,7 @@ def _settings(source: structure.Pipe, shard: object = None) -> list[Any]:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether two settings are the same object, or equal where that is soon told: to compare data could even fail."""
+    """Return whether two settings are identical, or small plain values that are equal. Comparing data could fail."""
     if a is b or type(a) is not type(b):
         return a is b
     if type(a) in _PLAIN:
@@ -197,7 +194,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 class _Remembered(NamedTuple):
-    """The elements of a stream, but for the first ``missing`` of them, and the settings that it had."""
+    """Elements of a stream without the first ``missing`` ones, and the stream's settings."""
 
     settings: list[Any]
     missing: int
@@ -205,25 +202,25 @@ class _Remembered(NamedTuple):
 
 
 class _Kept:
-    """The cached elements of a stream, shared by all copies of a cache in one process."""
+    """Cached elements of a stream, shared by all copies of a cache in one process."""
 
     def __init__(self) -> None:
         self._remembered: _Remembered | None = None
 
     def of(self, settings: list[Any]) -> _Remembered | None:
-        """The cached elements of a stream with these settings; None if there are none."""
+        """Return the cached elements of a stream with these settings, or None."""
         known = self._remembered
         same = known is not None and len(known.settings) == len(settings) and all(map(_same, known.settings, settings))
         return known if same else None
 
     def remember(self, settings: list[Any], noted: _Noted) -> None:
-        """Cache the noted elements, unless somebody was first, or there are none."""
+        """Cache the noted elements, unless there are none or the cache is filled."""
         if noted.elements and self.of(settings) is None:
             self._remembered = _Remembered(settings, noted.missing, list(noted.elements))
 
 
 class _Noted:
-    """The elements of a pass so far; the oldest make room when all of them are too large."""
+    """Elements of a pass so far. If they exceed the limit, the oldest are dropped."""
 
     def __init__(self, most: int | None) -> None:
         self.elements: deque[Any] = deque()
@@ -233,7 +230,7 @@ class _Noted:
         self._size = 0
 
     def add(self, element: Any) -> None:
-        """Note an element."""
+        """Append an element. Drop the oldest elements beyond the limit."""
         self.elements.append(element)
         if self._most is None:
             return
@@ -250,7 +247,7 @@ class _Reading(Cell):
 
     def __init__(self) -> None:
         self.taken = 0
-        self.whole = True  # whether no element failed
+        self.whole = True  # False after an element failed
         self.noted: _Noted | None = None
         self.session: Session | None = None
         self.loaded: Table | None = None
@@ -258,30 +255,30 @@ class _Reading(Cell):
         self._counted: Counted[Any] | None = None
 
     def given(self) -> int:
-        """The number of elements that were given."""
+        """Return the number of elements that were given."""
         return self.handed_on if self._counted is None else self._counted.taken
 
     done = given
 
     def lose(self) -> None:
-        """Note a lost element: the pass is not whole. One that is made again uses up its number."""
+        """Note that an element failed: the pass is incomplete. If it was being made again, count it as made."""
         self.whole, self.noted = False, None
         self.taken += self.taken < self.handed_on
 
     def end(self) -> None:
-        """Check, at the end of the source, that all given elements were made again."""
+        """Check at the end of the source that all given elements were made again."""
         if self.taken < self.handed_on:
             raise StateError(
-                f"{self.label}: {self.handed_on} elements were given, and made again there are {self.taken}"
+                f"{self.label}: {self.handed_on} elements were given, but the source made only {self.taken} again"
             )
 
     def counting(self, elements: Iterator[T_co]) -> Iterator[T_co]:
-        """The elements of the cache, counted."""
+        """Return the elements of the cache, counted."""
         self._counted = Counted(elements, start=self.given())
         return self._counted.elements
 
     def leave_source(self) -> None:
-        """Close the source's session: the rest comes from the cache."""
+        """Close the source's session: the remaining elements come from the cache."""
         if self.session is not None:
             self.session.close()
         self.session = self.loaded = None
@@ -306,10 +303,10 @@ class _Reading(Cell):
 
 @operator
 class MemoryCell(IterDataPipe[T_co]):
-    """The same elements; the last of them can be asked for, each with its number.
+    """The same elements; the last of them can be read from the pipe, with their numbers.
 
     Args:
-        remember_elements: How many can be asked for; they stay in memory as long as the pipe does.
+        remember_elements: Number of elements to keep; they stay in memory as long as the pipe does.
 
     >>> from datapipes.iter import IterableWrapper
     >>> dp = IterableWrapper("abc").memory_cell(2)
@@ -330,11 +327,11 @@ class MemoryCell(IterDataPipe[T_co]):
         self._remembered = deque(maxlen=self.remember_elements)
 
     def get_last(self) -> tuple[int, T_co] | None:
-        """The number of the last element, counted from 0 in its iteration, and the element; None before the first."""
+        """Return the last element and its number, counted from 0 in its iteration; None before the first."""
         return self._remembered[-1] if self._remembered else None
 
     def get_buffer(self) -> list[tuple[int, T_co]]:
-        """The remembered elements with their numbers, the last one first."""
+        """Return the kept elements with their numbers, the last one first."""
         return list(reversed(self._remembered))
 
     def _open(self, at: Opening) -> Iterator[T_co]:

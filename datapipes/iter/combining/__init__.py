@@ -1,7 +1,7 @@
 """Operators that join streams into one, or split one into several.
 
-- ``hub``: the shared source and the queues of one fork's, demux's or unzip's children
-- ``hub_apart``: a hub that several sessions read: users' plain classes read its children
+- ``hub``: the shared source and the queues of the children of one fork, demux or unzip
+- ``hub_apart``: a detached hub, whose children are read in several sessions
 - ``inputs``: checks and lengths of stages with several inputs
-- ``spill``: a queue that is bounded in memory, and keeps on disk what exceeds the bounds
+- ``spill``: a queue with bounds in memory that writes the rest to disk
 """

@@ -1,9 +1,9 @@
-"""fork, unzip, demux, round_robin_demux: one stream read by several children, or dealt out to them.
+"""fork, unzip, demux, round_robin_demux: one stream read by several children, or distributed to them.
 
-Within one opening of a graph the source is read once. What children of a fork are ahead of each other waits, up to
-``buffer_size``; what a child of a demux takes from the source and is another's waits for that one, up to
-``buffer_size`` in all (see ``datapipes.iter.combining.hub``). Children that are iterated by themselves are openings of
-their own: each reads the source from its start.
+One opening of a graph reads the source once. Elements that a child of a fork has not read yet wait for it, up to
+``buffer_size``. A child of a demux also takes elements from the source that are another child's; these wait, up to
+``buffer_size`` in all. See ``datapipes.iter.combining.hub``. Children that are iterated separately are separate
+openings: each reads the source from its start.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def Forker(
     buffer_bytes: int | None = None,
     spill_dir: Folder | None = None,
 ) -> list[IterDataPipe[T_co]]:
-    """A list of streams of the same elements, also if it is only one.
+    """A list of streams of the same elements, even if there is only one.
 
     Args:
         num_instances: The number of streams.
-        buffer_size: How many elements one stream may be ahead of another. A negative number: no limit.
-        copy: Whether each stream is given copies of its own: ``"shallow"`` or ``"deep"`` ones. ``None``: all are given
-            the same objects.
+        buffer_size: Number of elements that one stream may be ahead of another. A negative number: no limit.
+        copy: Whether each stream gets its own copies: ``"shallow"`` or ``"deep"`` ones. ``None``: all streams give the
+            same objects.
 
     >>> from datapipes.iter import IterableWrapper
     >>> a, b = IterableWrapper(range(3)).fork(2)
@@ -67,10 +67,9 @@ def UnZipper(
     """A list of streams, one for each column of the elements.
 
     Args:
-        sequence_length: The number of columns; an element may have more, which no stream gives.
-        buffer_size: How many elements one stream may be ahead of another; they wait as a whole. A negative number: no
-            limit.
-        columns_to_skip: The columns that are left out, by position; not all of them. ``None``: none is.
+        sequence_length: The number of columns; further columns of an element are ignored.
+        buffer_size: Number of whole elements that one stream may be ahead of another. A negative number: no limit.
+        columns_to_skip: Positions of columns to leave out; not all of them. ``None``: none.
 
     >>> from datapipes.iter import IterableWrapper
     >>> letters, numbers = IterableWrapper([("a", 1), ("b", 2)]).unzip(2)
@@ -109,11 +108,11 @@ class _ForkChild(Child[T_co]):
         waiting = queues.popped(mine)
         while True:
             while mine:
-                for element in waiting:  # noqa: B007  # a signal may come behind a call, and never here
+                for element in waiting:  # noqa: B007  # a signal may arrive after a call, but not here
                     break
                 try:
                     is_lost = type(element) is Lost
-                except BaseException:  # behind the call
+                except BaseException:  # a signal after the call
                     mine.appendleft(element)
                     raise
                 if is_lost:
@@ -131,7 +130,7 @@ class _ForkChild(Child[T_co]):
                         if len(queue) >= limit:
                             queues.need_room(queue)
                     try:
-                        for element in source:  # noqa: B007  # used below: next() is a call, and a signal may come behind it
+                        for element in source:  # noqa: B007  # used below: a signal may arrive right after next() returns
                             break
                         else:
                             break
@@ -141,11 +140,11 @@ class _ForkChild(Child[T_co]):
                         queues.fail(others)
                         raise
                     for queue in others:
-                        done += 1  # a signal may come behind the call, and not before it
+                        done += 1  # before the call: a signal may arrive after it
                         queue.append(element if copies is None else copies[done])
             except (Exception, GeneratorExit):
                 raise
-            except BaseException:  # an interruption costs no element: all get it that were to have it
+            except BaseException:  # an interruption loses no element: all readers get it
                 if element is not SPENT and copied is not None and copies is None:
                     queues.put_back(element)
                 elif element is not SPENT:
@@ -171,16 +170,16 @@ def Demultiplexer(
     buffer_bytes: int | None = None,
     spill_dir: Folder | None = None,
 ) -> list[IterDataPipe[T_co]]:
-    """A list of streams that share the elements, as a function of each element says.
+    """A list of streams that share the elements: a function of each element chooses its stream.
 
     Args:
         num_instances: The number of streams.
-        classifier_fn: A function that gives the number of the stream that an element goes to, counted from 0. Any other
-            result is a ``ValueError``.
-        drop_none: Whether elements are left out for which ``classifier_fn`` returns None, instead of that error.
-        buffer_size: How many elements may wait in all for streams that are behind. A negative number: no limit.
-        buffer_bytes: How many bytes of elements may wait in all, beside ``buffer_size``; the last of them may go
-            beyond. ``None``: only their number counts.
+        classifier_fn: A function that returns the number of an element's stream, counted from 0. Any other result is a
+            ``ValueError``.
+        drop_none: Whether elements for which ``classifier_fn`` returns None are left out, instead of that error.
+        buffer_size: Number of elements that may wait for streams that lag, in all. A negative number: no limit.
+        buffer_bytes: Bytes of elements that may wait in all, beside ``buffer_size``; the last element may exceed
+            it. ``None``: no limit in bytes.
 
     >>> from datapipes.iter import IterableWrapper
     >>> even, odd = IterableWrapper(range(5)).demux(2, lambda x: x % 2)
@@ -202,13 +201,13 @@ def RoundRobinDemultiplexer(
     buffer_bytes: int | None = None,
     spill_dir: Folder | None = None,
 ) -> list[IterDataPipe[T_co]]:
-    """A list of streams that the elements go to in turn.
+    """A list of streams that get the elements in turn.
 
     Args:
-        num_instances: The number of streams. With 1, the list holds the source itself, and there is a warning.
-        buffer_size: How many elements may wait in all for streams that are behind. A negative number: no limit.
-        buffer_bytes: How many bytes of elements may wait in all, beside ``buffer_size``; the last of them may go
-            beyond. ``None``: only their number counts.
+        num_instances: The number of streams. With 1, the list holds the source itself, and a warning is given.
+        buffer_size: Number of elements that may wait for streams that lag, in all. A negative number: no limit.
+        buffer_bytes: Bytes of elements that may wait in all, beside ``buffer_size``; the last element may exceed
+            it. ``None``: no limit in bytes.
 
     >>> from datapipes.iter import IterableWrapper
     >>> a, b = IterableWrapper(range(5)).round_robin_demux(2)
@@ -217,19 +216,19 @@ def RoundRobinDemultiplexer(
     """
     hub = _RoundRobin(datapipe, num_instances, buffer_size, buffer_bytes=buffer_bytes, spill_dir=spill_dir)
     if num_instances == 1:
-        warn("round_robin_demux(1) deals nothing out: the list holds the stream itself")
+        warn("round_robin_demux(1) distributes nothing: the list holds the stream itself")
         return [datapipe]
     return [_RoundRobinChild(hub, i) for i in range(num_instances)]
 
 
 @operator
 class _Dealer(Hub):
-    """A hub whose elements each go to one child."""
+    """Hub that gives each element to one child."""
 
     _shares_room: ClassVar[bool] = True
 
     def dealing(self, queues: Queues) -> Callable[[Any], int | None]:
-        """The function that gives the number of an element's child; None for no child."""
+        """Return the function that returns the number of an element's child, or None for no child."""
         raise NotImplementedError(f"{type(self).__name__} has no dealing")
 
 
@@ -261,20 +260,20 @@ class _Demux(_Dealer):
         if answer is None and self.drop_none:
             return None
         try:
-            child = index(answer)  # type: ignore[arg-type]  # what is no number is refused below
+            child = index(answer)  # type: ignore[arg-type]  # other types are refused below
         except TypeError:
             child = -1
         if 0 <= child < self.num_instances:
             return child
         raise ValueError(
             f"Output of the classification fn should be between 0 and {self.num_instances - 1}, got {answer!r:.80}"
-            + ("; drop_none=True drops elements that it returns None for" if answer is None else "")
+            + ("; drop_none=True drops elements for which it returns None" if answer is None else "")
         )
 
 
 @operator
 class _Dealt(Child[T_co]):
-    """The elements that go to one child."""
+    """Child that gets its own share of the elements."""
 
     def _elements(self, queues: Queues, mine: Queue) -> Iterator[T_co]:
         main = cast("_Dealer", self.main_datapipe)
@@ -284,7 +283,7 @@ class _Dealt(Child[T_co]):
         while True:
             while mine:
                 marks.pop()
-                for element in waiting:  # a signal may come behind a call, and never here
+                for element in waiting:  # a signal may arrive after a call, but not here
                     yield element
                     break
             element, child, done = SPENT, None, -1
@@ -295,7 +294,7 @@ class _Dealt(Child[T_co]):
                     if len(marks) > limit:
                         queues.need_room(mine)
                     try:
-                        for element in source:  # noqa: B007  # used below: next() is a call, and a signal may come behind it
+                        for element in source:  # noqa: B007  # used below: a signal may arrive right after next() returns
                             break
                         else:
                             break
@@ -311,13 +310,13 @@ class _Dealt(Child[T_co]):
                     for queue in readers[child]:
                         if queue is not mine:
                             marks.append(None)
-                            done += 1  # a signal may come behind the call, and not before it
+                            done += 1  # before the call: a signal may arrive after it
                             queue.append(element)
                     if child != me:
                         continue
             except (Exception, GeneratorExit):
                 raise
-            except BaseException:  # an interruption costs no element: all get it that were to have it
+            except BaseException:  # an interruption loses no element: all readers get it
                 if done < 0 and element is not SPENT:
                     queues.put_back(element)
                 elif done >= 0 and child is not None:
@@ -357,14 +356,14 @@ class _RoundRobinChild(_Dealt[T_co]):
 
 
 class _Turns(Queues):
-    """The queues of waiting elements, and the next child in the round."""
+    """Queues of waiting elements, and the next child in the round."""
 
     def __init__(self, hub: _RoundRobin) -> None:
         super().__init__(hub)
         self._of = hub.num_instances
 
     def next_child(self, element: Any) -> int:
-        """The child whose turn it is."""
+        """Return the child whose turn it is."""
         return self.turn % self._of
 
     def save(self) -> dict[str, Any]:

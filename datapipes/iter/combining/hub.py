@@ -1,13 +1,13 @@
 """Shared source of the children of one fork, demux or unzip, with a queue for each reader.
 
-A reader is a child in one place of the graph: a child that is zipped with itself has two, and both get all of it.
-Whatever is taken from the source goes to all who are to have it in one step, under a lock, because children may be read
-from different threads. An element that could not be made is no exception to that: where every child was to have it, its
-error waits in the queues of the other readers, who raise it when they get there, so that those who are read side by
-side stay in step; where it was one child's, its error is raised once. In neither case does a child end short.
+A reader is a child at one place of the graph: a child that is zipped with itself has two readers, and both get all
+elements. An element of the source goes to all its queues in one step, under a lock, because children may be read from
+different threads. If making an element raises and all children would have got it, the error waits in the queues of the
+other readers, which raise it in its place: readers side by side keep equal counts. If the element was for one child,
+the error is raised once. No child ends early in either case.
 
-What waits is bounded in elements, and on request in bytes; on request, what exceeds the bounds waits on disk instead of
-being refused. Where neither is asked for, the queues are plain deques, and nothing is measured.
+The waiting elements are bounded in number, and optionally in bytes. With ``spill_dir``, elements beyond the bounds wait
+on disk. Without these options the queues are plain deques, and sizes are not measured.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ Queue: TypeAlias = deque[Any] | SpillQueue
 
 @operator
 class Hub(IterDataPipe[Any]):
-    """The stage that the children of one call share."""
+    """Stage that the children of one call share."""
 
     _hub: ClassVar[bool] = True
     _hands_on: ClassVar[bool] = True
-    _shares_room: ClassVar[bool] = False  # whether the bounds are for all that waits, not for each reader
+    _shares_room: ClassVar[bool] = False  # whether the bounds apply to all queues together, not to each
 
     datapipe: IterDataPipe[Any]
     num_instances: int
@@ -67,22 +67,22 @@ class Hub(IterDataPipe[Any]):
         size, folder = self.buffer_bytes, self.spill_dir
         too_small = f"`buffer_bytes` must be positive, or None for no limit, got {size}"
         needs_count(self, "buffer_bytes", 1, too_small, or_none=True)
-        needs(folder is None or os.path.isdir(folder), self, f"`spill_dir` is not a folder that exists: {folder}")
+        needs(folder is None or os.path.isdir(folder), self, f"`spill_dir` is not an existing folder: {folder}")
         if self.buffer_size < 0 and self.buffer_bytes is None:
             warn(f"Unlimited buffer size is set for `{self._fluent}`; OOM may occur if one child is read far ahead")
 
     @property
     def most_elements(self) -> float:
-        """The most elements that may wait."""
+        """Most elements that may wait."""
         return self.buffer_size if self.buffer_size >= 0 else float("inf")
 
     @property
     def limit(self) -> float:
-        """The number of elements that may wait before the queues have to be asked whether there is room for more."""
+        """Number of waiting elements up to which there is room. Beyond it, ``need_room`` decides."""
         return self.most_elements if self.buffer_bytes is None and self.spill_dir is None else -1
 
     def room(self) -> Room | None:
-        """Bounds on the elements that wait for one reader, or for all; None where only their number matters."""
+        """Return the bounds of one reader's queue, or of all. Return None if only the number of elements matters."""
         if self.buffer_bytes is None and self.spill_dir is None:
             return None
         folder = None if self.spill_dir is None else os.fspath(self.spill_dir)
@@ -101,7 +101,7 @@ class Hub(IterDataPipe[Any]):
 
 @operator
 class Child(IterDataPipe[T_co]):
-    """One of the streams that come out of a hub."""
+    """One of the streams of a hub."""
 
     _fluent: ClassVar[str | None] = "fork"
     _hands_on: ClassVar[bool] = True
@@ -119,12 +119,12 @@ class Child(IterDataPipe[T_co]):
         return at.cell(Reading).along(self, at, apart.told_to(at.place, elements))
 
     def _elements(self, queues: Queues, mine: Queue) -> Iterator[T_co]:
-        """The elements that wait in the queue, and then those from the source."""
+        """Yield the elements that wait in the queue, and then those from the source."""
         raise NotImplementedError(f"{type(self).__name__} has no _elements")
 
 
 class Queues(Cell):
-    """Queues of waiting elements, one for each reader, by its place."""
+    """Queues of waiting elements, one for each reader, by place."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
@@ -132,29 +132,29 @@ class Queues(Cell):
         self.waiting: dict[int, Queue] = {}
         self.children: dict[int, int] = {}
         self.readers: list[list[Queue]] = [[] for _ in range(hub.num_instances)]  # of each child
-        self.marks: deque[None] = deque()  # one for each element that is dealt to a reader and waits: they count it
-        self.dealt_to: Sequence[Queue] = ()  # the queues that the last element went to
-        self.turn = 0  # how many elements were dealt out
+        self.marks: deque[None] = deque()  # one for each waiting element of a dealer's readers; its length is the count
+        self.dealt_to: Sequence[Queue] = ()  # the queues of the last element
+        self.turn = 0  # number of elements dealt
         self.source: Iterator[Any] = iter(())
-        self.put_back: Callable[[Any], None] = _nowhere  # has the hub take an element of its source again
+        self.put_back: Callable[[Any], None] = _nowhere  # makes the hub take an element of its source again
         self.lock = threading.Lock()
         self._goes_on = False
-        self._failure: BaseException | None = None  # the error that has ended the source, since it was opened
+        self._failure: BaseException | None = None  # the error that ended the source since it was opened
         tell_of_forks(self)
 
     def forked(self) -> None:
         give_back(self.lock)
 
     def reading(self, source: Iterator[Any], goes_on: bool = False) -> Queues:
-        """Take elements from this iterator; ``goes_on``: an exception does not end it."""
+        """Take elements from this iterator. ``goes_on``: it continues after an exception."""
         self.source, self._goes_on, self._failure = source, goes_on, None
         self.marks = deque([None] * sum(map(len, self.waiting.values())))
         return self
 
     def of_reader(self, place: int, child: int) -> Queue:
-        """The queue of one reader, who reads this child."""
+        """Return the queue of the reader at a place, which reads this child."""
         queue = self.waiting.setdefault(place, self._new_queue())
-        if place not in self.children:  # and not opened again after an exception
+        if place not in self.children:  # False when it is opened again after an exception
             self.children[place] = child
             self.readers[child].append(queue)
         return queue
@@ -164,18 +164,18 @@ class Queues(Cell):
         return deque() if room is None else SpillQueue(room)
 
     def popped(self, queue: Queue) -> Iterator[Any]:
-        """The elements of a queue, to be asked for while there are some: each is taken out as it is given."""
+        """Return an iterator that removes and gives the elements of a queue. Call it only while the queue has some."""
         taken_out: Any = type(queue).popleft
         return map(taken_out, repeat(queue))
 
     def others(self, mine: Queue) -> list[Queue]:
-        """The queues of the other readers; to be asked for with the first element: by then all readers are there."""
+        """Return the queues of the other readers. Call it with the first element: all readers are known then."""
         return [queue for queues in self.readers for queue in queues if queue is not mine]
 
     def need_room(self, queue: Queue) -> None:
-        """Raise unless another element may wait in a queue, or in those that it shares room with.
+        """Raise unless another element may wait in a queue, or in the queues that share its room.
 
-        To be asked once as many wait there as the hub's ``limit``.
+        Call it if more elements than the hub's ``limit`` wait.
         """
         if not isinstance(queue, SpillQueue):
             raise self._overflow()
@@ -185,13 +185,13 @@ class Queues(Cell):
         room = queue.room
         if (refusal := room.refusal()) is not None:
             raise refusal()
-        # Where all share the room it may be full: what comes next may be the reader's own, and need none.
+        # Shared room may be full: the next element may be the reader's own, and need none.
         is_full = gt if self._hub._shares_room else ge
         if room.folder is None and (is_full(room.elements, room.most_elements) or is_full(room.bytes, room.most_bytes)):
             raise self._overflow()
 
     def _overflow(self) -> BufferError:
-        """The error for a child that is read too far ahead of the others."""
+        """Return the error for a child that is read too far ahead of another."""
         hub = self._hub
         lags = {place: [x for x in queue if type(x) is not Lost] for place, queue in self.waiting.items()}
         sizes = {place: sum(map(size_of, elements)) for place, elements in lags.items()}
@@ -202,14 +202,14 @@ class Queues(Cell):
         return BufferError(
             f"{hub._fluent} buffer overflow: {stage(hub)} keeps up to {' and '.join(bounds)}, and child "
             f"{self.children[last]} lags behind by {len(lags[last])} elements ({sizes[last]} bytes); this buffer is "
-            f"insufficient: read the children in step, raise {raised}, or give spill_dir= to keep the rest on disk"
+            f"insufficient: read the children in step, raise {raised}, or set spill_dir= to keep the rest on disk"
         )
 
     def fail(self, others: Sequence[Queue] = ()) -> None:
-        """Note the error that is being handled, which has ended the source until that is opened again.
+        """Note the error being handled. It has ended the source until the source is opened again.
 
-        If an element could not be made that ``others`` were to have as well, the error waits there in its place. The
-        caller has no name for the error: a frame that names its own error would keep the iterator alive.
+        If it stands for an element that ``others`` would have got, the error waits there in its place. The error is not
+        a parameter: a frame that names its own error would keep the iterator alive.
         """
         error = sys.exception()
         assert error is not None
@@ -219,7 +219,7 @@ class Queues(Cell):
             queue.append(Lost(_again(error)))
 
     def must_have_ended(self) -> None:
-        """Raise if the source has no more elements because of an error, which a child in another thread has met."""
+        """Raise the error that ended the source, if one did: a child in another thread may have met it."""
         if self._failure is not None:
             raise _again(self._failure)
 
@@ -254,8 +254,8 @@ class Queues(Cell):
                 self.waiting[place].append(element)
 
     def close(self) -> None:
-        self.put_back = _nowhere  # it leads to the session, which has this cell
-        # Streams among these close by themselves, unless somebody who was given one still reads it.
+        self.put_back = _nowhere  # it refers to the session, which has this cell
+        # Waiting streams close by themselves, unless another child's consumer still reads them.
         for queue in self.waiting.values():
             queue.clear()
 
@@ -271,5 +271,5 @@ def _entry(entry: object, *kinds: type) -> Any:
 
 
 def _again(error: BaseException) -> Any:
-    """Return an error to be raised for another child, perhaps long after; an interruption stays one."""
+    """Return a copy of an error to raise for another child, perhaps much later. An interruption stays one."""
     return told_of(error) if isinstance(error, Exception) else copy(error)

@@ -1,14 +1,13 @@
-"""A hub that several sessions read: fork, demux and unzip of which a child is read by a user's plain class.
+"""A detached hub, whose children are read in several sessions: a user's plain class reads one of them.
 
-Such a class reads each of its sources in a session of its own, which begins anew whenever the class does, while its
-siblings are read elsewhere. So the hub stands apart: its source is one session, which belongs to the hub, and all that
-read a child take from the same queues. Nothing of it goes back when a class is run again. The hub knows how many
-elements, and which errors, each reader in another session was told; a session that begins anew is told them once more
-out of a second opening of the child, made for that and let go of when it has caught up, and goes on with the hub from
-there. So a replay costs what running the graph above that one child costs, as a replay of any plain class does, and
-moves nobody else; what comes out of it, nobody sees.
+Such a class reads each input in a session of its own, which starts again whenever the class does. The source of a
+detached hub is a session that belongs to the hub, and all readers take from the same queues. A replay of the class does
+not move the hub back. The hub counts the elements and errors that it gave to each reader in another session. A session
+that starts again gets these from a second opening of the child, which is closed when it has caught up, and then
+continues with the hub. Such a replay runs the graph above that one child, like a replay of any plain class. It does not
+move other readers.
 
-An error of the source that ended a user's generator is not told again, or it would end the next one too.
+An error of the source that ended a user's generator is not raised again: it would end the next generator, too.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _END: Any = object()
 
 
 class Apart(Cell):
-    """The position of a hub that stands apart: its queues, the position above it, and what readers were told."""
+    """Position of a detached hub: its queues, the position above it, and the progress of its readers."""
 
     def __init__(self, queues: Queues) -> None:
         self.queues = queues
@@ -42,11 +41,11 @@ class Apart(Cell):
         self._told: dict[int, Told] = {}
 
     def opened(self, hub: Hub, at: Opening) -> Queues:
-        """The queues, with everybody who reads from them."""
+        """Return the queues, with an entry for each reader."""
         if self._session is None:
             self._session = at.session(hub.datapipe, at.run, self._loaded)
             if self._loaded is not None:
-                self._session.iterator()  # what does not fit is said when the state is loaded
+                self._session.iterator()  # raises now if the state does not fit
             self.queues.stage = hub
             self._elements = _elements(self._session)
         self.queues.put_back = at.put_back
@@ -57,13 +56,13 @@ class Apart(Cell):
         return self.queues
 
     def told_to(self, place: int, elements: Iterator[Any]) -> Told:
-        """Progress of the reader at a place, in another session; ``elements`` are those that it is given now."""
+        """Return the progress of the reader at a place in another session, which takes ``elements`` from now on."""
         told = self._told.setdefault(place, Told())
         told.elements = elements
         return told
 
     def begins_anew(self, places: set[int]) -> None:
-        """A generator that reads at these places has ended by an error, and is run again."""
+        """Prepare readers for a replay: the generators at these places ended with an error and will be run again."""
         for place in places & self._told.keys():
             self._told[place].pass_over()
 
@@ -96,33 +95,33 @@ class Apart(Cell):
 
 
 class Told:
-    """Progress of one reader in another session: elements and errors that it was given."""
+    """Progress of one reader in another session: the elements and errors given to it."""
 
     def __init__(self) -> None:
         self.given = 0
-        self.errors: list[int] = []  # after how many elements, of those that it is told again
-        self.raised = 0  # how many in all
+        self.errors: list[int] = []  # the number of elements before each error that a replay raises again
+        self.raised = 0  # number of all errors
         self.elements: Iterator[Any] = iter(())
 
     def pass_over(self) -> None:
-        """Do not tell the last error again, if it is the last that was told."""
+        """Exclude the last error from a replay, if no element came after it."""
         if self.errors and self.errors[-1] == self.given:
             self.errors.pop()
 
 
 class Reading(Cell):
-    """Position of one session in its reading of a hub that stands apart."""
+    """Position of one session that reads a detached hub."""
 
     def __init__(self) -> None:
         self._given = 0
         self._errors = 0
-        self._again: Session | None = None  # of what was told before this session began
+        self._again: Session | None = None  # repeats what was given before this session began
         self._elements: Iterator[Any] = iter(())
-        self._ahead = 0  # how many elements were taken from there
+        self._ahead = 0  # number of elements taken from the repeating session
         self._raised = 0
 
     def along(self, child: Child[Any], at: Opening, told: Told) -> Iterator[Any]:
-        """The elements of a child from this position on: what was told before, and then what comes."""
+        """Yield the elements of a child from this position on: first those given before, then new ones."""
         while True:
             if self._errors < len(told.errors) and told.errors[self._errors] == self._given:
                 self._errors += 1
@@ -132,7 +131,7 @@ class Reading(Cell):
             else:
                 self._let_go()
                 try:
-                    for element in told.elements:  # noqa: B007  # used below: next() is a call, and a signal may come behind it
+                    for element in told.elements:  # noqa: B007  # used below: a signal may arrive right after next() returns
                         told.given += 1
                         break
                     else:
@@ -158,8 +157,8 @@ class Reading(Cell):
                 continue
             if element is _END:
                 raise StateError(
-                    f"{self.label}: when what is above it was run again, it gave {told.given - self._ahead} elements "
-                    "less than before; a source that can be read once only cannot be replayed"
+                    f"{self.label}: the stages above were run again and gave {told.given - self._ahead} elements "
+                    "less than before; a source that can be read only once cannot be replayed"
                 )
             self._ahead += 1
             if self._ahead > self._given:
@@ -172,13 +171,13 @@ class Reading(Cell):
             next(self._elements, None)
         if next(self._elements, _END) is not _END:
             self._ahead += 1
-        raise GraphError(f"{self.label} raised here before; when what is above it was run again, it did not")
+        raise GraphError(f"{self.label} raised an error here before, but not when the stages above were run again")
 
     def _open_again(self, child: Child[Any], at: Opening) -> None:
         if self._again is None:
             must_start_anew(child)
             copy = structure.unfold(child)
-            kept.prepare(copy, anew=True)  # the next opening begins with what the classes had, too
+            kept.prepare(copy, anew=True)  # the next opening starts with the same attributes of the users' classes
             self._again = at.session(copy, at.run.alone())
             self._elements = _elements(self._again)
             self._ahead = self._raised = 0
@@ -205,5 +204,5 @@ class Reading(Cell):
 
 
 def _elements(session: Session) -> Iterator[Any]:
-    """The elements of a session, which goes on behind its errors."""
+    """Return the elements of a session, which continues after its errors."""
     return chain.from_iterable(segments(session))

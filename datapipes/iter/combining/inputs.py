@@ -1,4 +1,4 @@
-"""Checks of stages with several inputs: that there is one, that each is a stream, and their lengths."""
+"""Checks and lengths of stages with several inputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from datapipes.operators.checks import needs, source_length
 
 
 def needs_streams(pipe: IterDataPipe[Any], inputs: tuple[Any, ...]) -> None:
-    """Refuse inputs that are not streams, and none at all; the message shows the call."""
+    """Refuse inputs that are not streams, and an empty list of inputs. The message shows the call."""
     for source in inputs:
         if not is_stream(source):
             hint = "; a map-style pipe becomes one by .to_iter_datapipe()" if is_pipe(source) else ""
@@ -24,5 +24,5 @@ def needs_streams(pipe: IterDataPipe[Any], inputs: tuple[Any, ...]) -> None:
 
 
 def lengths(pipe: IterDataPipe[Any], inputs: tuple[Any, ...]) -> list[int]:
-    """The length of each input; LengthUnknown, naming the stages, if one is not known."""
+    """Return the length of each input. Raise LengthUnknown, which names the stages, if one is unknown."""
     return [source_length(pipe, source) for source in inputs]

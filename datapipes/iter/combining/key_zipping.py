@@ -1,8 +1,8 @@
-"""zip_with_iter, zip_with_map: each element with the one that has its key, in another stream or in a collection.
+"""zip_with_iter, zip_with_map: each element with the one of the same key, in another stream or in a collection.
 
-``zip_with_iter`` reads the reference stream until the key is found; what is read on the way waits for its turn, oldest
-first. The element whose key is looked for is part of the position too: if the reference raises, the search goes on
-behind the reference element that is lost. What waits is nobody else's, so its streams are closed when it is given up.
+``zip_with_iter`` reads the reference stream until the key is found; the elements read before wait, in order. The
+element whose key is searched is part of the position: if the reference raises, the search continues after the failed
+reference element. Waiting elements belong to this stage alone, so their streams are closed when they are dropped.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _MISSING: Any = object()
 class IterKeyZipper(IterDataPipe[Any]):
     """Each element with the one that has the same key in another stream: ``(element, reference)``.
 
-    Two reference elements of one key that wait are a ``ValueError``, and none of the key that is asked for is a
+    Two waiting reference elements with the same key are a ``ValueError``. A key without a reference element is a
     ``BufferError``.
 
     Args:
-        ref_datapipe: The other stream, of reference elements. It is read no further than to the key that is asked for.
-        key_fn: A function that gives the key of an element.
-        ref_key_fn: A function that gives the key of a reference element. ``None``: ``key_fn``.
-        keep_key: Whether pairs of the key and the result are given.
-        buffer_size: How many reference elements that nobody has asked for yet may wait (torchdata kept one more);
-            beyond, the oldest are given up, with a warning. ``None``: no limit.
-        merge_fn: A function of an element and its reference element that gives the result. ``None``: both, as a pair.
+        ref_datapipe: The other stream, of reference elements. It is read only until the key is found.
+        key_fn: A function that returns the key of an element.
+        ref_key_fn: A function that returns the key of a reference element. ``None``: ``key_fn``.
+        keep_key: Whether to give pairs of the key and the result.
+        buffer_size: Number of reference elements that may wait; beyond it the oldest are dropped, with a warning.
+            ``None``: no limit.
+        merge_fn: A function of an element and its reference element that returns the result. ``None``: both, as a pair.
 
     >>> from datapipes.iter import IterableWrapper
     >>> labels = IterableWrapper([("b", 2), ("a", 1)])
@@ -91,15 +91,15 @@ class IterKeyZipper(IterDataPipe[Any]):
                     search.end()
                 search.held = []
                 raise
-            except BaseException:  # an interruption: the pair is made again
+            except BaseException:  # an interruption: the pair will be made again
                 search.sought = [element]
                 raise
-            search.sought, search.held = [], []  # no call, behind which a signal may come
+            search.sought, search.held = [], []  # without a call: no signal can arrive in between
             yield (key, made) if keep_key else made
         search.close()
 
     def _reference(self, key: Hashable, references: Iterator[Any], search: _Search) -> Any:
-        """The reference element with a key; those read before it are left to wait."""
+        """Return the reference element with a key; those read before it wait."""
         waiting, ref_key_fn = search.waiting, self.ref_key_fn or self.key_fn
         if key in waiting:
             search.held = [waiting[key]]
@@ -121,15 +121,15 @@ class IterKeyZipper(IterDataPipe[Any]):
             search.held = []
         search.end()
         raise BufferError(
-            f"No matching key can be found: {stage(self)} has read all reference elements, and none that it still has "
-            f"is of key {key!r:.80}; {len(waiting)} wait, of {self.buffer_size or 'any number'} that may"
+            f"No matching key can be found: {stage(self)} has read all reference elements, and no waiting one has "
+            f"the key {key!r:.80}; {len(waiting)} wait, of {self.buffer_size or 'any number'} that may"
         )
 
     def _give_up_the_oldest(self, search: _Search) -> None:
         if not search.warned:
             search.warned = True
             warnings.warn(
-                f"Buffer reaches the upper limit: {stage(self)} gives up reference elements that nobody has asked for, "
+                f"Buffer reaches the upper limit: {stage(self)} drops reference elements whose key was not requested, "
                 "oldest first; a larger buffer_size keeps more",
                 stacklevel=2,
             )
@@ -139,21 +139,21 @@ class IterKeyZipper(IterDataPipe[Any]):
 
 
 class _Search(Cell):
-    """The reference elements that wait, by key, and the element whose key is being looked for."""
+    """Waiting reference elements by key, and the element whose key is searched."""
 
     def __init__(self) -> None:
         self.waiting: dict[Any, Any] = {}
         self.warned = False
         self.sought: list[Any] = []
-        self.held: list[Any] = []  # the reference element that was taken and is not among those that wait
+        self.held: list[Any] = []  # a reference element that was taken and does not wait
 
     def elements(self, source: Iterator[Any]) -> Iterator[Any]:
-        """The element that was being looked for, if there is one, and then those of the source."""
+        """Yield the element whose key is searched, if there is one, and then those of the source."""
         yield from self.sought[:]
         yield from source
 
     def end(self) -> None:
-        """End a search: the partner was found, or there is none."""
+        """End a search: the partner was found, or does not exist."""
         self.sought = []
 
     def save(self) -> dict[str, Any] | None:
@@ -183,15 +183,15 @@ class _Search(Cell):
 
 @operator
 class MapKeyZipper(Tolerant, IterDataPipe[Any]):
-    """Each element with what a collection has under its key: ``(element, found)``.
+    """Each element with the value of its key in a collection: ``(element, found)``.
 
     A key that the collection does not have is a KeyError; ``on_error="skip"`` leaves its element out.
 
     Args:
         map_datapipe: The collection, a map-style pipe.
-        key_fn: A function that gives the key of an element.
-        merge_fn: A function of an element and what was found that gives the result. ``None``: both, as a pair.
-        keep_key: Whether pairs of the key and the result are given.
+        key_fn: A function that returns the key of an element.
+        merge_fn: A function of an element and the value found that returns the result. ``None``: both, as a pair.
+        keep_key: Whether to give pairs of the key and the result.
 
     >>> from datapipes.iter import IterableWrapper
     >>> from datapipes.map import SequenceWrapper

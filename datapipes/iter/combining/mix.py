@@ -1,11 +1,11 @@
-"""mix, SampleMultiplexer: each element from an input that is drawn at random, by weights that may change on the way.
+"""mix, SampleMultiplexer: each element from an input drawn at random, by weights that may change by the step.
 
-The numbers by which inputs are drawn are made in blocks, each block a pure function of the stage's seed and the block's
-number, so the position is their count and which inputs are left, and no generator's state is kept. A number counts once
-an element was taken by it: an input that raises is asked again, and costs no other input its turn. An input that is
-gone has used up one number more; so how many elements were given, which weights may depend on, is known as well.
+The random numbers are made in blocks. A block is a pure function of the stage's seed and the block's number, so the
+position is the count of numbers and the remaining inputs; no generator state is saved. A number counts once its element
+was taken: an input that raises is read again, and costs no other input its turn. Removing an ended input uses one more
+number. So the number of elements given, on which weights may depend, follows from the count.
 
-An input that begins again is read in a session for each lap, as ``cycle`` reads its source.
+An input that repeats is read in a session for each lap, as ``cycle`` reads its source.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 Stop: TypeAlias = Literal["first", "all", "repeat"]
 Weight: TypeAlias = float | Mapping[int, float] | Callable[[int], float]
-"""A number; or numbers by the step from which on they hold; or a function of the step."""
+"""A number; or numbers by the step from which they apply; or a function of the step."""
 _Now: TypeAlias = float | Callable[[int], float]
 
 
@@ -68,7 +68,7 @@ class _Drawing(Seeded, IterDataPipe[T_co]):
                     if stop == "first":
                         live.clear()
                         return
-                    # Another number is drawn for those left: this one is known to have hit what is gone.
+                    # Draw another number for the remaining inputs: this one is known to have hit the removed input.
                     cell.drawn += 1
                     cell.leave(which)
                     break
@@ -77,7 +77,7 @@ class _Drawing(Seeded, IterDataPipe[T_co]):
             live.clear()
 
     def _ends(self, weights: list[_Now], cell: _Draws) -> list[float]:
-        """Where the shares of the inputs that are left end, laid side by side."""
+        """Return the cumulative weights of the remaining inputs at this step."""
         chosen = [weights[i] for i in cell.live]
         step = cell.step
         now = [weight(step) if callable(weight) else weight for weight in chosen]
@@ -91,19 +91,19 @@ class _Drawing(Seeded, IterDataPipe[T_co]):
 
 @operator
 class Mixer(_Drawing[T_co]):
-    """Elements of this stream and others, each from one that is drawn at random, in proportion to their weights.
+    """Elements of this stream and others, each from a stream drawn at random in proportion to the weights.
 
-    Weights may change by the step, the number of elements that were given before in this epoch: behind a
-    ``sharding_filter`` each shard counts its own.
+    Weights may change by the step, the number of elements given before in this epoch. Below a ``sharding_filter`` each
+    shard counts its own.
 
     Args:
-        weights: The other streams, with their weights in any unit; this one may be among them. A weight is a positive
-            number; or a dict of numbers by the step from which on they hold, the first of them 0; or a function of the
-            step. Those that change may be 0 for a time, but not all at once.
-        weight: That of this stream, if it is not among them.
-        stop: When it ends. ``"first"``: once a stream is drawn that has ended. ``"all"``: once all have ended; one that
-            has is drawn no more. ``"repeat"``: once all have ended; one that has begins again meanwhile.
-        seed: The seed that the order follows from, with the epoch. ``None``: that of the loader.
+        weights: The other streams, with their weights in any unit; this stream may be among them. A weight is a
+            positive number; or a dict of numbers by the step from which they apply, beginning with 0; or a function of
+            the step. Changing weights may be 0 for a time, but not all at once.
+        weight: Weight of this stream, if it is not among them.
+        stop: When the stage ends. ``"first"``: when a stream is drawn that has ended. ``"all"``: when all have ended;
+            an ended one is drawn no more. ``"repeat"``: when all have ended; until then an ended one starts again.
+        seed: Seed of the order, together with the epoch. ``None``: the loader's seed.
 
     >>> from datapipes.iter import IterableWrapper
     >>> a, b = IterableWrapper("aaaaaa"), IterableWrapper("bb")
@@ -142,7 +142,7 @@ class Mixer(_Drawing[T_co]):
             positive = all(0 <= number < inf for number in steps.values()) and any(steps.values())
             needs(positive, self, f"Expecting a positive and finite weight, got {weight!r:.60}")
             counts = all(type(step) is int and step >= 0 for step in steps)
-            needs(counts and 0 in steps, self, f"Weights by the step begin at step 0, got {weight!r:.60}")
+            needs(counts and 0 in steps, self, f"Weights by the step must begin at step 0, got {weight!r:.60}")
         if stop == "repeat":
             self._alone = ALONE.format("mix()")
 
@@ -171,13 +171,11 @@ class Mixer(_Drawing[T_co]):
 
 @operator
 class SampleMultiplexer(_Drawing[Any]):
-    """Elements of inputs drawn at random, in proportion to their weights; one that has ended is drawn no more.
-
-    torchdata's never came back to the order of a seed, and a loader could not seed it.
+    """Elements of inputs drawn at random, in proportion to their weights; an ended input is drawn no more.
 
     Args:
         pipes_to_weights_dict: The inputs, with their weights: positive numbers in any unit.
-        seed: The seed that the order follows from, with the epoch. ``None``: that of the loader.
+        seed: Seed of the order, together with the epoch. ``None``: the loader's seed.
 
     >>> from datapipes.iter import IterableWrapper
     >>> dp = SampleMultiplexer({IterableWrapper("aaaa"): 3, IterableWrapper("bb"): 1}, seed=1)
@@ -205,7 +203,7 @@ class SampleMultiplexer(_Drawing[Any]):
 
 
 class _Draws(Cell):
-    """Random draws so far, and the inputs that are left."""
+    """Number of random draws, and the remaining inputs."""
 
     def __init__(self, number_of_inputs: int) -> None:
         self._number = number_of_inputs
@@ -214,15 +212,15 @@ class _Draws(Cell):
 
     @property
     def step(self) -> int:
-        """How many elements were given."""
+        """Number of elements given."""
         return self.drawn - (self._number - len(self.live))
 
     def leave(self, which: int) -> None:
-        """Draw an input no more."""
+        """Remove an input from the draws."""
         self.live.remove(which)
 
     def has_ended(self, which: int) -> bool:
-        """Note that an input begins again; whether that is the end, as it was the last that had not ended once."""
+        """Note that an input starts again. Return whether the stage ends, because all inputs have ended once."""
         raise NotImplementedError
 
     def save(self) -> dict[str, Any]:
@@ -234,12 +232,12 @@ class _Draws(Cell):
             raise StateError(f"live: expected a list of inputs, found {type(live).__name__}")
         inputs = [count(i, "live", most=self._number - 1) for i in live]
         if inputs != sorted(set(inputs)):
-            raise StateError(f"live: expected each input once, and in their order, found {inputs}")
+            raise StateError(f"live: expected each input once, in their order, found {inputs}")
         self.drawn, self.live[:] = count(drawn, "drawn"), inputs
 
 
 class _Repeated(_Draws):
-    """The laps of the inputs as well, and which of the inputs have ended once."""
+    """Draws with the lap of each input, which tells whether it has ended once."""
 
     def __init__(self, number_of_inputs: int) -> None:
         super().__init__(number_of_inputs)
@@ -264,7 +262,7 @@ class _Repeated(_Draws):
         drawn, live, laps = fields(saved, "drawn", "live", "laps")
         super().load({"drawn": drawn, "live": live})
         if type(laps) is not list or len(laps) != self._number:
-            raise StateError(f"laps: expected those of {self._number} inputs, found {laps!r:.80}")
+            raise StateError(f"laps: expected one for each of {self._number} inputs, found {laps!r:.80}")
         for lap, each in zip(self.laps, laps, strict=True):
             lap.load(each)
 
@@ -275,7 +273,7 @@ class _Repeated(_Draws):
 
 
 def _laps(at: Opening, lap: Lap, pipe: IterDataPipe[Any]) -> Iterator[Any]:
-    """The elements of an input that begins again, and a mark behind each lap; it ends if a lap is empty."""
+    """Yield the elements of an input that repeats, with a mark after each lap. End if a lap is empty."""
     while (yield from lap.elements(at, pipe)):
         yield _END_OF_LAP
 

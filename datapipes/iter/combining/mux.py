@@ -1,8 +1,8 @@
 """mux, mux_longest: elements of several inputs in turn.
 
-A round of ``mux`` is handed on once every input has given its element of it; ``mux_longest`` hands on each element as
-it comes, and passes over inputs that have ended. Elements of a round are nobody's partners, so nothing is given up if
-an input raises: it keeps its turn.
+``mux`` hands on a round once every input has given its element. ``mux_longest`` hands on each element at once, and
+skips inputs that have ended. The elements of a round are independent, so no element is dropped if an input raises: it
+keeps its turn.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Multiplexer(IterDataPipe[Any]):
     """One element of each input in turn, as long as each has one.
 
     Args:
-        *datapipes: The inputs, in this order; as a method, those after the stream that it is called on. Any
-            iterables will do, whose elements are not copied.
+        *datapipes: The inputs, in this order; as a method, those after this stream. An input may be any iterable; its
+            elements are not copied.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper("abc").mux(IterableWrapper([1, 2])))
@@ -57,7 +57,7 @@ class Multiplexer(IterDataPipe[Any]):
                 else:
                     return
             left = iter(taken)
-            cell.round, cell.left, cell.taken = taken, left, []  # in one step: no call, after which a signal may come
+            cell.round, cell.left, cell.taken = taken, left, []  # without a call: no signal can arrive in between
 
     def __len__(self) -> int:
         return min(lengths(self, self.datapipes)) * len(self.datapipes)
@@ -65,11 +65,11 @@ class Multiplexer(IterDataPipe[Any]):
 
 @operator
 class MultiplexerLongest(IterDataPipe[Any]):
-    """One element of each input in turn, those that have ended being passed over, until all have ended.
+    """One element of each input in turn, without inputs that have ended, until all have ended.
 
     Args:
-        *datapipes: The inputs, in this order; as a method, those after the stream that it is called on. Any
-            iterables will do, whose elements are not copied.
+        *datapipes: The inputs, in this order; as a method, those after this stream. An input may be any iterable; its
+            elements are not copied.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper("abc").mux_longest(IterableWrapper([1])))
@@ -93,7 +93,7 @@ class MultiplexerLongest(IterDataPipe[Any]):
             for element in sources[live[0]]:
                 which = live[0]
                 del live[0]
-                live += (which,)  # no call, after which a signal may come
+                live += (which,)  # without a call: no signal can arrive in between
                 yield element
                 break
             else:
@@ -108,7 +108,7 @@ def _as_streams(inputs: tuple[Any, ...]) -> tuple[IterDataPipe[Any], ...]:
 
 
 class _Round(Cell):
-    """Elements left of the round that is being handed on, and those taken for the next one."""
+    """Remaining elements of the current round, and those taken for the next one."""
 
     def __init__(self) -> None:
         self.round: list[Any] = []
@@ -131,7 +131,7 @@ class _Round(Cell):
 
 
 class _Turns(Cell):
-    """The inputs that have not ended, in the order in which their turns come."""
+    """The inputs that have not ended, in the order of their turns."""
 
     def __init__(self, number_of_inputs: int) -> None:
         self._last = number_of_inputs - 1
@@ -144,7 +144,7 @@ class _Turns(Cell):
         if type(saved) is not list:
             raise StateError(f"expected a list of inputs, found {type(saved).__name__}")
         live = [count(i, "input", most=self._last) for i in saved]
-        if sum(live[i - 1] >= live[i] for i in range(len(live))) > 1:  # they go round in one order, each once
-            raise StateError(f"expected each input once, and in their order, found {live}")
+        if sum(live[i - 1] >= live[i] for i in range(len(live))) > 1:  # the turns keep a cyclic order
+            raise StateError(f"expected each input once, in their order, found {live}")
         self.live.clear()
         self.live.extend(live)

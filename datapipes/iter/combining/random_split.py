@@ -1,9 +1,9 @@
-"""random_split: the elements of one stream dealt out at random to several, of which each reads the stream for itself.
+"""random_split: the elements of one stream distributed at random to several, each of which reads the stream itself.
 
-To whom an element goes is a pure function of the seed, the weights, the total length and the element's number, so the
-children agree without knowing of each other, in one process or in several, and the split is the same in every epoch. It
-is found by dealing from the start: weights are scaled to the total length, each element is drawn by what is left of
-them, and what it was drawn for loses one. The position is a count, and going on from it deals that many anew.
+An element's stream is a pure function of the seed, the weights, the total length and the element's number. So the
+children agree without communication, in one process or several, and the split is the same in every epoch. It is
+computed from the start: weights are scaled to the total length, each element is drawn by the remaining shares, and the
+share that it was drawn for is reduced by one. The position is a count.
 """
 
 from __future__ import annotations
@@ -44,18 +44,17 @@ def RandomSplitter(
     total_length: int | None = None,
     target: Hashable | None = None,
 ) -> Any:
-    """A list of streams that share the elements at random, or one of them; each element is in one.
+    """A list of streams that share the elements at random, or one of these streams; each element is in one.
 
-    Elements are dealt by their number, so shuffle these streams and not the source: else elements change sides from
-    epoch to epoch. torchdata failed in mid-epoch, without saying why, on weights that are not positive and on a source
-    that is too long, and its copies had no length.
+    Elements are assigned by their number. Shuffle the resulting streams and not the source: otherwise elements change
+    streams from epoch to epoch.
 
     Args:
-        weights: The share of each stream, by a key of its own; the streams come in this order. Shares are positive
-            numbers in any unit: they are scaled to the number of elements.
-        seed: What decides, with weights and length, on which side each element is, in every epoch and process.
+        weights: The share of each stream, by a key for it; the streams have this order. Shares are positive numbers in
+            any unit: they are scaled to the number of elements.
+        seed: Determines the split, with weights and length, in every epoch and process.
         total_length: The number of elements in the source, which must not have more. ``None``: its ``len()``.
-        target: The key of the only stream to give, not in a list. ``None``: all of them.
+        target: Key of the only stream to return, not in a list. ``None``: all of them.
 
     >>> from datapipes.iter import IterableWrapper
     >>> train, valid = IterableWrapper(range(10)).random_split(weights={"train": 0.8, "valid": 0.2}, seed=0)
@@ -68,8 +67,8 @@ def RandomSplitter(
     ]
     if random:
         warn(
-            f"random_split deals elements out by their number, and {stage(random[-1])} above it changes their order "
-            "from epoch to epoch, so that elements change sides: shuffle the streams that it gives instead",
+            f"random_split deals elements out by their number, but {stage(random[-1])} above it changes their order "
+            "from epoch to epoch, so that elements change streams: shuffle the streams that it returns instead",
         )
     if target is None:
         return [SplitterIterator(split, key) for key in split.weights]
@@ -80,7 +79,7 @@ def RandomSplitter(
 
 @operator
 class _RandomSplit(IterDataPipe[T_co]):
-    """Shared source of the streams of one ``random_split``, and how it is dealt out."""
+    """Shared source of the streams of one ``random_split``, and the rule of the split."""
 
     _fluent: ClassVar[str | None] = "random_split"
 
@@ -118,12 +117,12 @@ class _RandomSplit(IterDataPipe[T_co]):
         return at.source(self.source_datapipe)
 
     def shares(self) -> list[Fraction]:
-        """The number of elements for each key; weights count as they are written, 0.1 for a tenth."""
+        """Return the number of elements for each key. Weights count as written: 0.1 is exactly a tenth."""
         weights = [Fraction(repr(float(weight))) for weight in self.weights.values()]
         return [weight * self.total_length / sum(weights) for weight in weights]
 
     def dealt(self, target: Hashable, start: int = 0, shares: Sequence[float] = ()) -> Iterator[_Block]:
-        """Blocks of flags for elements that go to ``target``, from the start of one, given the shares left there."""
+        """Yield blocks of flags for the elements of ``target``, from a block's first element and the shares there."""
         mine = list(self.weights).index(target)
         left = list(shares or map(float, self.shares()))
         for first in range(start, self.total_length, _BLOCK):
@@ -135,7 +134,7 @@ class _RandomSplit(IterDataPipe[T_co]):
 
 
 class _Block(NamedTuple):
-    """Whether each of some elements goes to a target, the number of the first, and the shares that were left then."""
+    """Flags of some elements for one target, the number of the first, and the remaining shares there."""
 
     goes: list[bool]
     first: int
@@ -143,13 +142,13 @@ class _Block(NamedTuple):
 
 
 def _deal(left: list[float], drawn: float, remaining: int) -> int:
-    """Draw a key by a number from 0 up to 1 and by what is left of the shares; the share of that key loses one."""
+    """Draw a key by a number from 0 up to 1 and the remaining shares. Reduce the share of that key by one."""
     point = drawn * remaining
     key = -1
     while point >= 0 and key + 1 < len(left):
         key += 1
         point -= left[key]
-    while not left[key]:  # fractions do not add up to the last digit
+    while not left[key]:  # rounding errors
         key -= 1
     left[key] -= 1
     if left[key] < 0:
@@ -161,7 +160,7 @@ def _deal(left: list[float], drawn: float, remaining: int) -> int:
 
 @operator
 class SplitterIterator(IterDataPipe[T_co]):
-    """One of the streams that ``random_split`` gives. Iterated by themselves or side by side, each reads the source.
+    """One of the streams of ``random_split``. Each reads the source itself.
 
     >>> from datapipes.iter import IterableWrapper
     >>> train, _ = IterableWrapper(range(10)).random_split(weights={"train": 8, "valid": 2}, seed=0)
@@ -174,7 +173,7 @@ class SplitterIterator(IterDataPipe[T_co]):
     target: Hashable
 
     def override_seed(self: Self, seed: int) -> Self:
-        """Split by another seed, all streams of the same call alike, in iterations that start from now on."""
+        """Set another seed for all streams of the same call, in iterations that start from now on."""
         self.main_datapipe.seed = seed
         return self
 
@@ -185,15 +184,15 @@ class SplitterIterator(IterDataPipe[T_co]):
 
     def _elements(self, source: Iterator[T_co], blocks: Iterator[Iterator[bool]]) -> Iterator[T_co]:
         for goes in blocks:
-            # compress takes from the source first: an element that could not be made is dealt to nobody. And no more
-            # are taken than there are flags, since drawing others may be interrupted.
+            # compress takes from the source first: an element that could not be made has no stream. islice takes no
+            # more elements than there are flags, because drawing further flags may be interrupted.
             yield from compress(islice(source, length_hint(goes)), goes)
             if length_hint(goes):
                 return
         for _ in source:
             main = self.main_datapipe
             raise BadArgument(
-                f"the source of {stage(main)} has more elements than the {main.total_length} that it was split by: "
+                f"the source of {stage(main)} has more elements than the {main.total_length} of the split: "
                 "give its length as total_length"
             )
 
@@ -204,7 +203,7 @@ class SplitterIterator(IterDataPipe[T_co]):
         main = self.main_datapipe
         source = indexed(main.source_datapipe)
         if source is None or source.length > main.total_length:
-            return None  # to read the latter to its end is an error
+            return None  # reading a longer source to its end is an error
         length, at = source.length, source.at
 
         @cache
@@ -226,22 +225,22 @@ class SplitterIterator(IterDataPipe[T_co]):
 
 
 class _Dealt(Cell):
-    """Position in the split: the number of elements of the source that were dealt out."""
+    """Position in the split: the number of elements of the source that were assigned."""
 
     def __init__(self, total_length: int) -> None:
         self._total_length = total_length
-        self._end = 0  # of the block at hand
-        self._left: Iterator[bool] = iter(())  # what is left of it
-        self._start: tuple[int, tuple[float, ...]] = (0, ())  # where it begins, and the shares that are left there
+        self._end = 0  # end of the current block
+        self._left: Iterator[bool] = iter(())  # remaining flags of it
+        self._start: tuple[int, tuple[float, ...]] = (0, ())  # its first element, and the remaining shares there
 
     def going_on(self, split: _RandomSplit[Any], target: Hashable) -> Iterator[Iterator[bool]]:
-        """Blocks of flags: whether the next elements go to ``target``; after an exception one is dealt anew at most."""
+        """Yield blocks of flags for ``target`` from this position on. After an exception, repeat at most one block."""
         behind = self.save()
         for goes, first, shares in split.dealt(target, *self._start):
             end = first + len(goes)
             if end > behind:
                 left = iter(goes[max(behind - first, 0) :])
-                self._start, self._end, self._left = (first, shares), end, left  # no call, so no signal comes in it
+                self._start, self._end, self._left = (first, shares), end, left  # without a call: no signal in between
                 yield left
 
     def save(self) -> int:

@@ -1,13 +1,13 @@
-"""A FIFO queue with bounds in memory that spills to disk what exceeds them.
+"""A FIFO queue with bounds in memory that writes further elements to disk.
 
-``SpillQueue`` stands in for the deque of a fork's reader when bytes are bounded or a folder is given. Elements come out
-in the order in which they went in. While any is on disk, new ones go there too; those on disk are packed, so what comes
-back is equal to what went in, but another object. What cannot be packed, or written, stays in memory in its place, and
-``refusal`` is its error until it has been taken, so that nothing is lost by it.
+``SpillQueue`` replaces the deque of a fork's reader if bytes are bounded or a folder is given. Elements come out in
+their order. While any element is on disk, new ones go there too. An element from disk is equal to the one that went in,
+but another object. An element that cannot be packed or written stays in memory at its position; ``refusal`` is its
+error until it is taken, so that no element is lost.
 
-The files have no name (``O_TMPFILE``, or unlinked as soon as they are made), so they are gone with whoever has them
-open, even if that process is killed. There are two, one to write and one to read: once the one that is read is used up
-it is emptied, and they change places. So they never hold more than twice what waited at some moment.
+The files have no name (``O_TMPFILE``, or unlinked at once), so they end with the process that has them open, even if it
+is killed. One of the two files is written and one is read. Once the latter is read to its end, it is emptied and they
+swap roles. So they never hold more than twice the bytes that waited at some moment.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from datapipes.elements.sizes import size_of
 from datapipes.position.forks import give_back, tell_of_forks
 from datapipes.position.trail import Lost
 
-_LENGTH = 8  # bytes that say how long a record is
+_LENGTH = 8  # bytes that hold a record's length
 
 
 class Room:
-    """Bounds on elements in memory, their count, and the folder for the rest, of one queue or shared by several."""
+    """Bounds on elements in memory, their count, and the folder for the rest, for one queue or several."""
 
     def __init__(self, most_elements: float, most_bytes: int | None, folder: str | None, owner: str) -> None:
         self.most_elements = most_elements
@@ -40,51 +40,51 @@ class Room:
         self.elements = 0
         self.bytes = 0
         self.lock = threading.Lock()
-        self.refusals: dict[SpillQueue, Callable[[], Exception]] = {}  # of the queues that have one
+        self.refusals: dict[SpillQueue, Callable[[], Exception]] = {}  # by queue
         tell_of_forks(self)
 
     def forked(self) -> None:
         give_back(self.lock)
 
     def refusal(self) -> Callable[[], Exception] | None:
-        """The error of an element that could not be put on disk, and that has not been taken."""
+        """Return the error of an element that could not be written to disk and was not taken yet, or None."""
         with self.lock:
             return next(iter(self.refusals.values()), None)
 
     def fits(self, size: int) -> bool:
-        """Whether another element of this size may wait in memory."""
+        """Return whether another element of this size may wait in memory."""
         return self.elements < self.most_elements and self.bytes + size <= self.most_bytes
 
 
 class SpillQueue:
-    """Elements, first in, first out; one thread may put them in while another takes them out.
+    """FIFO queue of elements; one thread may add elements while another one takes them.
 
-    ``append`` puts an element in, in one step. Where it waits is decided by ``settle``, at the latest when the next one
-    is taken out. An interruption may come anywhere in that: each change is made in a step without a call, behind which
-    alone a signal can come.
+    ``append`` adds an element in one step. ``settle`` decides where it waits, at the latest when the next one is taken.
+    An interruption may arrive anywhere in it: each change is a step without a call, because signals arrive only after
+    calls.
     """
 
     def __init__(self, room: Room) -> None:
         self.room = room
         self._arrived: deque[Any] = deque()
         self.append = self._arrived.append
-        self._refused = 0  # the number of the element that the refusal is about
+        self._refused = 0  # the number of the element with the refusal
         self._memory: deque[tuple[Any, int]] = deque()
-        self._first = self._end = 0  # the numbers of the elements behind those in memory
+        self._first = self._end = 0  # the numbers of the elements that are not in `_memory`
         self._kept: dict[int, Any] = {}  # those of them that are not on disk
-        self._files = [_Records(room.folder), _Records(room.folder)]  # to be read, and to be written
+        self._files = [_Records(room.folder), _Records(room.folder)]  # the one to read, and the one to write
 
     @property
     def refusal(self) -> Callable[[], Exception] | None:
-        """The error of the last element that could not be put on disk, until that has been taken."""
+        """Error of the last element that could not be written to disk, until it is taken."""
         return self.room.refusals.get(self)
 
     def settle(self) -> None:
-        """Put what has come to where it waits: into memory, or on disk."""
+        """Move new elements to where they wait: into memory, or to disk."""
         room = self.room
         while self._arrived:
             with room.lock:
-                if self._arrived:  # another thread may have been quicker
+                if self._arrived:  # another thread may have been faster
                     self._settle(self._arrived[0])
 
     def _settle(self, element: Any) -> None:
@@ -150,7 +150,7 @@ class SpillQueue:
         return element
 
     def appendleft(self, element: Any) -> None:
-        """Put the element back that was taken out last."""
+        """Put back the element that was taken last."""
         with self.room.lock:
             self._memory.appendleft((element, 0))
             self.room.elements += 1
@@ -169,7 +169,7 @@ class SpillQueue:
         return len(self._memory) + self._end - self._first + len(self._arrived)
 
     def clear(self) -> None:
-        """Let go of everything."""
+        """Drop all elements and close the files."""
         with self.room.lock:
             self.room.elements -= len(self._memory)
             self.room.bytes -= sum(size for _, size in self._memory)
@@ -183,8 +183,8 @@ class SpillQueue:
 
 
 _KEPT = (
-    "The element stays in memory, and no more are taken before it is read: read the children in step, or let more "
-    "wait in memory (buffer_size, buffer_bytes)"
+    "The element stays in memory, and no further one is taken before it is read: read the children in step, or let "
+    "more wait in memory (buffer_size, buffer_bytes)"
 )
 
 
@@ -193,9 +193,9 @@ def _unpacked(record: bytes) -> Any:
 
 
 class _Records:
-    """A file without a name, of records that are written at its ``end`` and read from its ``start``.
+    """File without a name, with records that are written at its ``end`` and read from its ``start``.
 
-    Whoever writes or reads one moves these; until then a record is written over, or read again.
+    The caller moves these after writing or reading. Otherwise a record is overwritten or read again.
     """
 
     def __init__(self, folder: str | None) -> None:
@@ -204,7 +204,7 @@ class _Records:
         self.start = self.end = 0
 
     def written(self, record: bytes) -> int:
-        """Write a record; return where it ends."""
+        """Write a record. Return the offset of its end."""
         if self._file is None:
             self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115  # `close` closes it
         left, at = memoryview(len(record).to_bytes(_LENGTH, "little") + record), self.end
@@ -214,11 +214,11 @@ class _Records:
         return at
 
     def first(self) -> tuple[bytes, int]:
-        """Read the first record; return where it ends, too."""
+        """Return the first record and the offset of its end."""
         return self._read(self.start)
 
     def empty_if_read(self) -> None:
-        """Begin the file anew if all of it was read."""
+        """Empty the file if all of it was read."""
         if self._file is not None and self.start == self.end and self.start:
             self._file.truncate(0)
             self.start = self.end = 0

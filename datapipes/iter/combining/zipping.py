@@ -1,9 +1,8 @@
 """zip, zip_longest, concat: rows of one element of each input, or one stream after another.
 
-The inputs of a zip stay in step whatever happens: if one raises, the row under way is given up as a whole, so that no
-element meets the partner of another. The inputs that the row had not reached yet give their elements of it before the
-next row. An interruption, or an element that is late (``timeout``), gives up nothing: the elements of the row under way
-are kept.
+The inputs of a zip stay aligned: if one raises, the whole row is dropped, so that no element meets the partner of
+another. The inputs that the row had not reached give their elements of it before the next row. An interruption, or a
+late element (``timeout``), drops nothing: the elements of the current row are kept.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class Zipper(IterDataPipe[Row]):
     """Tuples of one element of each input, up to the end of the shortest.
 
     Args:
-        *datapipes: The inputs, in this order; as a method, those after the stream that it is called on.
+        *datapipes: The inputs, in this order; as a method, those after this stream.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper("ab").zip(IterableWrapper(range(9))))
@@ -69,8 +68,8 @@ class ZipperLongest(IterDataPipe[Row]):
     """Tuples of one element of each input, up to the end of the longest.
 
     Args:
-        *datapipes: The inputs, in this order; as a method, those after the stream that it is called on.
-        fill_value: What stands for the elements of inputs that have ended.
+        *datapipes: The inputs, in this order; as a method, those after this stream.
+        fill_value: Replaces the elements of inputs that have ended.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper("ab").zip_longest(IterableWrapper([1]), fill_value=0))
@@ -99,9 +98,9 @@ def _rows(inputs: tuple[IterDataPipe[Any], ...], at: Opening, longest: bool = Fa
 
 
 class _Step(Cell):
-    """The inputs that still owe their element of a row that was given up; none, as long as nothing raises.
+    """The inputs that still owe their element of a dropped row; empty unless an input raises.
 
-    And the elements of a row that was not given up, because what was raised costs no element.
+    It also keeps the elements of a row that was not dropped, because its exception costs no element.
     """
 
     def __init__(self, number_of_inputs: int) -> None:
@@ -111,12 +110,12 @@ class _Step(Cell):
         self._filled: set[int] = set()
 
     def rows(self, sources: list[Iterator[Any]], longest: bool, fill: Any) -> Iterator[Row]:
-        """The rows of ``sources``, from the first one that is whole."""
+        """Return the rows of ``sources``, from the next complete one on."""
         one_by_one = self._one_by_one(sources, longest, fill)
         if self._filled or len(sources) > _MOST:
             return one_by_one
         rows = _compiled(len(sources), longest)(self, *sources)
-        if self.row or self._owing:  # a row that was begun comes first
+        if self.row or self._owing:  # complete the current row first
             rows = chain(islice(self._one_by_one(sources, longest, fill), 1), rows)
         return chain(rows, one_by_one) if longest else rows
 
@@ -127,7 +126,7 @@ class _Step(Cell):
                     break
                 del self._owing[0]
             except Exception as error:
-                if consumes_element(error):  # it has given its element all the same
+                if consumes_element(error):  # the input has given its element nevertheless
                     del self._owing[0]
                 raise
         row, filled = self.row, self._filled
@@ -151,14 +150,14 @@ class _Step(Cell):
                         row.clear()
                     raise
             whole = tuple(row)
-            del row[:]  # no call, behind which a signal may come
+            del row[:]  # without a call: no signal can arrive in between
             yield whole
 
     def given_up(self, error: BaseException, elements: Row) -> None:
-        """Note what an exception has left of a row, of which the first inputs had given their elements."""
+        """Note the rest of a row after an exception; ``elements`` are those of the first inputs."""
         assert error.__traceback__ is not None
         reached = error.__traceback__.tb_lineno - _FIRST
-        if 0 <= reached < self._number_of_inputs:  # otherwise it came where a row had been handed on
+        if 0 <= reached < self._number_of_inputs:  # otherwise it was raised where a row is handed on
             if consumes_element(error):
                 self._owing = list(range(reached + 1, self._number_of_inputs))
             else:
@@ -193,10 +192,10 @@ _FIRST = 4  # the line of the first input
 
 @cache
 def _compiled(inputs: int, longest: bool) -> Callable[..., Iterator[Row]]:
-    """The loop over the rows of some inputs, a `for` for each: the line of an exception says which input raised it.
+    """Return the loop over the rows, with a `for` for each input: an exception's line tells which input raised it.
 
-    The rows of ``zip`` would be gone with an interruption, and the elements in them. It goes to the end of the shortest
-    input, and leaves what it has taken of the next row to the loop for the longest.
+    An interruption of the built-in ``zip`` would lose the elements of a row. The loop ends with the shortest input. For
+    the longest, it leaves the elements taken for the next row to the other loop.
     """
     names = [f"x{i}" for i in range(inputs)]
     lines = [
@@ -221,10 +220,10 @@ def _compiled(inputs: int, longest: bool) -> Callable[..., Iterator[Row]]:
 
 @operator
 class Concater(IterDataPipe[T_co]):
-    """All of the first input, then all of the next.
+    """All elements of the first input, then all of the next.
 
     Args:
-        *datapipes: The inputs, in this order; as a method, those after the stream that it is called on.
+        *datapipes: The inputs, in this order; as a method, those after this stream.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper("ab").concat(IterableWrapper("c")))

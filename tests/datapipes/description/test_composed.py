@@ -49,7 +49,7 @@ def test_copies_know_it_as_well() -> None:
 
 def test_what_was_there_before_is_nobodys() -> None:
     source = IterableWrapper([1])
-    with pytest.warns(UserWarning, match="deals nothing out"):
+    with pytest.warns(UserWarning, match="distributes nothing"):
         [given] = RoundRobinDemultiplexer(datapipe=source, num_instances=1)
     assert given is source
     assert made_by(source) == []

@@ -1,6 +1,6 @@
-"""File caches on disk: made once, read the next time.
+"""Caches of files on disk: made once, then read.
 
 - ``budget``: eviction of a cache's files, least recently used first
-- ``listfile``: the list of the files that were made of one element
-- ``production``: the cached files of one element, found or made
+- ``listfile``: the list of the files made from one element
+- ``production``: finder and maker of one element's files
 """

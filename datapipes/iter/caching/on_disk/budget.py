@@ -1,13 +1,13 @@
-"""Eviction by ``max_bytes``: the least recently used files of a cache make room for new ones.
+"""Eviction by ``max_bytes``: the least recently used files of a cache are removed.
 
-What counts is every file that a cache with ``max_bytes`` has made in a folder, whichever process made it: an index in
-that folder, a small database, names each before it is written, so that none escapes even if its maker is killed. Files
-that were there before are neither counted nor removed.
+All files that a cache with ``max_bytes`` has made in a folder count, from any process. An index in that folder, a small
+database, lists each file before it is written, so that files of a killed process count, too. Files that existed before
+neither count nor are removed.
 
-When an element's files were used is the time of access of the one that marks them as complete; it is set whenever they
-are handed on. They are removed together, that mark first, and not while somebody makes them (who holds the lock of
-their path) or has them at hand (who holds the mark locked, shared with others who do). So an element that is larger
-than all that is allowed stays until the next one, and what is being written comes on top.
+The time of an element's last use is the access time of its mark, the file that marks it as complete; it is set whenever
+the element is handed on. An element's files are removed together, the mark first. They are not removed while a process
+makes them (it holds the lock of their path) or uses them (it holds a shared lock on the mark). Therefore an element
+larger than the limit stays until the next one, and files that are being written exceed the limit.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from datapipes.iter.files.atomic import remove_leftovers
 if TYPE_CHECKING:
     import sqlite3
 
-_PATIENCE = 300.0  # seconds to wait for others who use the index
+_PATIENCE = 300.0  # seconds to wait for other users of the index
 _TABLE = "CREATE TABLE IF NOT EXISTS files (path BLOB PRIMARY KEY, element BLOB NOT NULL, bytes INTEGER)"
 
 
 class Budget:
-    """Budget in bytes for a cache's files in a folder: the one given, or that of each element's path."""
+    """Limit in bytes for a cache's files, in the given folder or in that of each element's path."""
 
     def __init__(self, max_bytes: int, folder: str | None) -> None:
         self._most = max_bytes
         self._folder = folder
 
     def intend(self, path: str, file: str) -> None:
-        """Say that a file is going to be written for the element at a path; one that is counted stays so meanwhile."""
+        """Announce that a file will be written for the element at a path. A counted file stays counted."""
         with self._index(path) as index:
             index.execute("INSERT OR IGNORE INTO files VALUES (?, ?, NULL)", (_key(file), _key(path)))
 
     def forget(self, path: str) -> None:
-        """Take back what was intended for an element whose production failed."""
+        """Remove the announced files of an element whose production failed."""
         with self._index(path) as index:
             index.execute("DELETE FROM files WHERE element = ? AND bytes IS NULL", (_key(path),))
 
     def commit(self, path: str, files: Iterable[str]) -> None:
-        """Count the files of an element, which are all of them, and make room for them."""
+        """Count the files of an element, whose list is complete, and evict others if necessary."""
         with self._index(path) as index:
             index.execute("DELETE FROM files WHERE element = ?", (_key(path),))
             rows = [(_key(file), _key(path), os.stat(file).st_size) for file in files]
@@ -55,7 +55,7 @@ class Budget:
             self._make_room(index, keep=_key(path))
 
     def _make_room(self, index: sqlite3.Connection, keep: bytes) -> None:
-        for path in _elements(index, "WHERE bytes IS NULL"):  # being made, or left by somebody who was killed
+        for path in _elements(index, "WHERE bytes IS NULL"):  # in production, or left by a killed process
             _remove(index, path)
         ((total,),) = index.execute("SELECT COALESCE(SUM(bytes), 0) FROM files")
         total += sum(_size(file) for (file,) in index.execute("SELECT path FROM files WHERE bytes IS NULL"))
@@ -67,7 +67,7 @@ class Budget:
 
     @contextmanager
     def _index(self, path: str) -> Iterator[sqlite3.Connection]:
-        """The index, for this process alone; what was changed counts when the block ends without an exception."""
+        """Lock the index for this process. The changes are committed if the block ends without an exception."""
         import sqlite3
 
         folder = self._folder or os.path.dirname(path) or os.curdir
@@ -80,18 +80,18 @@ class Budget:
                 yield index
                 index.execute("COMMIT")
             except sqlite3.DatabaseError as error:
-                error.add_note(f"the index of a cache is {name}; if it is damaged, remove it and the cache's files")
+                error.add_note(f"the cache's index is {name}; if it is damaged, remove it and the cache's files")
                 raise
 
 
 def in_use(mark: str) -> int | None:
-    """Keep the files of an element from being removed, and say that they were used; None if they are gone.
+    """Protect the files of an element from removal, and set the time of their use. Return None if they are gone.
 
-    They are kept until ``locks.let_go`` is called with what this returns.
+    The protection ends when ``locks.let_go`` is called with the result.
     """
     descriptor = locks.keep(mark, shared=True)
     if descriptor is not None:
-        with suppress(PermissionError):  # the file of another user, who has to use it himself
+        with suppress(PermissionError):  # the file belongs to another user, and its time cannot be set
             os.utime(descriptor, ns=(time_ns(), os.fstat(descriptor).st_mtime_ns))
     return descriptor
 
@@ -101,7 +101,7 @@ def _elements(index: sqlite3.Connection, where: str = "") -> list[bytes]:
 
 
 def _remove(index: sqlite3.Connection, path: bytes) -> int:
-    """Remove an element's files, unless somebody makes them or has them at hand; how many bytes that frees."""
+    """Remove an element's files unless they are in production or in use. Return the number of bytes freed."""
     files = list(index.execute("SELECT path, bytes FROM files WHERE element = ?", (path,)))
     if not _removed(os.fsdecode(path), [os.fsdecode(file) for file, _ in files]):
         return 0
@@ -143,7 +143,7 @@ def _size(file: bytes) -> int:
 
 
 def _last_used(path: bytes) -> int:
-    """Time of an element's last use; what is gone, or was never completed, goes first."""
+    """Return the time of an element's last use; 0 if it is gone or incomplete."""
     for mark in (os.fsencode(list_of(os.fsdecode(path))), path):
         with suppress(FileNotFoundError, NotADirectoryError):
             return os.stat(mark).st_atime_ns

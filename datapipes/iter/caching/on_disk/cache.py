@@ -1,16 +1,13 @@
-"""on_disk_cache, end_caching: the stages from the one to the other run only for elements whose files are not there.
+"""on_disk_cache, end_caching: the stages between the two run only for elements whose files do not exist.
 
-``on_disk_cache`` says where the files are and when they count; ``end_caching`` does the work. It is one stage that goes
-through the source of ``on_disk_cache`` element by element and gives the paths of the files that each became, in the
-order of the source, whether they were there or had to be made. So it keeps nothing waiting, and an endless source is as
-good as any. How one element's files are found or made: see ``production``.
+``on_disk_cache`` defines where the files are and when they are valid; ``end_caching`` does the work. It reads the
+source of ``on_disk_cache`` and gives the paths of each element's files, in the order of the source. So no element
+waits, and the source may be endless. ``production`` finds or makes the files of one element.
 
-The stages in between are run anew for each element that has no files, on that one element: they see no other. A
-``batch`` there makes batches of one. Stages that would mean something else then are refused: those that shard or number
-elements, and those that read another stream besides.
-
-The stages in between begin anew for each element, but their limits (``max_errors``) are for the whole stream. So their
-counts are kept here, by the stages' places, and handed from one element to the next.
+The stages in between run anew for each element without files, and see only that element: a ``batch`` there makes
+batches of one. Stages that would change their meaning are refused: those that shard or number elements, and those that
+read another stream. Their limits (``max_errors``) apply to the whole stream: the cell here keeps their counts of
+errors by place, and passes them from one element to the next.
 """
 
 from __future__ import annotations
@@ -45,23 +42,22 @@ T_co = TypeVar("T_co", covariant=True)
 
 @operator
 class OnDiskCacheHolder(IterDataPipe[T_co]):
-    """The elements whose files are not there yet; ``end_caching`` gives the files.
+    """The elements whose files do not exist yet; ``end_caching`` gives the paths of all files.
 
-    With ``max_bytes``, what has just been handed on stays, so open files before elements wait in a shuffle or prefetch;
-    see ``budget``.
+    With ``max_bytes``, only the files of the current element are protected from removal. Open files before a shuffle or
+    prefetch.
 
     Args:
-        filepath_fn: A function that gives the one path of an element. ``None``: the elements are the paths (torchdata
-            failed there).
-        hash_dict: The hashes that files must have, by path, in hexadecimal. A file that has another one does not count
-            as there, and one that is made and has another one, or none here, is a ``HashMismatch``.
-        hash_type: The kind of these hashes: ``"sha256"`` or ``"md5"``.
-        extra_check_fn: A function of the path of a file that is there: it counts as there only if the result is true.
-            It is called for folders as well, which otherwise never count, and not for elements of several files.
-        max_bytes: How many bytes the files may have that such caches have made in one folder: beyond, those that were
-            not used for the longest time are removed. ``None``: no limit.
-        cache_dir: The folder to which ``max_bytes``, which must be given, applies, with all folders in it. ``None``: to
-            each folder by itself.
+        filepath_fn: A function that returns the one path of an element. ``None``: the elements are the paths.
+        hash_dict: Expected hashes of the files, by path, in hexadecimal. An existing file with another hash is made
+            again; a new file with another hash, or with no entry here, is a ``HashMismatch``.
+        hash_type: Kind of the hashes: ``"sha256"`` or ``"md5"``.
+        extra_check_fn: A function of the path of an existing file: the file is valid only if the result is true.
+            Folders are valid only with this function. It is not called for elements of several files.
+        max_bytes: Most bytes of the files that such caches have made in one folder. Beyond, the least recently used
+            files are removed. ``None``: no limit.
+        cache_dir: The folder, with all folders in it, to which ``max_bytes`` applies; it needs ``max_bytes``.
+            ``None``: ``max_bytes`` applies to each folder separately.
 
     >>> import os, tempfile
     >>> from datapipes.iter import IterableWrapper
@@ -97,7 +93,7 @@ class OnDiskCacheHolder(IterDataPipe[T_co]):
         needs(
             self.cache_dir is None or self.max_bytes is not None,
             self,
-            "cache_dir is where max_bytes counts: give that as well",
+            "cache_dir is the folder to which max_bytes applies: set max_bytes, too",
         )
 
     def _reads(self) -> Iterable[Any]:
@@ -110,7 +106,7 @@ class OnDiskCacheHolder(IterDataPipe[T_co]):
         return iter(element)
 
     def _given(self, element: list[Any]) -> OnDiskCacheHolder[T_co]:
-        """This stage with the element to make, in a list, in place of its source."""
+        """Return this stage with the element to make, in a list, instead of its source."""
         new = object.__new__(type(self))
         new.__dict__.update(vars(self), source_datapipe=None, _element=element)
         return new
@@ -123,20 +119,20 @@ class OnDiskCacheHolder(IterDataPipe[T_co]):
 
 
 def _not_ended(holder: OnDiskCacheHolder[Any]) -> GraphError:
-    return GraphError(f"Please call `end_caching()` after {printed(holder)}: what is between the two fills the cache")
+    return GraphError(f"Please call `end_caching()` after {printed(holder)}: the stages between the two fill the cache")
 
 
 class CachePosition(Inner):
-    """The position of one ``end_caching``."""
+    """Position of one ``end_caching``."""
 
     def __init__(self, pipe: IterDataPipe[Any], let_go: Callable[[Any], None]) -> None:
         super().__init__(pipe, let_go)
         self._counts: dict[int, list[int]] = {}
-        self._is_news = False  # whether these were loaded, and the run does not know of them
+        self._is_news = False  # whether the counts were loaded, and not yet added to the run
         self._production: Production | None = None
 
     def by(self, production: Production, between: list[Pipe], errors: ErrorCounts) -> None:
-        """Find or make files so; the stages in between are given for their errors, which the run counts."""
+        """Set the maker of files. Check the loaded counts of errors against the stages, and add them to the run."""
         self.let_go()
         self._production = production
         stages = {place_of(stage): stage for stage in between}
@@ -147,13 +143,13 @@ class CachePosition(Inner):
             errors.add({printed(stages[place]): errors for place, (errors, _) in self._counts.items() if errors})
 
     def paths(self, element: Any) -> list[str]:
-        """The files of the next element."""
+        """Return the files of the next element."""
         if self._production is None:
             raise StateError(f"{self.label} was not opened")
         return self._production.paths(element, self._counts)
 
     def let_go(self) -> None:
-        """Let the files at hand be removed, where there are too many."""
+        """End the protection of the current element's files from removal."""
         if self._production is not None:
             self._production.let_go()
 
@@ -173,7 +169,7 @@ class CachePosition(Inner):
 
     def close(self) -> None:
         self.let_go()
-        self._production = None  # it leads to the session
+        self._production = None  # it refers to the session
         super().close()
 
 
@@ -181,16 +177,15 @@ class CachePosition(Inner):
 class EndOnDiskCacheHolder(Tolerant, Flattening[str]):
     """The paths of the files that each element of the nearest ``on_disk_cache`` became, in the order of its source.
 
-    What arrives here are pairs of a name and the data of its file: a stream, text, or an iterable of pieces. Several
-    processes and threads may use one cache: each file is made by one of them, while the others wait. (torchdata gave
-    what was there after what was not, kept at most 1000 elements, and stood still after an error.)
+    The elements of the last stage before it are pairs of a name and the file's data: a stream, text, or an iterable of
+    pieces. Several processes and threads may use one cache: one of them makes each file, and the others wait for it.
 
     Args:
         mode: How files are written: ``"wb"`` or ``"b"`` for bytes; ``"w"``, ``"wt"`` or ``"t"`` for text, as UTF-8.
-        filepath_fn: A function that gives the path of a file by its name. ``None``: the name is the path.
-        same_filepath_fn: Whether the ``filepath_fn`` of ``on_disk_cache`` gives it. Then there may be none here.
-        skip_read: Whether data may be bytes, too. Otherwise they are refused, as in torchdata.
-        timeout: How many seconds to wait for another process or thread that makes a file, before a ``LockTimeout``.
+        filepath_fn: A function that returns the path of a file for its name. ``None``: the name is the path.
+        same_filepath_fn: Whether to use the ``filepath_fn`` of ``on_disk_cache``; then none may be given here.
+        skip_read: Whether data may also be bytes. Otherwise bytes are refused.
+        timeout: Seconds to wait for another process or thread that makes a file, before a ``LockTimeout``.
 
     >>> import os, tempfile
     >>> from datapipes.iter import IterableWrapper
@@ -226,7 +221,7 @@ class EndOnDiskCacheHolder(Tolerant, Flattening[str]):
         self.filepath_fn = filepath_fn
         self.same_filepath_fn = same_filepath_fn
         self.skip_read = skip_read
-        self._timeout = timeout  # there is a method of the name
+        self._timeout = timeout  # `timeout` is a method
         self.on_error, self.max_errors = on_error, max_errors
         needs_callable("end_caching", self.filepath_fn, or_none=True)
         needs(
@@ -240,11 +235,11 @@ class EndOnDiskCacheHolder(Tolerant, Flattening[str]):
         _check_between(self)
 
     def set_timeout(self, timeout: float) -> None:
-        """Wait for other processes up to so many seconds; called by the adapter ``CacheTimeout``."""
+        """Set the seconds to wait for other processes; the adapter ``CacheTimeout`` calls this."""
         self._timeout = timeout
 
     def holder(self) -> OnDiskCacheHolder[Any]:
-        """The ``on_disk_cache`` that this ends."""
+        """Return the ``on_disk_cache`` that this stage ends."""
         return holders_of(self)[0]
 
     def _reads(self) -> Iterable[Any]:
@@ -281,7 +276,7 @@ class EndOnDiskCacheHolder(Tolerant, Flattening[str]):
 
 
 def holders_of(end: EndOnDiskCacheHolder) -> list[OnDiskCacheHolder[Any]]:
-    """The nearest ``on_disk_cache`` above that no other stage ends; in a session it may be there in several copies."""
+    """Return the nearest ``on_disk_cache`` above that no other stage ends. A session may hold several copies of it."""
     holders: dict[int, OnDiskCacheHolder[Any]] = {}
     seen: set[int] = set()
     stack: list[structure.Pipe] = [end.datapipe]
@@ -299,7 +294,7 @@ def holders_of(end: EndOnDiskCacheHolder) -> list[OnDiskCacheHolder[Any]]:
 
 
 def between(end: EndOnDiskCacheHolder) -> list[structure.Pipe]:
-    """The stages between the two, sources first, and the ``on_disk_cache`` before them."""
+    """Return the stages between the two, sources first, after the ``on_disk_cache``."""
     first = set(map(id, holders_of(end)))
     return structure.walk(end.datapipe, inputs=lambda stage: [] if id(stage) in first else structure.parents(stage))
 
@@ -322,12 +317,12 @@ def _check_between(end: EndOnDiskCacheHolder) -> None:
             raise GraphError(f"{printed(stage)} would see one element at a time here: put it before on_disk_cache()")
         if vars(type(stage)).get("_fluent") in _NUMBERING:
             raise GraphError(
-                f"{printed(stage)} would begin anew with each element here: put it before on_disk_cache() or after "
+                f"{printed(stage)} would start again with each element here: put it before on_disk_cache() or after "
                 "end_caching()"
             )
         if type(getattr(stage, "max_errors", None)) is float:
             raise GraphError(
-                f"{printed(stage)} would judge a share of one element's errors here: give end_caching() the max_errors"
+                f"{printed(stage)} would judge each element by a share of errors: set max_errors of end_caching()"
             )
     for stage in structure.walk(end.datapipe, inputs=lambda stage: _streams_above(stage, holders)):
         if stage is not holders[0] and not _streams_above(stage, holders):

@@ -1,8 +1,8 @@
-"""The list of the files that were made of one element: the mark that all of them are there.
+"""The list of the files made from one element, which marks them as complete.
 
-It is the file ``<path>.torchdata_list``, one line for each file: its path, and after a tab its size, which torchdata
-did not write. Like every file of a cache it is written completely or not at all, and it is written last. What it says
-is checked before it is believed; it is as much to be trusted as the files beside it, and may name files anywhere.
+It is the file ``<path>.torchdata_list`` with one line for each file: its path, a tab and its size. Lists of torchdata
+have no sizes. Like every file of a cache it is written completely or not at all; it is written last. Its entries are
+checked before use. It may name files anywhere, and must be trusted as much as the files beside it.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _SUFFIX = ".torchdata_list"
 
 
 class ListedFile(NamedTuple):
-    """One of the files, and its size if that is known."""
+    """One of the files, and its size if it is known."""
 
     path: str
     size: int | None
 
 
 def list_of(path: str) -> str:
-    """The list that belongs to the path of a cache's element."""
+    """Return the path of the list for an element's path."""
     return path + _SUFFIX
 
 
 def read_list(path: str) -> list[ListedFile] | None:
-    """The files that a list names; None if there is no list."""
+    """Return the files that a list names, or None if there is no list."""
     try:
         with open(list_of(path), "rb") as file:
             return [_member(line) for line in file.read().split(b"\n") if line]
@@ -39,12 +39,12 @@ def read_list(path: str) -> list[ListedFile] | None:
 
 
 def write_list(path: str, made: Iterable[str]) -> None:
-    """List the files that were made."""
+    """Write the list of the files made for an element's path."""
     write(list_of(path), b"".join(os.fsencode(f"{one}\t{os.stat(one).st_size}\n") for one in made))
 
 
 def needs_listable(path: str) -> None:
-    """Refuse a name that would be several lines of a list; a member of an archive can have any name."""
+    """Refuse a name with a line break, which would be several lines of a list; archive members can have any name."""
     if "\n" in path:
         raise BadArgument(f"a cache cannot list a file with a line break in its name: {path!r:.200}")
 

@@ -1,11 +1,11 @@
 """The cached files of one element: found, or made by the stages in between.
 
-They are found if a list of them is there whose files all are, or a file at the element's path itself. Otherwise they
-are made under a lock on that path, so by one process or thread; the others wait, and then find them. The lock dies with
-its owner, and what its owner had not completed counts for nothing: every file appears as a whole, and of several, the
-list comes last. A production that fails takes back the files that it has made.
+They are found if a list exists and all files in it do, or if a file exists at the element's path. Otherwise one process
+or thread makes them under a lock on that path; the others wait and then find them. The lock ends with its owner, and
+incomplete work of its owner is ignored: each file appears complete, and of several files the list is written last. A
+production that fails removes its new files.
 
-Nothing is held while an element is handed on: neither the lock, nor a stage in the midst of its work.
+While an element is handed on, no lock is held and no stage is suspended.
 """
 
 from __future__ import annotations
@@ -52,22 +52,22 @@ class Production:
     ) -> None:
         self._holder = holder
         self._at = at
-        self._make = make  # the stages in between, which begin with
-        self._of = of  # the element in this list
+        self._make = make  # the stages in between
+        self._of = of  # the list from which they read their one element
         self._mode = mode
         self._filepath_fn = filepath_fn
         self._skip_read = skip_read
         self._timeout = timeout
         self._budget = None if holder.max_bytes is None else Budget(holder.max_bytes, holder.cache_dir)
-        self._at_hand: int | None = None  # the lock that keeps the files at hand from being removed
+        self._at_hand: int | None = None  # the lock that protects the current files from removal
 
     def paths(self, element: Any, counts: dict[int, list[int]]) -> list[str]:
-        """The files of an element; ``counts``: the errors of the stages in between so far, by their places."""
+        """Return the files of an element. ``counts``: error counts of the stages in between, by place."""
         self.let_go()
         path = _path(self._holder.filepath_fn, element)
         found = self._found(path)
         if found is not None:
-            sweep(lock_of(path))  # of somebody who was killed when all was done
+            sweep(lock_of(path))  # left by a process that was killed after its work
             return found
         os.makedirs(os.path.dirname(path) or os.curdir, exist_ok=True)
         with locked(path, self._timeout, self._at.closed, why="OnDiskCache Exception: "):
@@ -75,7 +75,7 @@ class Production:
             return self._made(path, element, counts) if found is None else found
 
     def let_go(self) -> None:
-        """Let the files at hand be removed, where there are too many."""
+        """End the protection of the current files from removal."""
         descriptor, self._at_hand = self._at_hand, None
         if descriptor is not None:
             let_go(descriptor)
@@ -92,9 +92,9 @@ class Production:
         return [one.path for one in members] if is_there and self._stays(list_of(path)) else None
 
     def _stays(self, mark: str) -> bool:
-        """Keep files from being removed as long as they are at hand; False if they are gone already.
+        """Protect files from removal while they are in use. Return False if they are already gone.
 
-        The mark is locked after they were found, and whoever removes them locks it before that, and removes it first.
+        The mark is locked after the files were found. A remover locks the mark first, and removes it first.
         """
         if self._budget is not None and not os.path.isdir(mark):
             self._at_hand = in_use(mark)
@@ -102,9 +102,9 @@ class Production:
         return True
 
     def _is_sound(self, path: str, size: int | None, folders: bool = False) -> bool:
-        """Whether a file is there, of this size if it is known, and with the hash that it must have, if any.
+        """Return whether a file exists and has the right size and hash, as far as these are known.
 
-        A folder is no file of a cache, unless somebody else looks into it.
+        A folder counts only if ``folders`` is set, because then ``extra_check_fn`` checks it.
         """
         try:
             found = os.stat(path)
@@ -125,11 +125,11 @@ class Production:
     # -- made ----------------------------------------------------------------------------------------------------------
 
     def _made(self, path: str, element: Any, counts: dict[int, list[int]]) -> list[str]:
-        made: dict[str, bool] = {}  # the files, and whether each is new
+        made: dict[str, bool] = {}  # path: whether the file is new
         self._of[:] = [element]
         session = self._at.session(self._make, self._at.run.next_lap(derive(path)))
         try:
-            session.iterator()  # which makes the cells
+            session.iterator()  # makes the cells
             for place, faults in _tolerant(session):
                 faults.go_on(counts.get(place, [0, 0]))
             for product in segment(session):
@@ -154,7 +154,7 @@ class Production:
             raise BadArgument(f"two files of one element have the same path, {shortened(path)}; tell them apart")
         if not self._skip_read and isinstance(data, bytes | bytearray | memoryview):
             raise BadArgumentType(
-                f"end_caching() reads a stream, and the data for {shortened(path)} is {type(data).__name__} already: "
+                f"end_caching() reads a stream, but the data for {shortened(path)} is already {type(data).__name__}: "
                 "use skip_read=True"
             )
         needs_listable(path)
@@ -168,11 +168,11 @@ class Production:
         StreamWrapper.close_streams(data)
 
     def _committed(self, path: str, made: list[str]) -> list[str]:
-        """Mark an element's files as complete. One without files is not marked: it is tried again."""
+        """Mark an element's files as complete. An element without files is not marked, and is tried again."""
         mark = path if made == [path] else list_of(path)
         if mark == path:
             with suppress(FileNotFoundError):
-                os.unlink(list_of(path))  # one that names files that are gone
+                os.unlink(list_of(path))  # an old list names files that are gone
         elif made:
             write_list(path, made)
         if self._budget is not None and made:
@@ -190,5 +190,5 @@ def _path(filepath_fn: Callable[[Any], str] | None, name: Any) -> str:
 
 
 def _tolerant(session: Session) -> list[tuple[int, Faults]]:
-    """The stages of a session that may let errors pass, by their places."""
+    """Return the stages of a session that tolerate errors, by place."""
     return [(place, cell.faults) for place, cell in session.cells.items() if cell.faults is not None]

@@ -61,7 +61,7 @@ def test_the_type_may_be_given(file_type: str | CompressionType) -> None:
 def test_an_unknown_type_is_an_error() -> None:
     with pytest.raises(BadArgument, match="'rar' is not a valid CompressionType"):
         files().decompress("rar")
-    with pytest.raises(RuntimeError, match=r"'a\.txt' tells of no compression"):
+    with pytest.raises(RuntimeError, match=r"'a\.txt' indicates no known compression"):
         list(files(("a.txt", b"")).decompress())
     assert Decompressor.types.ZSTD.value == "zstd"
 

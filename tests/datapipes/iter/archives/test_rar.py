@@ -68,10 +68,10 @@ def test_what_a_program_says_is_checked(no_program: Path, says: bytes) -> None:
 @pytest.mark.parametrize(
     ("data", "what"),
     [
-        (b"", "no RAR archive"),
-        (zipped(), "no RAR archive"),
-        (rar()[:-8], "cut short|without the block that ends"),
-        (rar()[:-9], "cut short|without the block that ends"),
+        (b"", "not a RAR archive"),
+        (zipped(), "not a RAR archive"),
+        (rar()[:-8], "cut short|without the end block"),
+        (rar()[:-9], "cut short|without the end block"),
         (rar().replace(b"the last", b"the list"), r"a\.rar/4\.txt: its checksum"),
         (rar().replace(b"in/2.bin", b"in/3.bin"), "damaged"),
     ],

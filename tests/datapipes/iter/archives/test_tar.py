@@ -268,15 +268,15 @@ LINKS = [
 
 @pytest.mark.parametrize("mode", ["r:", "r|"])
 @pytest.mark.parametrize("on_error", ["raise", "skip"])
-def test_links_within_an_archive_are_passed_over_and_counted(mode: str, on_error: OnError) -> None:
+def test_links_within_an_archive_are_skipped_and_counted(mode: str, on_error: OnError) -> None:
     archive = tar_of([*LINKS[:3], header("in/1", b"one"), *LINKS[3:], header("2", b"two")])
     pipe = files(("a.tar", archive), ("b.tar", tar({"3": b"three"}))).load_from_tar(mode, on_error=on_error)
     found: dict[str, bytes] = {}
-    with pytest.warns(UserWarning, match="passed over") as warned:
+    with pytest.warns(UserWarning, match="skipped") as warned:
         found.update((path, stream.read()) for path, stream in pipe)
     assert found == {"a.tar/in/1": b"one", "a.tar/2": b"two", "b.tar/3": b"three"}
     assert [str(warning.message) for warning in warned] == [
-        "load_from_tar(): a.tar: passed over 5 link(s) to other members of the archive"
+        "load_from_tar(): a.tar: skipped 5 link(s) to other members of the archive"
     ]
 
 
@@ -298,6 +298,6 @@ def test_a_link_that_leads_outside_the_archive_is_an_error(name: str, kind: byte
 def test_a_warning_of_links_that_is_an_error_comes_once() -> None:
     stream = iter(files(("a.tar", tar_of([LINKS[0], header("in/1", b"one")]))).load_from_tar())
     assert next(stream)[1].read() == b"one"
-    with pytest.raises(UserWarning, match=r"passed over 1 link\(s\)"):
+    with pytest.raises(UserWarning, match=r"skipped 1 link\(s\)"):
         next(stream)
     assert list(stream) == []

@@ -163,7 +163,7 @@ def test_a_state_from_a_cache_makes_the_elements_again_where_there_is_none() -> 
     assert len(new.cache) == 5, "it was a whole pass"
     shorter: Any = iter(IterableWrapper(range(1)).map(counting(calls)).in_memory_cache())
     shorter.load_state_dict(it.state_dict(), strict=False)
-    with pytest.raises(StateError, match="2 elements were given, and made again there are 1"):
+    with pytest.raises(StateError, match="2 elements were given, but the source made only 1 again"):
         next(shorter)
 
 
@@ -178,7 +178,7 @@ def test_length() -> None:
 
 def test_open_files_are_refused() -> None:
     dp = IterableWrapper([StreamWrapper(io.BytesIO(b"x"))], deepcopy=False).in_memory_cache()
-    with pytest.raises(TypeError, match="an open file can be read once: read it above"):
+    with pytest.raises(TypeError, match="an open file can be read only once: read it above"):
         next(iter(dp))
 
 

@@ -51,7 +51,7 @@ def test_kinds_of_data(tmp_path: Path, data: Any, options: dict[str, Any], expec
 @pytest.mark.parametrize(
     ("data", "options", "complaint"),
     [
-        (b"bytes", {}, "is bytes already: use skip_read=True"),
+        (b"bytes", {}, "is already bytes: use skip_read=True"),
         (["text"], {}, "mode 'wb' writes bytes, .* has str: use mode 'w'"),
         (b"bytes", {"mode": "w", "skip_read": True}, "mode 'w' writes text, .* has bytes: use mode 'wb'"),
     ],
@@ -231,9 +231,9 @@ def test_stages_that_would_mean_something_else_are_refused() -> None:
     holder = IterableWrapper("a").on_disk_cache()
     with pytest.raises(GraphError, match=r"\.sharding_filter\(\) would see one element at a time"):
         holder.sharding_filter().end_caching()
-    with pytest.raises(GraphError, match=r"\.header\(limit=2\) would begin anew with each element"):
+    with pytest.raises(GraphError, match=r"\.header\(limit=2\) would start again with each element"):
         holder.header(2).end_caching()
-    with pytest.raises(GraphError, match="a share of one element's errors"):
+    with pytest.raises(GraphError, match="would judge each element by a share of errors"):
         holder.map(as_is, on_error="skip", max_errors=0.5).end_caching()
     with pytest.raises(GraphError, match=r"IterableWrapper\('beside'\) would be read from its start"):
         holder.zip(IterableWrapper("beside")).end_caching()

@@ -143,9 +143,7 @@ def test_a_source_that_is_longer_than_was_said_is_an_error() -> None:
     found = outcomes(a)
     assert found[:3] == list(split(6, HALVES, target="a"))
     assert len(found) == 7
-    assert all(
-        "has more elements than the 6 that it was split by: give its length as total_length" in x for x in found[3:]
-    )
+    assert all("has more elements than the 6 of the split: give its length as total_length" in x for x in found[3:])
 
 
 def test_a_source_may_be_shorter() -> None:

@@ -33,7 +33,7 @@ def test_refused_arguments_and_warnings() -> None:
         BadArgument, match=r"Expected `num_instances` larger than 0, got 0, in \.round_robin_demux\(0\)"
     ):
         source.round_robin_demux(0)
-    with pytest.warns(UserWarning, match=r"round_robin_demux\(1\) deals nothing out") as caught:
+    with pytest.warns(UserWarning, match=r"round_robin_demux\(1\) distributes nothing") as caught:
         assert source.round_robin_demux(1) == [source]
     assert caught[0].filename == __file__
     with pytest.warns(UserWarning, match="Unlimited buffer size is set for `round_robin_demux`"):

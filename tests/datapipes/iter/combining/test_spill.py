@@ -192,7 +192,7 @@ def test_an_element_that_cannot_be_on_disk_stops_who_is_ahead(tmp_path: Path) ->
         UnsavableElement, match=r"that \.fork\(2, buffer_size=1, .* spills to disk.*Unsavable"
     ) as caught:
         next(it)
-    assert "no more are taken before it is read: read the children in step" in str(caught.value)
+    assert "no further one is taken before it is read: read the children in step" in str(caught.value)
     # zip has given up that row: the other child was read up to its end, and nothing was lost.
     assert next(it) == ([1, 2, odd, 4], [5])
 
@@ -256,7 +256,7 @@ def test_bytes_bound_what_waits() -> None:
         "BufferError: fork buffer overflow: .fork(2, buffer_bytes=5000) keeps up to 1000 elements"
     )
     assert "and 5000 bytes, and child 1 lags behind by 5 elements (52" in found[5]
-    assert "raise buffer_size or buffer_bytes, or give spill_dir=" in found[5]
+    assert "raise buffer_size or buffer_bytes, or set spill_dir=" in found[5]
     a, b = texts(20).fork(2, buffer_bytes=5000, buffer_size=-1)
     assert len(list(a.batch(4).zip(b.batch(4)))) == 5
 
@@ -278,7 +278,7 @@ def test_refused_arguments(tmp_path: Path) -> None:
     source = IterableWrapper(range(3))
     with pytest.raises(BadArgument, match="`buffer_bytes` must be positive, or None for no limit, got 0"):
         source.fork(2, buffer_bytes=0)
-    with pytest.raises(BadArgument, match=r"`spill_dir` is not a folder that exists: .*nowhere"):
+    with pytest.raises(BadArgument, match=r"`spill_dir` is not an existing folder: .*nowhere"):
         source.demux(2, int, spill_dir=tmp_path / "nowhere")
     a, _ = source.fork(2, spill_dir="tests")
     assert repr(a) == "IterableWrapper(range(0, 3)).fork(2, spill_dir='tests')[0]"

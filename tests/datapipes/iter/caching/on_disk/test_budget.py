@@ -186,5 +186,5 @@ def test_an_index_that_is_damaged_is_named(tmp_path: Path) -> None:
 def test_arguments_are_checked() -> None:
     with pytest.raises(BadArgument, match="max_bytes must be positive"):
         IterableWrapper("a").on_disk_cache(max_bytes=0)
-    with pytest.raises(BadArgument, match="cache_dir is where max_bytes counts"):
+    with pytest.raises(BadArgument, match="cache_dir is the folder to which max_bytes applies"):
         IterableWrapper("a").on_disk_cache(cache_dir="x")
