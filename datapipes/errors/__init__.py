@@ -1,53 +1,53 @@
 """The exception classes of the three packages, one tree.
 
 Loader2Error
-├── GraphError (RuntimeError)            a graph that cannot be built, rewritten or opened
-│   └── NameTaken                        a fluent name that somebody else owns
-├── PluginError (AttributeError)         a name of an installed plugin that cannot be used
-├── BadArgument (ValueError)             an argument out of range, found when the pipe is built
-├── BadArgumentType (TypeError)          an argument of the wrong kind, found when the pipe is built
-├── LengthUnknown (TypeError)            how many elements there are is not known beforehand; names the stage
-├── TooManyErrors (RuntimeError)         more errors than a stage's max_errors lets pass; the last of them is its cause
-├── WrongElement (RuntimeError)          an element that is not what its class declares, found by runtime_validation
-├── TransferError (OSError)              a remote file that could not be read, or not to its end
-│   ├── CutShort                         the other side ended it too early
-│   └── TransferTimeout (TimeoutError)   it took longer than was allowed
-├── PullTimeout (TimeoutError)           an element that was not there within the seconds of a timeout()
-├── StateError (ValueError)              a saved state that does not fit, or that is not safe to load
-│   ├── NotCheckpointable (TypeError)    a state with something for a reading service, and no service that takes it
-│   └── UnsafeState                      bytes in a state that would need more than plain data to load
-├── UnsavableElement (TypeError)         a buffered element that cannot be put into a state
-├── ForkedIteration (RuntimeError)       an iteration that another process began, used in a fork of that process
-├── HashMismatch (RuntimeError)          data whose hash is not the expected one, or is not known
-├── LockTimeout (TimeoutError)           a file that another process or thread keeps locked for too long
-├── CorruptData (ValueError)             input that is cut short or damaged; names the file, the member, the position
-│   ├── CorruptStream (OSError, EOFError)    compressed data
-│   ├── CorruptRecord (RuntimeError)         a record of a TFRecord file
-│   ├── CorruptTar (tarfile.ReadError)       a tar archive
-│   └── CorruptZip (zipfile.BadZipFile)      a zip archive
-├── RanksError (RuntimeError)            ranks of a process group that cannot go on together
-│   ├── PrefetchTimeoutError (TimeoutError)  one that has said nothing for longer than it may
-│   ├── RankDied                         one that ended without a word, or cannot be reached
-│   ├── RankFailed                       one whose loading raised; its error and traceback, as text
-│   ├── RankLeft                         one that left its epoch before the others
-│   ├── RanksDiffer                      ranks with different graphs, services or positions
-│   └── UnevenRanks                      ranks with different numbers of elements, where that is not allowed
-├── WorkerError (RuntimeError)           an exception of a worker that could not be sent home as it was
-├── WorkerDied (RuntimeError)            a worker that ended without a word
-├── WorkerTimeout (TimeoutError)         a worker that has sent nothing for longer than it may
-├── WorkersLeft (RuntimeError)           an iteration that was left while another thread waited for an element of it
-├── ProtocolError (RuntimeError)         a mistake of this library in what workers and home say to each other
-├── FetchFailed (AssertionError)         the process of an AsynchronousDataAccessor has failed or gone
-├── LawBroken (AssertionError)           a pipe or a service that breaks a law of loader2.testing
-├── UnsafeMember (ValueError)            a member of an archive that leads outside it, or is no regular file
-├── TooLarge (ValueError)                data that grows past its limit when it is decompressed
-└── ReadTooLate (tarfile.StreamError)    a member of a stream that was read on past it
+|-- GraphError (RuntimeError)            a graph that cannot be built, rewritten or opened
+|   |-- NameTaken                        a fluent name that another class has
+|-- PluginError (AttributeError)         a name of an installed plugin that cannot be used
+|-- BadArgument (ValueError)             an argument out of range, found when the pipe is built
+|-- BadArgumentType (TypeError)          an argument of the wrong kind, found when the pipe is built
+|-- LengthUnknown (TypeError)            a length that is not known in advance; names the stage
+|-- TooManyErrors (RuntimeError)         more errors than a stage's max_errors tolerates; the last one is the cause
+|-- WrongElement (RuntimeError)          an element that is not of the declared type, found by runtime_validation
+|-- TransferError (OSError)              a remote file that could not be read, or not to its end
+|   |-- CutShort                         the server ended it too early
+|   |-- TransferTimeout (TimeoutError)   it took longer than allowed
+|-- PullTimeout (TimeoutError)           an element that did not arrive within the seconds of a timeout()
+|-- StateError (ValueError)              a saved state that does not fit, or that is not safe to load
+|   |-- NotCheckpointable (TypeError)    a state for a reading service that the loader does not have
+|   |-- UnsafeState                      bytes in a state that are damaged or not plain data
+|-- UnsavableElement (TypeError)         a buffered element that cannot be saved in a state
+|-- ForkedIteration (RuntimeError)       an iteration that began in another process, used in a fork of that process
+|-- HashMismatch (RuntimeError)          data whose hash is wrong, or for which no hash is given
+|-- LockTimeout (TimeoutError)           a file that another process or thread keeps locked for too long
+|-- CorruptData (ValueError)             input that is cut short or damaged; names the file, the member, the position
+|   |-- CorruptStream (OSError, EOFError)    compressed data
+|   |-- CorruptRecord (RuntimeError)         a record of a TFRecord file
+|   |-- CorruptTar (tarfile.ReadError)       a tar archive
+|   |-- CorruptZip (zipfile.BadZipFile)      a zip archive
+|-- RanksError (RuntimeError)            ranks of a process group that cannot continue together
+|   |-- PrefetchTimeoutError (TimeoutError)  a rank that has sent nothing for longer than its timeout
+|   |-- RankDied                         a rank that ended without a message, or cannot be reached
+|   |-- RankFailed                       a rank whose loading raised; its error and traceback, as text
+|   |-- RankLeft                         a rank that left its epoch before the other ranks
+|   |-- RanksDiffer                      ranks with different graphs, services or positions
+|   |-- UnevenRanks                      ranks with different numbers of elements, if this is not allowed
+|-- WorkerError (RuntimeError)           an exception of a worker that could not be sent to the main process unchanged
+|-- WorkerDied (RuntimeError)            a worker that ended without a message
+|-- WorkerTimeout (TimeoutError)         a worker that has sent nothing for longer than its timeout
+|-- WorkersLeft (RuntimeError)           an iteration that was left while another thread waited for its next element
+|-- ProtocolError (RuntimeError)         a mistake of this library in the messages between workers and main process
+|-- FetchFailed (AssertionError)         a process of an AsynchronousDataAccessor that has failed or ended
+|-- LawBroken (AssertionError)           a pipe or a service that breaks a law of loader2.testing
+|-- UnsafeMember (ValueError)            a member of an archive that leads outside it, or is not a regular file
+|-- TooLarge (ValueError)                data that grows past its limit when it is decompressed
+|-- ReadTooLate (tarfile.StreamError)    a member of a stream that was read after a later one
 
 PopTorch's own (``poptorch.Error`` and its kin) are in ``reading_services.ipu.names.errors``, below the same root.
 
-Each is also the built-in type that torchdata's users catch. ``BadArgument`` is an ``AssertionError`` as well, because
-torchdata raised that for some arguments and ``ValueError`` for others. An exception of a user's own function is none
-of these: it keeps its type and traceback, and gains a note (see ``datapipes.position.blame``).
+Each class is also the built-in type that was raised for the error before. ``BadArgument`` is a ``ValueError`` and an
+``AssertionError``. An exception of a user's own function is none of these: it keeps its type and traceback, and gains a
+note (see ``datapipes.position.blame``).
 """
 
 from __future__ import annotations
@@ -61,49 +61,50 @@ E = TypeVar("E", bound=Exception)
 
 
 class Loader2Error(Exception):
-    """The root of every error that this library raises by itself."""
+    """Base class of all errors that this library raises by itself."""
 
 
 class GraphError(Loader2Error, RuntimeError):
     """A graph that cannot be built, rewritten or opened.
 
-    The message names the stages; a graph that can never be opened is refused when its loader is made.
+    The message names the stages. A graph that can never be opened is refused when its loader is made.
     """
 
 
 class NameTaken(GraphError):
-    """Two owners ask for one fluent name; the message names both.
+    """A fluent name that is already in use. The message names both owners.
 
-    Choose another name in ``functional_datapipe``, or ``register_function``, which replaces the older owner.
+    Choose another name in ``functional_datapipe``. ``register_function`` replaces the older owner.
     """
 
 
 class PluginError(Loader2Error, AttributeError):
-    """A name of an installed plugin that cannot be used; the message names the distribution.
+    """A name of an installed plugin that cannot be used. The message names the distribution.
 
-    It cannot be imported (the cause says why), or two distributions offer the name, or it is not what its entry point
-    says: update or uninstall it. To ``hasattr`` it is a method that is not there.
+    The plugin cannot be imported (see the cause), or two distributions offer the name, or the object is not of the kind
+    that its entry point declares. Update or uninstall the distribution. ``hasattr`` returns False for the method.
     """
 
 
 class BadArgument(Loader2Error, ValueError, AssertionError):
-    """An argument out of range; the message shows the call.
+    """An argument out of range. The message shows the call.
 
-    The call is refused when the pipe is built, so the traceback leads to your line.
+    It is raised when the pipe is built, so the traceback leads to your line.
     """
 
 
 class BadArgumentType(Loader2Error, TypeError):
-    """An argument of the wrong kind; the message shows the call.
+    """An argument of the wrong type. The message shows the call.
 
-    As ``BadArgument``; often a pipe was forgotten, or a call in place of a function.
+    As with ``BadArgument``, the traceback leads to your line. Common causes are a missing pipe, or a function's result
+    in place of the function.
     """
 
 
 class LengthUnknown(Loader2Error, TypeError):
-    """A graph whose length is not known beforehand; ``stage`` is the one that cannot tell, as it prints.
+    """A graph whose length is not known in advance. ``stage`` is the stage without a length, as it prints.
 
-    Put ``.set_length(n)`` behind that stage if you know it, or do not ask.
+    Put ``.set_length(n)`` below that stage if you know it, or do without the length.
     """
 
     def __init__(self, message: str, stage: str = "") -> None:
@@ -112,106 +113,104 @@ class LengthUnknown(Loader2Error, TypeError):
 
 
 class TooManyErrors(Loader2Error, RuntimeError):
-    """A stage met more errors than its ``max_errors`` lets pass.
+    """More errors in a stage than its ``max_errors`` tolerates.
 
-    Its cause is the last of them; ``iterator.errors`` has the counts. Look at the data before you raise the limit.
+    The cause is the last one; ``iterator.errors`` has the counts. Check the data before you raise the limit.
     """
 
 
 class WrongElement(Loader2Error, RuntimeError):
-    """An element that is not of the type its class declares; ``runtime_validation`` looks for these.
+    """An element that is not of the type that its class declares, found by ``runtime_validation``.
 
-    Correct the annotation of the class's ``__iter__``, or what it yields.
+    Correct the annotation of the class's ``__iter__``, or the elements that it yields.
     """
 
 
 class TransferError(Loader2Error, OSError):
-    """A remote file that could not be read, or not to its end; the message names it, without its secrets.
+    """A remote file that could not be read, or not to its end. The message names it, without its secrets.
 
-    It is of the type that the client raised, too, such as ``requests.HTTPError`` with its ``response``, or
+    The error is also of the type that the client raised, such as ``requests.HTTPError`` with its ``response``, or
     ``FileNotFoundError``. ``transfer=Transfer(...)`` sets timeouts and retries.
     """
 
 
 class CutShort(TransferError):
-    """A remote file that ended before it should; it is never handed on as a short file.
+    """A remote file that ended too early. It is never handed on as a short file.
 
-    It was tried again as often as ``retries`` allows. If the server means it, ``on_error="skip"`` leaves the file
-    out.
+    The transfer was repeated as often as ``retries`` allows. If the file on the server is incomplete,
+    ``on_error="skip"`` leaves it out.
     """
 
 
 class TransferTimeout(TransferError, TimeoutError):
-    """A remote file that was not there within the time allowed.
+    """A remote file that did not arrive within the time allowed.
 
     Give a ``Transfer`` with a longer ``timeout`` or ``deadline``.
     """
 
 
 class PullTimeout(Loader2Error, TimeoutError):
-    """An element was not there within the seconds of a ``timeout()``; the message shows where the thread stands.
+    """An element that did not arrive within the seconds of a ``timeout()``. The message shows the thread's stack.
 
-    The next ``next()`` waits for the same element once more. ``.retry()`` behind the stage opens what is above it
-    again.
+    The next ``next()`` waits for the same element again. ``.retry()`` below the stage opens the stages above it again.
     """
 
 
 class StateError(Loader2Error, ValueError):
-    """A saved state that does not fit the graph, or is not plain data; the message names the field.
+    """A saved state that does not fit the graph, or is not plain data. The message names the field.
 
-    Load it with the graph, the service and the source that it was saved with. ``load_state_dict(state,
-    strict=False)`` goes on over a source that has changed.
+    Load it with the graph, the service and the source that it was saved with. If the source has changed on purpose,
+    use ``load_state_dict(state, strict=False)``.
     """
 
 
 class UnsafeState(StateError):
-    """Bytes in a state that are damaged, or that would have to run code to be loaded.
+    """Bytes in a state that are damaged, or that could only be loaded by running code.
 
-    Such a state is none of this library's, or was changed; classes of your own have to be named by
-    ``datapipes.allow``.
+    Such a state was changed, or another program wrote it. Objects of your own classes need ``datapipes.allow``.
     """
 
 
 class UnsavableElement(Loader2Error, TypeError):
-    """A buffered element that cannot be put into a state as plain data.
+    """A buffered element that cannot be saved in a state as plain data.
 
-    Allow its class by ``datapipes.allow``, give the class plain data as its state, or move the stage that makes it
-    behind the buffer.
+    Allow its class with ``datapipes.allow``, give the class plain data as its state, or move the stage that makes it
+    below the buffer.
     """
 
 
 class ForkedIteration(Loader2Error, RuntimeError):
-    """An iteration that another process began, and that a fork of that process cannot go on with.
+    """An iteration that began in another process and cannot continue in a fork of that process.
 
-    Begin an iteration of its own in the fork.
+    Begin a new iteration in the fork.
     """
 
 
 class HashMismatch(Loader2Error, RuntimeError):
-    """Data whose hash is not the one that it should have, or for which none is given; the message names it.
+    """Data whose hash is wrong, or for which no hash is given. The message names the data.
 
     Load the data again, or correct the hash in ``hash_dict``.
     """
 
 
 class LockTimeout(Loader2Error, TimeoutError):
-    """A file that another process or thread keeps locked for too long; the message names it.
+    """A file that another process or thread keeps locked for too long. The message names it.
 
-    Another process makes this file. Wait longer (``timeout``), or end that process.
+    The other process is making this file. Wait longer (``timeout``), or end that process.
     """
 
 
 class RanksError(Loader2Error, RuntimeError):
-    """The ranks of a process group cannot go on together; the message names those that are the reason.
+    """Ranks of a process group that cannot continue together. The message names the ranks at fault.
 
     All ranks raise it. End the process group, in a ``finally``, before the processes end.
     """
 
 
 class PrefetchTimeoutError(RanksError, TimeoutError):
-    """Nothing was heard of a rank for longer than ``timeout`` seconds.
+    """A rank that has sent nothing for longer than ``timeout`` seconds.
 
-    Look what that rank does (``py-spy dump``); a longer ``timeout`` if it is only slow.
+    Find out what that rank does (``py-spy dump``). If it is only slow, use a longer ``timeout``.
     """
 
     def __init__(self, timeout: float, who: str = "") -> None:
@@ -220,16 +219,16 @@ class PrefetchTimeoutError(RanksError, TimeoutError):
 
 
 class RankDied(RanksError):
-    """A rank ended without a word, or its host cannot be reached any more.
+    """A rank that ended without a message, or whose host cannot be reached any more.
 
     Restart all ranks and resume from a checkpoint; torchrun does so.
     """
 
 
 class RankFailed(RanksError):
-    """Loading raised on another rank: ``rank``, and its ``error`` and ``traceback`` as text.
+    """An error in another rank's loading: ``rank``, and its ``error`` and ``traceback`` as text.
 
-    The error is in the data or the functions of that rank. The next ``next()`` goes on behind the element.
+    The error is in the data or the functions of that rank. The next ``next()`` continues after the failed element.
     """
 
     def __init__(self, rank: int, error: str, traceback: str = "") -> None:
@@ -240,35 +239,35 @@ class RankFailed(RanksError):
 
 
 class RankLeft(RanksError):
-    """A rank left its epoch, or shut down its loader, before the others.
+    """A rank that left its epoch, or shut down its loader, before the other ranks.
 
-    Have all ranks leave their epoch after the same element, or use ``limit``.
+    Let all ranks leave their epoch after the same element, or use ``limit``.
     """
 
 
 class RanksDiffer(RanksError):
-    """Ranks do not do the same: the message says which of them differ in what.
+    """Ranks with different graphs, services or positions. The message names the ranks and the difference.
 
     Build the same graph with the same services on all ranks, and resume on all or none.
     """
 
 
 class UnevenRanks(RanksError):
-    """Ranks have different numbers of elements, and ``uneven="error"``.
+    """Ranks with different numbers of elements, with ``uneven="error"``.
 
     Choose ``uneven="drop"``, ``"pad"`` or ``"repeat"``, or even out the shards.
     """
 
 
 class CorruptData(Loader2Error, ValueError):
-    """Input that is cut short or damaged; the message names the file, the member and the position.
+    """Input that is cut short or damaged. The message names the file, the member and the position.
 
-    Load the file again (``check_hash`` tells beforehand), or leave it out with ``on_error="skip"``.
+    Load the file again (``check_hash`` finds such files in advance), or leave it out with ``on_error="skip"``.
     """
 
 
 class CorruptStream(CorruptData, OSError, EOFError):
-    """Compressed data that is cut short, damaged, or followed by something else."""
+    """Compressed data that is cut short, damaged, or followed by other data."""
 
 
 class CorruptTar(CorruptData, tarfile.ReadError):
@@ -280,10 +279,10 @@ class CorruptZip(CorruptData, zipfile.BadZipFile):
 
 
 class LawBroken(Loader2Error, AssertionError):
-    """A pipe or a service that breaks a law of ``loader2.testing``; the message says which, where, and what to do.
+    """A pipe or a service that breaks a law of ``loader2.testing``. The message has the law, the place and a remedy.
 
-    ``law`` is its name, ``graph`` the shortest one on which it is broken, as it prints, ``where`` the position;
-    ``expected`` and ``came`` are the two sides, empty where there is nothing to compare.
+    ``law`` is the law's name. ``graph`` is the shortest graph that breaks it, as it prints. ``where`` is the position.
+    ``expected`` and ``came`` are the two sides; they are empty if there is nothing to compare.
     """
 
     def __init__(
@@ -309,88 +308,89 @@ class LawBroken(Loader2Error, AssertionError):
 class UnsafeMember(Loader2Error, ValueError):
     """A member of an archive whose name leads outside it, or that is a link or a device.
 
-    The next element is the member after it; ``on_error="skip"`` leaves such members out. Do not unpack this archive
-    by other means.
+    The next element is the member after it. ``on_error="skip"`` leaves such members out. Do not unpack this archive
+    with another program.
     """
 
 
 class TooLarge(Loader2Error, ValueError):
-    """Data that grows past its limit when it is decompressed; the message names the parameter that sets it.
+    """Data that grows past its limit when it is decompressed. The message names the parameter that sets the limit.
 
     If you trust the file, raise ``max_ratio`` or ``max_bytes`` of the stage that the message names.
     """
 
 
 class ReadTooLate(Loader2Error, tarfile.StreamError):
-    """A member of a stream that cannot be sought, when a later one was already asked for.
+    """A member of a stream without seek that was read after a later member had been requested.
 
-    Read each member when it is handed on, or open the archive as a file that can be sought.
+    Read each member when it is handed on, or open the archive as a seekable file.
     """
 
 
 class CorruptRecord(CorruptData, RuntimeError):
-    """A record of a TFRecord file that is cut short, damaged, or not what was asked for."""
+    """A record of a TFRecord file that is cut short, damaged, or not of the requested kind."""
 
 
 class WorkerError(Loader2Error, RuntimeError):
-    """An exception in a worker that could not be sent home as it was.
+    """An exception of a worker that could not be sent to the main process unchanged.
 
-    Its text has the original type, message and traceback. Give the exception's class arguments that pickle.
+    Its text has the original type, message and traceback. Make the exception's class picklable.
     """
 
 
 class WorkerDied(Loader2Error, RuntimeError):
-    """A worker ended without a word: it was killed, it crashed, or something in it called ``os._exit``.
+    """A worker that ended without a message: it was killed, it crashed, or its code called ``os._exit``.
 
-    The message has the signal or the exit code. The next ``next()`` starts another worker, which goes on without a
-    loss; a service with ``restart=`` does so by itself. Signal 9 often is the system's memory killer: fewer workers,
-    smaller buffers.
+    The message has the signal or the exit code. The next ``next()`` starts another worker, which continues without
+    loss. A service with ``restart=`` does so by itself. Signal 9 often means that the system ran out of memory: use
+    fewer workers or smaller buffers.
     """
 
     ended: object = None
-    """Who it was and what it was at work on, for a service that replaces it; None where that would not help."""
+    """The worker and its work at that time, for a service that replaces it. None if a restart would not help."""
 
 
 class WorkerTimeout(Loader2Error, TimeoutError):
-    """A worker has sent nothing for longer than it may take; the message shows where it stands.
+    """A worker that has sent nothing for longer than its timeout. The message shows the worker's stack.
 
-    Mend what hangs there, or give the service a longer ``timeout``.
+    Correct the call that hangs there, or give the service a longer ``timeout``.
     """
 
 
 class WorkersLeft(Loader2Error, RuntimeError):
-    """The iteration was left, or its workers were ended, while another thread waited for an element of it.
+    """An iteration that was left, or whose workers were ended, while another thread waited for its next element.
 
-    Shut a loader down when no other thread iterates it.
+    Shut a loader down when no other thread iterates over it.
     """
 
 
 class ProtocolError(Loader2Error, RuntimeError):
-    """A frame that nobody may send at that moment: a mistake in this library.
+    """A message between worker and main process that is not allowed at that time: a mistake in this library.
 
     Please report it with the message.
     """
 
 
 class NotCheckpointable(StateError, TypeError):
-    """A state has something for a reading service, and the loader has none that takes it; torchdata's TypeError.
+    """A state for a reading service that the loader does not have.
 
     Pass the reading service that the state was saved with.
     """
 
 
 class FetchFailed(Loader2Error, AssertionError):
-    """The process that loads has failed or gone; the message has its traceback, and what it raised is the cause.
+    """A process of an AsynchronousDataAccessor that has failed or ended.
 
-    Mend what it raised. A loader begins anew with the next ``iter``.
+    The message has the process's traceback, and the exception that it raised is the cause. Correct that error. A loader
+    starts again with the next ``iter``.
     """
 
 
 def consumes_element(error: BaseException) -> bool:
-    """Return whether an error stands in place of an element, which does not come again.
+    """Return whether an error takes the place of an element, which is then not repeated.
 
-    After an interruption (KeyboardInterrupt and its kin), a PullTimeout or the end of a worker the same element is the
-    next one.
+    After an interruption (KeyboardInterrupt and every other BaseException), a PullTimeout or the end of a worker, the
+    same element is the next one.
     """
     return isinstance(error, Exception) and not isinstance(
         error, PullTimeout | WorkerDied | WorkerTimeout | WorkersLeft
@@ -398,5 +398,5 @@ def consumes_element(error: BaseException) -> bool:
 
 
 def without_frames(error: E) -> E:
-    """The same error to be kept and raised later: it holds none of the frames, and open files, that it came through."""
+    """Return a copy of an error to keep and raise later, without the frames and open files of its traceback."""
     return copy(error)

@@ -1,4 +1,4 @@
-"""The contents of an element: mappings, sequences and dataclasses rebuilt around what becomes of what they hold."""
+"""Elements rebuilt around new contents: mappings, sequences and dataclasses."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ _WHOLE = (str, bytes, bytearray, memoryview)
 
 
 def rebuilt(data: Any, fn: Callable[[Any], Any]) -> Any:
-    """The same element around what ``fn`` makes of what it holds; one that holds nothing is handed on as it is.
+    """Return a copy of the element around the results of ``fn`` for its contents.
 
-    The element itself is never changed. A container whose constructor declines becomes a plain dict or list.
+    An element that holds nothing is returned as it is. The element itself is never changed. A container whose
+    constructor refuses the contents becomes a plain dict or list.
 
     >>> rebuilt({"ids": (1, 2)}, lambda each: rebuilt(each, str))
     {'ids': ('1', '2')}

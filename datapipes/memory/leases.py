@@ -1,7 +1,7 @@
-"""Leases on memory, returned by themselves when nobody refers to it any more.
+"""Leases on memory, returned when the last reference to the memory is gone.
 
-What lies in such memory (an array, a tensor) refers to the lease as its owner, so the memory is never given to somebody
-else while it can be seen, and no message has to be sent for its return.
+An array or tensor in such memory refers to the lease as its owner. So the memory is not given away while it can be
+seen, and no message is needed for its return.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 
 
 class _Lease:
-    """Owner of the bytes, as an object whose end can be noticed."""
+    """Owner of the bytes. Its end returns them."""
 
     returned: Callable[[], object]
 
     def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not ending():  # then modules have lost their names, and nobody takes the memory again
+        if not ending():  # when the interpreter exits, module globals are gone and the memory is not needed again
             self.returned()
 
 
@@ -27,7 +27,7 @@ _types: dict[int, type[ctypes.Array[ctypes.c_ubyte]]] = {}
 
 
 def lend(memory: mmap.mmap, offset: int, size: int, returned: Callable[[], object]) -> tuple[Any, memoryview]:
-    """The lease on a part of a memory, and its bytes, which keep it alive; ``returned`` is called at its end.
+    """Return a lease on a part of the memory, and its bytes, which keep it alive. Call ``returned`` when it ends.
 
     >>> _, view = lend(mmap.mmap(-1, 4096), 0, 100, lambda: print("it is back"))
     >>> len(view)
@@ -41,7 +41,7 @@ def lend(memory: mmap.mmap, offset: int, size: int, returned: Callable[[], objec
 
 
 def _type_of(size: int) -> type[ctypes.Array[ctypes.c_ubyte]]:
-    """A type for each size; few, because a graph makes few kinds of batch."""
+    """Return the lease type for a size. There are few, because a graph makes few kinds of batch."""
     found = _types.get(size)
     if found is None:
         if len(_types) >= 1024:

@@ -1,12 +1,12 @@
-"""Move an element to a device, in the background where that can be.
+"""Move an element to a device, in the background if possible.
 
 A copy to an NVIDIA or AMD device runs beside the computation if it is made from pinned memory, in a stream of its own.
-Who uses the element then has to wait in the stream that it computes in, and not on the processor, until the copy is
-there; and its memory, which belongs to the stream of the copy, must not be used again before that computation is over.
-Both are said when the element is handed on, by whoever hands it on, whose stream counts.
+The stream that computes has to wait for the copy (the processor does not). The memory belongs to the stream of the copy
+and must not be used again before the computation has finished. Both are recorded in the consumer's stream, when the
+element is handed on.
 
-Whatever has a ``to`` method decides for itself, on a copy, since some change themselves; containers and dataclasses are
-rebuilt around their contents; all else is handed on as it is.
+An object with a ``to`` method is copied first, because some such methods change the object. Containers and dataclasses
+are rebuilt around their contents. Any other object is handed on as it is.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from datapipes.memory.contents import rebuilt
 from datapipes.memory.pinning import pin_memory_fn
 
 Move: TypeAlias = Callable[[Any], Callable[[], Any]]
-"""Begins to move an element; what it returns is called when the element is handed on, and gives it."""
+"""Begins to move an element. Returns a function that is called when the element is handed on and returns it."""
 
 
 def moved(data: Any, device: torch.device, in_background: bool = False) -> Any:
-    """The same element with everything that can be moved on a device.
+    """Return the element with everything that can be moved on a device.
 
     Args:
         data: The element.
         device: The device.
-        in_background: Whether to copy from pinned memory, without waiting for it.
+        in_background: Whether to copy from pinned memory, without waiting for it. ``False``: the copy is complete.
 
     >>> moved({"x": [torch.ones(2)], "y": "text"}, torch.device("meta"))
     {'x': [tensor(..., device='meta', size=(2,))], 'y': 'text'}
@@ -56,7 +56,7 @@ def _takes_non_blocking(to: Callable[..., Any]) -> bool:
 
 
 def mover(device: torch.device, non_blocking: bool) -> Move:
-    """The way to move elements to a device: in the background if it can be and is wanted."""
+    """Return the function that moves elements to a device: in the background if wanted and possible."""
     if device.type == "cuda" and non_blocking:
         return SideStream(device, torch.cuda).begin
     return lambda element: partial(_itself, moved(element, device))
@@ -67,7 +67,7 @@ def _itself(element: Any) -> Any:
 
 
 class SideStream:
-    """Copies in a stream of their own, beside the computation.
+    """Copying in a stream of its own, beside the computation.
 
     Args:
         device: The device.
@@ -80,8 +80,8 @@ class SideStream:
         self._stream = streams.Stream(device)
 
     def begin(self, element: Any) -> Callable[[], Any]:
-        """Begin to copy an element."""
-        with self._streams.stream(self._stream):  # which makes its device the one in use, in this thread
+        """Begin to copy an element. Return the function that hands it on."""
+        with self._streams.stream(self._stream):  # it also makes the device the current one of this thread
             there = moved(element, self._device, in_background=True)
             copied = self._stream.record_event()
         return partial(self._arrived, there, copied)
@@ -94,7 +94,7 @@ class SideStream:
 
 
 def _used_in(stream: Any, data: Any) -> Any:
-    """Note that the tensors of an element are used in a stream; the element itself is returned."""
+    """Record that a stream uses the tensors of an element. Return the element."""
     if callable(record := getattr(data, "record_stream", None)):
         record(stream)
         return data

@@ -1,10 +1,9 @@
 """Move an element into pinned memory, from which copies to an accelerator can run in the background.
 
-Whatever has a ``pin_memory`` method decides for itself; containers and dataclasses are rebuilt around their pinned
-contents; all else is handed on as it is. The element itself is never changed. A namedtuple stays one, which torchdata
-0.9 turned into a list.
+An object with a ``pin_memory`` method pins itself. Containers and dataclasses are rebuilt around their pinned contents.
+Any other object is handed on as it is. The element itself is never changed, and a namedtuple stays one.
 
-A tensor is never told the device: torch has deprecated that argument, and pins for the accelerator in use.
+Tensors are pinned for the accelerator in use: torch has deprecated the device argument.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from datapipes.memory.contents import rebuilt
 
 
 def pin_memory_fn(data: Any, device: Any = None) -> Any:
-    """The same element with everything that can be pinned in pinned memory.
+    """Return the element with everything that can be pinned in pinned memory.
 
     Args:
         data: The element.
-        device: What a ``pin_memory`` method of a user's class is given, if it takes one. Tensors are pinned for the
-            accelerator in use, whatever it is.
+        device: The argument for a ``pin_memory`` method of a user's class, if it takes one. Tensors are pinned for the
+            accelerator in use. ``None``: none.
 
     >>> pin_memory_fn({"ids": (1, 2), "text": "as it is"})
     {'ids': (1, 2), 'text': 'as it is'}
@@ -36,7 +35,7 @@ def pin_memory_fn(data: Any, device: Any = None) -> Any:
 
 
 def _takes_device(data: object, pin: Callable[..., Any], device: object) -> bool:
-    """Whether a user's ``pin_memory`` has room for the device: torch's own protocol has none, torchdata's has."""
+    """Return whether a user's ``pin_memory`` takes the device. torch's own protocol does not pass it."""
     if isinstance(data, torch.Tensor):
         return False
     try:

@@ -1,7 +1,7 @@
-"""Exceptions taken apart and put together again, without a call of a user's constructor.
+"""Exceptions taken apart and rebuilt without calling a user's constructor.
 
-A class of a user's may ask for arguments that it does not keep, and pickle would call it with those that it has. What
-an exception is made of is known to the builtin class that it comes from: its arguments and its attributes.
+A user's exception class may require arguments that it does not store. pickle would then call it with the wrong ones.
+The builtin base class knows the parts of an exception: its arguments and its attributes.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ E = TypeVar("E", bound=BaseException)
 
 
 class RemoteTraceback(Exception):
-    """The traceback that an exception had where it was raised, as text: the cause of its copy elsewhere."""
+    """Traceback of an exception in another process or thread, as text. It is the cause of the exception's copy."""
 
     def __str__(self) -> str:
         return f"\n\n{self.args[0]}"
 
 
 def trace_of(error: BaseException) -> str:
-    """What Python would print of this exception, with its causes."""
+    """Return the text that Python would print for this exception, with its causes."""
     return '"""\n' + "".join(traceback.format_exception(error)) + '"""'
 
 
 def parts_of(error: E) -> tuple[type[E], Any, tuple[Any, ...], Any]:
-    """The class of an exception, the builtin one that it comes from, its arguments and its attributes."""
+    """Return the class of an exception, its builtin base class, its arguments and its attributes."""
     kind = type(error)
     builtin: Any = next(base for base in kind.__mro__ if base.__module__ == "builtins")
     _, arguments, *state = builtin.__reduce__(error)
@@ -33,7 +33,7 @@ def parts_of(error: E) -> tuple[type[E], Any, tuple[Any, ...], Any]:
 
 
 def put_together(kind: type[E], builtin: Any, arguments: tuple[Any, ...], state: Any) -> E:
-    """An exception of these parts.
+    """Make an exception from these parts.
 
     >>> class Lost(ValueError):
     ...     def __init__(self, name, place):
@@ -49,10 +49,10 @@ def put_together(kind: type[E], builtin: Any, arguments: tuple[Any, ...], state:
 
 
 def twin_of(error: E) -> E:
-    """Copy an exception for somebody else, who raises it in another thread.
+    """Copy an exception that another thread will raise.
 
-    It is another object, because on its way to the user an exception collects frames, and whoever has it keeps them
-    alive. It has those that were there before.
+    A raised exception collects frames and keeps them alive. So the thread gets an object of its own, with the
+    traceback, cause and context so far.
     """
     twin = put_together(*parts_of(error))
     twin.__cause__, twin.__context__ = error.__cause__, error.__context__

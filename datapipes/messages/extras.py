@@ -1,4 +1,4 @@
-"""Optional packages: imported when they are used, and named together with what installs them."""
+"""Optional packages: imported when they are used. The error for a missing one names the command that installs it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def needed(module: str, extra: str, method: str = "") -> Any:
-    """A module of an optional package, which ``method`` or whoever asks needs.
+    """Import a module of an optional package. ``method`` is the chain method that needs it.
 
     >>> needed("a_package_that_nobody_has", "http", "read_from_http")
     Traceback (most recent call last):

@@ -1,8 +1,8 @@
-"""Errors that say which part of which file they are about, in their own message.
+"""Errors that name the file and the position in it, in their own message.
 
-An error keeps its type, its traceback and whatever else it holds; the place is written in front of its message, or
-behind it where the message is not kept as text. It is for data that is read: what a user's function raises gains a note
-instead (``datapipes.position.blame``).
+The type, the traceback and the other attributes of the error are kept. The place comes before its message, or after it
+if the message is not stored as text. This is for errors in data. An exception of a user's function gains a note instead
+(``datapipes.position.blame``).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def located(error: E, where: str) -> E:
     if isinstance(error, UnicodeDecodeError):
         error.reason = f"{error.reason}, in {where}"
     elif isinstance(error, OSError):
-        error.add_note(f"in {where}")  # its message is made of its number
+        error.add_note(f"in {where}")  # its message follows from its number
     else:
         if isinstance(error, JSONDecodeError):
-            error.msg = f"{where}: {error.msg}"  # of which it is made anew when it was pickled
+            error.msg = f"{where}: {error.msg}"  # unpickling makes the message from it
         error.args = (f"{where}: {error}", *error.args[1:])
     return error
 
 
 def named(path: object) -> str:
-    """The name of a file, as it is written into errors."""
+    """Return the name of a file for errors, without secrets."""
     return hide(path) if isinstance(path, str) else shortened(path)

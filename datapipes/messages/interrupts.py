@@ -1,8 +1,8 @@
-"""Ctrl-C: its traceback ends in the user's code, wherever in the library's own work it found the program.
+"""Ctrl-C: the traceback ends in the user's code, and some work of the library is completed first.
 
-A stage's function is the user's, and shows where it was; an import, the opening of a graph or a wait for workers tells
-nobody anything, and would fill the terminal. Where the library must not be stopped half-way, as in starting threads and
-processes, Ctrl-C waits for that; a program that is already ending because of Ctrl-C is not told a second time.
+The frames of a user's function are shown. Those of an import, the opening of a graph or a wait for workers would only
+fill the terminal. Work that must not stop half-way, such as starting threads and processes, delays the
+KeyboardInterrupt. A program that is already ending because of Ctrl-C gets no second one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OF_OTHERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"
 
 
 class ShortInterrupts:
-    """A block of the library's own work, whose frames a KeyboardInterrupt does not show."""
+    """A block of the library's own work. A KeyboardInterrupt does not show its frames."""
 
     def __enter__(self) -> None:
         pass
@@ -38,7 +38,7 @@ class ShortInterrupts:
 
 
 def cut(interrupt: KeyboardInterrupt) -> None:
-    """Take from a traceback all that is below the last frame of the user's; below an import nobody's counts."""
+    """Remove all frames below the last frame of the user's code. Frames below an import do not count as user's code."""
     last, at = None, interrupt.__traceback__
     while at is not None and not at.tb_frame.f_code.co_filename.startswith("<frozen importlib"):
         last = at if _is_users(at.tb_frame) else last
@@ -53,15 +53,15 @@ def _is_users(frame: FrameType) -> bool:
     file, package = frame.f_code.co_filename, str(frame.f_globals.get("__name__")).partition(".")[0]
     if file.startswith((*_OURS, "<loop of ", "<frozen ")):  # compiled by us, or by Python
         return False
-    if file == "<string>" and package.startswith((*_PACKAGES, "namedtuple_")):  # a constructor that Python wrote
+    if file == "<string>" and package.startswith((*_PACKAGES, "namedtuple_")):  # a constructor that Python generated
         return False
     return not file.startswith(_PYTHONS) or any(folder in file for folder in _OF_OTHERS)
 
 
 class CtrlCWaits:
-    """A block in which Ctrl-C only calls ``hurry``; KeyboardInterrupt is raised behind it.
+    """A block in which Ctrl-C only calls ``hurry``. KeyboardInterrupt is raised after the block.
 
-    Only Python's own handler is replaced, and only in the thread that it runs in.
+    Only Python's own handler is replaced, and only in the main thread.
 
     >>> try:
     ...     with CtrlCWaits(lambda: print("hurry")):
@@ -98,5 +98,5 @@ class CtrlCWaits:
 
 
 def _is_ending() -> bool:
-    """Whether the program ends anyhow: of Ctrl-C, or because its main thread has."""
+    """Return whether the program is ending already: by Ctrl-C, or because its main thread has ended."""
     return isinstance(sys.exception(), KeyboardInterrupt) or not threading.main_thread().is_alive()

@@ -1,8 +1,8 @@
-"""Long work on one file, told on stderr while it goes on: hashing, saving and caching, downloading.
+"""Progress of long work on one file, on stderr: hashing, saving and caching, downloading.
 
-``show_work`` is the one switch, off at first. It is a variable of the environment: a program can be run with it. A pool
-of workers sends it to its processes: a fork server, or another machine, has the environment of an earlier time. The
-output is whole lines, because several processes may write to one terminal. A file that takes less time than the
+``show_work`` is the one switch, off by default. It is an environment variable, so a program can be started with it. A
+pool of workers sends it to its processes, because a fork server or another machine has an older environment. The output
+consists of whole lines, because several processes may write to one terminal. A file that takes less time than the
 interval prints nothing.
 """
 
@@ -23,13 +23,13 @@ T = TypeVar("T")
 
 
 def show_work(every: float | None = 10.0) -> None:
-    """Tell on stderr how far a file is that is hashed, saved, cached or downloaded for long.
+    """Print the progress of each file that takes long to be hashed, saved, cached or downloaded, on stderr.
 
-    It holds for this process, and for workers that start afterwards. ``LOADER2_SHOW_WORK=10`` in the environment of a
-    program does the same.
+    It applies to this process, and to workers that start afterwards. ``LOADER2_SHOW_WORK=10`` in the environment of a
+    program has the same effect.
 
     Args:
-        every: After how many seconds there is a line, and another one. ``None``: nothing is told, as at first.
+        every: The number of seconds between two lines. ``None``: print nothing, the default of the library.
 
     >>> show_work(every=60)
     >>> show_work(None)
@@ -43,12 +43,12 @@ def show_work(every: float | None = 10.0) -> None:
 
 
 def current_switches() -> dict[str, str]:
-    """Return the switch as variables of the environment, for worker processes that do not inherit this one's."""
+    """Return the switch as environment variables, for worker processes that do not inherit this process's own."""
     return {SWITCH: os.environ[SWITCH]} if SWITCH in os.environ else {}
 
 
 class LongWork:
-    """One file that is worked on; ``of`` is its size in bytes, if that is known."""
+    """Progress of the work on one file. ``of`` is its size in bytes, if it is known."""
 
     def __init__(self, doing: str, name: object, every: float, of: int | None = None) -> None:
         self._what = f"{doing} {name if isinstance(name, str) else shortened(name)}"
@@ -58,11 +58,11 @@ class LongWork:
         self._began = self._told = monotonic()
 
     def add(self, count: int) -> None:
-        """Count so many bytes, or characters, as done."""
+        """Count this many bytes, or characters, as done."""
         self._done += count
         if (now := monotonic()) - self._told >= self._every:
             self._told = now
-            if sys.stderr is not None:  # where it is None, ``print`` would write to standard output
+            if sys.stderr is not None:  # if it is None, ``print`` would write to standard output
                 print(self._line(now - self._began), file=sys.stderr, flush=True)
 
     def _line(self, seconds: float) -> str:
@@ -75,7 +75,7 @@ class LongWork:
 
 
 def long_work(doing: str, name: object, of: int | None = None) -> LongWork | None:
-    """What counts the work on a file; None if nobody wants to be told."""
+    """Return the progress of the work on a file, or None if ``show_work`` is off."""
     every = os.environ.get(SWITCH)
     if every is None:
         return None
@@ -86,7 +86,7 @@ def long_work(doing: str, name: object, of: int | None = None) -> LongWork | Non
 
 
 def told(doing: str, name: object, pieces: Iterable[T]) -> Iterator[T]:
-    """The pieces of a file, handed on and told of if that is wanted."""
+    """Yield the pieces of a file, and print the progress if ``show_work`` is on."""
     work = long_work(doing, name)
     return iter(pieces) if work is None else _counted(pieces, work)
 

@@ -1,7 +1,7 @@
 """Values as short texts, for reprs and errors: the first few items of a collection, the ends of a long string.
 
-Whatever a collection's size, a handful of its items is looked at. Secrets are left out: values under a name that says
-so, and what a URL carries of them.
+Only a few items of a collection are read, regardless of its size. Secrets are left out: values under a name such as
+"password", and those in a URL.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SECRET_NAMES = re.compile(
     r"|(api|access|account|private|secret|storage)_?key|^auth$|(^|(auth|access|api|bearer|refresh|session|security|sas)_?)token$",
     re.IGNORECASE,
 )
-_IN_URL = re.compile(r"(?<=://)[^/?#\s'\"]+(?=@)")  # up to the last @, because a password may have one
+_IN_URL = re.compile(r"(?<=://)[^/?#\s'\"]+(?=@)")  # up to the last @, because a password may contain one
 _IN_QUERY = re.compile(
     r"(?<=[?&;#])([\w.%-]*(?:signature|token|secret|passw|pwd|credential|session|jwt|auth(?!or)"
     r"|(?:api|access|account|private)[_-]?key|(?<![a-z])(?:sig|key)(?![a-z]))[\w.%-]*)=[^&;#\s'\"]*",
@@ -34,7 +34,7 @@ _MOST_OF_ELEMENT = 200  # characters
 
 
 def is_secret(name: object, value: object) -> bool:
-    """Whether a value should not be shown, by its name.
+    """Return whether a value should not be shown, judged by its name.
 
     >>> is_secret("api_key", "abc"), is_secret("pad_token", "abc"), is_secret("password", None)
     (True, False, False)
@@ -47,7 +47,7 @@ def is_secret(name: object, value: object) -> bool:
 
 
 def hide(text: str) -> str:
-    """A text without the secrets of the URLs and headers in it.
+    """Return a text without the secrets of the URLs and headers in it.
 
     >>> hide("GET https://me:secret@host/file?token=abc&part=1 failed")
     'GET https://***@host/file?token=***&part=1 failed'
@@ -56,7 +56,7 @@ def hide(text: str) -> str:
 
 
 def shortened(value: object) -> str:
-    """A repr of bounded length.
+    """Return a repr of bounded length, without secrets.
 
     >>> shortened(list(range(1_000_000)))
     '[0, 1, 2, 3, ...]'
@@ -79,7 +79,7 @@ def element_shown(element: object) -> str:
 
 
 class _Short(reprlib.Repr):
-    """Short reprs: reprlib's own sorts a whole dict or set to show four items, and prints what is like a list whole."""
+    """Short reprs. reprlib's own sorts a whole dict or set to show four items, and prints a subclass of list whole."""
 
     def __init__(self, longest: int = 60) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ class _Short(reprlib.Repr):
                 return f"{type(value).__name__}({shown(self, value, level)})"
         of: Any = type(value)
         if of.__repr__ is object.__repr__:
-            return f"<{of.__name__}>"  # and no address, which is another one in each process
+            return f"<{of.__name__}>"  # without its address, which differs between processes
         return _LINES.sub(" ", super().repr_instance(value, level))
 
 
@@ -126,4 +126,4 @@ _LIKE = {
     deque: _Short.repr_deque,
 }
 _short = _Short()
-_of_element = _Short(longest=150)  # a path stands in an error from end to end
+_of_element = _Short(longest=150)  # an error shows a path in full

@@ -1,4 +1,4 @@
-"""Where a thread stands, as a traceback shows it."""
+"""The stack of a thread as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import dropwhile
 
 
 def stack_of(thread: threading.Thread) -> str:
-    """The stack of a thread, the newest call last; without what started it."""
+    """Return the stack of a thread, the newest call last, without the calls of ``threading`` that started it."""
     frame = sys._current_frames().get(thread.ident or 0)
     if frame is None:
         return "(it has ended)"

@@ -1,4 +1,4 @@
-"""Warnings that point to the user's own line, whatever is between it and the stage that warns."""
+"""Warnings that point to the user's own line, however deep in the library the warning comes from."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import traceback
 import warnings
 from types import FrameType
 
-# The last three close things, and call functions in threads and event loops, for us.
+# The last three close things, and call functions in threads and event loops, for the library.
 _OURS = ("datapipes", "loader2", "reading_services", "contextlib", "concurrent", "asyncio")
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn, and show the nearest line that is not this library's: the loop that iterates, as a rule."""
+    """Issue a warning that shows the nearest line outside this library, usually that of the user's loop."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and is_ours(frame):
         level, frame = level + 1, frame.f_back
@@ -21,7 +21,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def users_line(error: BaseException) -> str | None:
-    """Return ``file:line`` of the outermost frame of an error that is not this library's. None: there is none."""
+    """Return ``file:line`` of the outermost frame of an error outside this library. Return None if there is none."""
     for frame, line in traceback.walk_tb(error.__traceback__):
         if not is_ours(frame):
             return f"{os.path.basename(frame.f_code.co_filename)}:{line}"
@@ -29,6 +29,6 @@ def users_line(error: BaseException) -> str | None:
 
 
 def is_ours(frame: FrameType) -> bool:
-    """Return whether a frame is of this library, and not of the program that uses it."""
+    """Return whether a frame is part of this library."""
     module = str(frame.f_globals.get("__name__"))
     return frame.f_code.co_filename.startswith("<") or module.partition(".")[0] in _OURS

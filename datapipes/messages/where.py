@@ -1,6 +1,6 @@
 """Source location of a user's function: ``name at file:line``, for reprs and errors.
 
-Never fails and never calls the function: what cannot be found out is left out.
+It never fails and never calls the function. Unknown parts are left out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from types import CodeType, FunctionType
 
 
 def where(fn: object) -> str:
-    """Name a callable and the place of its definition.
+    """Return the name of a callable and the place of its definition.
 
     >>> where(len)
     'len'
@@ -30,7 +30,7 @@ def where(fn: object) -> str:
 
 
 def _unwrapped(fn: object) -> object:
-    """The user's own function, under partials, caches and the wrappers of decorators."""
+    """Return the user's own function, without partials, caches and the wrappers of decorators."""
     while True:
         if isinstance(fn, functools.partial):
             fn = fn.func
@@ -41,7 +41,7 @@ def _unwrapped(fn: object) -> object:
 
 
 def _code_of(fn: object) -> CodeType | None:
-    """The code that calling ``fn`` runs first, or None for callables written in C."""
+    """Return the code that calling ``fn`` runs first, or None for callables written in C."""
     code = getattr(fn, "__code__", None)
     if code is None and not isinstance(fn, type):
         code = getattr(inspect.getattr_static(type(fn), "__call__", None), "__code__", None)

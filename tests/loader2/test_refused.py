@@ -125,12 +125,12 @@ SLIPS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "collate without batch": (
         lambda: list(numbers().collate()),
         TypeError,
-        r"put \.batch\(n\) in front of \.collate\(\)",
+        r"put \.batch\(n\) above \.collate\(\)",
     ),
     "collate of dicts without batch": (
         lambda: list(IterableWrapper([{"x": 1}]).collate()),
         TypeError,
-        r"of type dict, which is no batch: put \.batch\(n\)",
+        r"of type dict, which is not a batch: put \.batch\(n\)",
     ),
     "unbatch of a record batch": (
         lambda: list(IterableWrapper([pyarrow.record_batch({"x": [1, 2]})]).unbatch()),
