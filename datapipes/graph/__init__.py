@@ -1,15 +1,15 @@
 """Functions on graphs of pipes: torchdata's, and the pure ones that this library uses itself.
 
-The functions that torchdata had (``replace_dp``, ``remove_dp``, ``apply_sharding``, ``set_graph_random_seed`` ...)
-change the graph that they are given, as their users expect, and return it. Nothing in this library calls one on a
-user's graph: loaders work on copies. ``rewrite`` is the pure way: a new graph, which shares what did not change.
+torchdata's functions (``replace_dp``, ``remove_dp``, ``apply_sharding``, ``set_graph_random_seed`` ...) change a graph
+in place and return it, as their users expect. This library never calls one on a user's graph: loaders work on copies.
+``rewrite`` is the pure function: it returns a new graph that shares the unchanged pipes.
 
 - ``drawing``: a graph as text, as Mermaid, or with graphviz
 - ``editing``: torchdata's functions that find and replace stages
 - ``settings``: torchdata's functions that shard, shuffle and seed a whole graph
 - ``torch_interop``: registration of chain methods and graph traversal with torch's own pipes and functions
 - ``torch_loader``: ``shuffle=`` and ``len`` of torch's DataLoader over a graph
-- ``validation``: decorators that check users' classes: an order that can vary, types that are declared
+- ``validation``: decorators that check users' classes: determinism of the order, and declared types
 """
 
 from datapipes.description.exports import lazy_imports

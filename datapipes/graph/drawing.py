@@ -1,7 +1,7 @@
-"""Draw a graph: as text, as SVG, as Mermaid for a page that shows it, or with the graphviz package.
+"""Drawings of a graph: as text, as SVG, as Mermaid for web pages, or with the graphviz package.
 
-Each stage is drawn once, whatever the number of paths that lead to it: a stage that is read twice has a number, and is
-referred to by it. So is one that stands too deep, which keeps a text as long as its graph is large.
+Each stage is drawn once, regardless of the number of paths to it. A stage that is read twice has a number for
+references. So has a stage that is nested too deep: the length of the text stays proportional to the size of the graph.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from datapipes.description import structure
 from datapipes.description.printing import as_written, stage
 from datapipes.description.structure import Pipe
 
-_DEEPEST = 20  # branches within branches that are drawn in their place
+_DEEPEST = 20  # branches within branches that are drawn at their place
 
 
 def to_text(datapipe: Pipe) -> str:
-    """A graph as a list: the end first, below each stage what it reads, and a branch for each if that is several.
+    """Return a graph as a list, the last stage first. A stage with several inputs has a branch for each of them.
 
     >>> from datapipes.iter import IterableWrapper
     >>> print(to_text(IterableWrapper([1]).zip(IterableWrapper("ab").map(str.upper)).batch(2)))
@@ -33,7 +33,7 @@ def to_text(datapipe: Pipe) -> str:
     lines: list[str] = []
     numbers: dict[int, int] = {}
     drawn: set[int] = set()
-    trees = deque([datapipe])  # the graph, and then the branches that were too deep to be drawn in their place
+    trees = deque([datapipe])  # the graph, and then the branches that were nested too deep
     while trees:
         root = trees.popleft()
         stack = [] if id(root) in drawn else [(root, "", "", 0)]
@@ -62,7 +62,7 @@ def to_text(datapipe: Pipe) -> str:
 
 
 def to_mermaid(datapipe: Pipe) -> str:
-    """A graph as a Mermaid flowchart, sources first.
+    """Return a graph as a Mermaid flowchart, sources first.
 
     >>> from datapipes.iter import IterableWrapper
     >>> print(to_mermaid(IterableWrapper([1]).batch(2)))
@@ -84,12 +84,12 @@ def to_mermaid(datapipe: Pipe) -> str:
     return "\n".join(lines)
 
 
-# In this order: the codes contain a # themselves.
+# The codes contain a # themselves, so the order matters.
 _MERMAID_CODES = {"#": "#35;", "&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;"}
 
 
 def to_svg(datapipe: Pipe) -> str:
-    """A graph as a picture in SVG, sources at the top; a stage stands below all that it reads.
+    """Return a graph as an SVG picture, sources at the top. A stage is below all its inputs.
 
     >>> from datapipes.iter import IterableWrapper
     >>> picture = to_svg(IterableWrapper([1]).batch(2))
@@ -136,7 +136,7 @@ def to_svg(datapipe: Pipe) -> str:
     )
 
 
-_CHARACTER, _LONGEST = 7.9, 64  # the width of a letter, and how many a box may have
+_CHARACTER, _LONGEST = 7.9, 64  # the width of a letter, and the most letters of a label
 _MARGIN, _GAP, _BOX, _ROW = 10, 16, 28, 52
 
 
@@ -145,13 +145,16 @@ def _shortened(label: str) -> str:
 
 
 def to_graph(dp: Pipe, *, debug: bool = False) -> Any:
-    """A graph as a ``graphviz.Digraph``: sources blue, the end green. ``debug`` shows the children of fork as well."""
+    """Return a graph as a ``graphviz.Digraph``, with sources in blue and the last stage in green.
+
+    ``debug`` shows the children of ``fork`` as well.
+    """
     try:
         import graphviz
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
             "to_graph() needs the package graphviz: pip install 'loader2[graph]'; "
-            "to_text() and to_mermaid() need nothing"
+            "to_text() and to_mermaid() need no package"
         ) from None
     drawn = graphviz.Digraph(node_attr={"shape": "box"})
     dp = structure.rewrite(dp, as_written)

@@ -1,8 +1,8 @@
 """torchdata's functions that find and replace stages of a graph.
 
-A ``DataPipeGraph`` is a dict of dicts, ``{id(pipe): (pipe, graph of its inputs)}``, with one key, the end of the graph.
-A stage that is reached by several paths is one shared sub-dict under each, so building it takes a step per stage.
-``replace_dp`` and ``remove_dp`` change the consumers of a stage in place; use ``datapipes.graph.rewrite`` to keep the
+A ``DataPipeGraph`` is a dict of dicts, ``{id(pipe): (pipe, graph of its inputs)}``, with one key, the last pipe. A
+stage that is reached by several paths is one shared sub-dict under each, so building it takes one step per stage.
+``replace_dp`` and ``remove_dp`` change the consumers of a stage in place. Use ``datapipes.graph.rewrite`` to keep the
 old graph.
 """
 
@@ -21,7 +21,7 @@ Node: TypeAlias = tuple[Pipe, DataPipeGraph]
 
 
 def traverse_dps(datapipe: Pipe) -> DataPipeGraph:
-    """The graph that ends in a pipe.
+    """Return the graph that ends in a pipe.
 
     >>> from datapipes.iter import IterableWrapper
     >>> dp = IterableWrapper([1]).map(str)
@@ -39,18 +39,18 @@ def traverse_dps(datapipe: Pipe) -> DataPipeGraph:
 
 
 def traverse(datapipe: Pipe, only_datapipe: bool | None = None) -> DataPipeGraph:
-    """The old name of ``traverse_dps``.
+    """Return the graph that ends in a pipe. Deprecated name of ``traverse_dps``.
 
     Args:
-        datapipe: The end of the graph.
-        only_datapipe: Taken because torchdata has it; it changes nothing.
+        datapipe: The last pipe of the graph.
+        only_datapipe: Accepted for torchdata's programs. It has no effect.
     """
     warnings.warn("`traverse` is deprecated, use `traverse_dps` instead", FutureWarning, stacklevel=2)
     return traverse_dps(datapipe)
 
 
 def list_dps(graph: DataPipeGraph, exclude_dps: Pipe | Sequence[Pipe] | None = None) -> list[Pipe]:
-    """Every stage once, breadth first from the end; without those of ``exclude_dps`` and all that is above them."""
+    """Return every stage once, breadth first from the end, without ``exclude_dps`` and all stages above them."""
     if exclude_dps is None:
         excluded = []
     else:
@@ -59,7 +59,7 @@ def list_dps(graph: DataPipeGraph, exclude_dps: Pipe | Sequence[Pipe] | None = N
 
 
 def breadth_first(level: Iterable[Node], seen: set[int]) -> list[Pipe]:
-    """Breadth-first walk of all stages at or above some, but for those ``seen``, to which they are added."""
+    """Return all stages at or above a level, breadth first, except those in ``seen``. Add them to ``seen``."""
     found: list[Pipe] = []
     while level:
         following: list[Node] = []
@@ -73,20 +73,18 @@ def breadth_first(level: Iterable[Node], seen: set[int]) -> list[Pipe]:
 
 
 def find_dps(graph: DataPipeGraph, dp_type: type | Callable[..., Any]) -> list[Pipe]:
-    """Every stage of a type or of a subclass of it, depth first from the end.
-
-    torchdata matched the exact type only, so that it did not find what users derive from its pipes.
+    """Return every stage of a type or of a subclass of it, depth first from the end.
 
     Args:
-        graph: What ``traverse_dps`` gave.
-        dp_type: The type. An operator that is a function, such as ``Forker``, stands for the stages that it gave.
+        graph: The result of ``traverse_dps``.
+        dp_type: The type. An operator that is a function, such as ``Forker``, stands for the stages that it returned.
     """
     kind: Any = dp_type
     return [pipe for pipe, _ in depth_first(graph) if isinstance(pipe, kind)]
 
 
 def depth_first(graph: DataPipeGraph) -> Iterator[Node]:
-    """Every stage once with the graph of its inputs, depth first from the end."""
+    """Yield every stage once, with the graph of its inputs, depth first from the end."""
     seen: set[int] = set()
     stack = list(reversed(graph.values()))
     while stack:
@@ -98,10 +96,10 @@ def depth_first(graph: DataPipeGraph) -> Iterator[Node]:
 
 
 def replace_dp(graph: DataPipeGraph, old_datapipe: Pipe, new_datapipe: Pipe) -> DataPipeGraph:
-    """Make every consumer of ``old_datapipe`` read ``new_datapipe`` instead; the graph afterwards.
+    """Make every consumer of ``old_datapipe`` read ``new_datapipe`` instead. Return the resulting graph.
 
-    The new pipe may read the old one, also where the old one is the end of the graph: what the new pipe reads is left
-    as it is.
+    The new pipe may read the old one, even if the old one is the end of the graph. The inputs of the new pipe are not
+    changed.
 
     >>> from datapipes.iter import IterableWrapper
     >>> source = IterableWrapper(range(4))
@@ -121,11 +119,11 @@ def replace_dp(graph: DataPipeGraph, old_datapipe: Pipe, new_datapipe: Pipe) -> 
 
 
 def remove_dp(graph: DataPipeGraph, datapipe: Pipe) -> DataPipeGraph:
-    """Make every consumer of a stage read that stage's one input instead; the graph afterwards."""
+    """Make every consumer of a stage read the stage's one input instead. Return the resulting graph."""
     inputs = structure.parents(datapipe)
     if structure.is_hub(datapipe) or structure.hub_of(datapipe) is not None:
         raise GraphError(
-            f"Cannot remove {datapipe!r}: it is one of several streams of a stage, or what they share; "
+            f"Cannot remove {datapipe!r}: it is one of several streams of a stage, or the stage that they share; "
             "give its consumers another input with replace_dp()"
         )
     if not inputs:

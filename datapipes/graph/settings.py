@@ -1,6 +1,6 @@
-"""torchdata's functions that shard, shuffle and seed a whole graph. They change the pipes that they are given.
+"""torchdata's functions that shard, shuffle and seed a whole graph. They change the pipes in place.
 
-A loader needs none of these: it seeds and shards the copies that it works on.
+A loader needs none of them: it seeds and shards copies.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class Seeds(Protocol):
     """Protocol of generators of seeds: ``loader2.random.SeedGenerator``."""
 
     def generate_seed(self) -> int:
-        """A seed that differs from worker to worker."""
+        """Return a seed that differs between workers."""
 
     def generate_shared_seed(self) -> int:
-        """A seed that is the same in all workers."""
+        """Return a seed that is the same in all workers."""
 
 
 def get_all_graph_pipes(graph: DataPipeGraph) -> list[Pipe]:
-    """Every stage of a graph once, depth first from its end."""
+    """Return every stage of a graph once, depth first from its end."""
     return [pipe for pipe, _ in depth_first(graph)]
 
 
@@ -40,14 +40,14 @@ def apply_sharding(
     instance_id: int,
     sharding_group: SHARDING_PRIORITIES = SHARDING_PRIORITIES.DEFAULT,
 ) -> Pipe:
-    """Shard a graph at each of its sharding stages, of which a path may have one.
+    """Shard a graph at its sharding stages. A path may have one sharding stage.
 
     Args:
-        datapipe: The end of the graph, which is changed and returned.
+        datapipe: The last pipe of the graph, which is changed and returned.
         num_of_instances: The number of shards.
-        instance_id: The number of the shard to take, from 0.
-        sharding_group: What the shards are for: ranks, workers, or both as one (``DEFAULT``). Those of ranks and of
-            workers combine, and neither goes together with ``DEFAULT``.
+        instance_id: The index of the shard, from 0.
+        sharding_group: The purpose of the shards: ranks, workers, or both as one (``DEFAULT``). Shards of ranks and of
+            workers combine. Neither combines with ``DEFAULT``.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(apply_sharding(IterableWrapper(range(10)).sharding_filter(), 3, 2))
@@ -70,12 +70,14 @@ def apply_sharding(
 
 
 def is_shuffler(pipe: Pipe) -> bool:
-    """Return whether a stage can be switched on and off as a shuffle, as torchdata asks: by its methods."""
+    """Return whether a stage has the methods of a shuffle, ``set_shuffle`` and ``set_seed``, as torchdata checks."""
     return user_classes.has_method(pipe, "set_shuffle") and user_classes.has_method(pipe, "set_seed")
 
 
 def apply_shuffle_settings(datapipe: Pipe, shuffle: bool | None = None) -> Pipe:
-    """Switch every shuffle of a graph on or off; None leaves them. True adds one, with a warning, where there is none.
+    """Switch every shuffle of a graph on or off. None changes nothing.
+
+    If there is no shuffle, True adds one at the end, with a warning.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(apply_shuffle_settings(IterableWrapper(range(5)).shuffle(), shuffle=False))
@@ -110,7 +112,7 @@ def apply_random_seed(datapipe: Pipe, rng: torch.Generator) -> Pipe:
 
 
 def apply_shuffle_seed(datapipe: Pipe, rng: torch.Generator) -> Pipe:
-    """The old name of ``apply_random_seed``."""
+    """Pin the seed of every random stage. Deprecated name of ``apply_random_seed``."""
     warnings.warn("`apply_shuffle_seed` is deprecated, use `apply_random_seed` instead", FutureWarning, stacklevel=2)
     return apply_random_seed(datapipe, rng)
 
@@ -119,10 +121,10 @@ def set_datapipes_seed(datapipes: Sequence[Pipe], seed_generator: Seeds, distrib
     """Pin the seed of each random stage of a list, in its order, to a seed of its own.
 
     Args:
-        datapipes: The stages; those that are not random are left as they are.
-        seed_generator: What the seeds are drawn from, a ``loader2.random.SeedGenerator``.
-        distributed_shared: Whether they are those that all workers and ranks have in common. Otherwise they are the
-            worker's own.
+        datapipes: The stages. Stages without randomness are not changed.
+        seed_generator: The source of the seeds, a ``loader2.random.SeedGenerator``.
+        distributed_shared: Whether the seeds are the same in all workers and ranks. Otherwise they belong to this
+            worker.
     """
     for pipe in datapipes:
         if user_classes.has_method(pipe, "set_seed"):
@@ -131,13 +133,11 @@ def set_datapipes_seed(datapipes: Sequence[Pipe], seed_generator: Seeds, distrib
 
 
 def set_graph_random_seed(datapipe: Pipe, seed_generator: Seeds) -> Pipe:
-    """Pin the seeds of a graph: shared ones at and above its sharding stages, a worker's own below them.
-
-    Any stage that shards counts as such; torchdata only knew its own ShardingFilter.
+    """Pin the seeds of a graph: shared seeds at and above its sharding stages, the worker's own seeds below them.
 
     Args:
-        datapipe: The end of the graph, which is changed and returned.
-        seed_generator: What the seeds are drawn from, a ``loader2.random.SeedGenerator``.
+        datapipe: The last pipe of the graph, which is changed and returned.
+        seed_generator: The source of the seeds, a ``loader2.random.SeedGenerator``.
     """
     graph = traverse_dps(datapipe)
     seen: set[int] = set()

@@ -1,10 +1,9 @@
-"""Interoperability with torch's own code: its pipes have our chain methods, its functions walk our graphs.
+"""Interoperability with torch's own code: its pipes have our chain methods, and its functions walk our graphs.
 
-Other people's classes derive from ``torch.utils.data.IterDataPipe`` and call ``torch.utils.data.graph``. torchdata's
-pipes were of torch's classes, and so such code worked with them. Ours are not, and are no virtual subclasses either: to
-torch's DataLoader that would mean to wrap a graph in a pipe of its own, which cannot say where it is, and to shard,
-shuffle and seed the user's own pipes for good. So torch is told of two things here, and its loaders of three more in
-``datapipes.graph.torch_loader``.
+Classes of other packages derive from ``torch.utils.data.IterDataPipe`` and call ``torch.utils.data.graph``. Our pipes
+are not of torch's classes, and not virtual subclasses either. torch's DataLoader would wrap such a graph in a pipe of
+its own, which has no position, and would shard, shuffle and seed the user's own pipes in place. Instead, this file
+changes two things in torch, and ``datapipes.graph.torch_loader`` changes three more in its loaders.
 """
 
 from __future__ import annotations
@@ -23,14 +22,15 @@ from datapipes.fluent import IterMethods, MapMethods
 from datapipes.graph.editing import DataPipeGraph, traverse_dps
 
 _OF_A_LOADER = ("_IterDataPipeSerializationWrapper", "_MapDataPipeSerializationWrapper")
-"""Wrappers of torch's DataLoader around torch's pipes. Stages of ours above one are sharded and seeded without it: as
-``datapipes.position.torch_worker`` says, for one opening, and so that a resumed epoch has the same seeds."""
+"""Wrappers of torch's DataLoader around torch's pipes. Our stages above one are sharded and seeded without the wrapper:
+``datapipes.position.torch_worker`` does so for one opening, so that a resumed epoch has the same seeds."""
 
 
 def lend_methods() -> None:
-    """Register the chain methods that torch has not for its pipes, as torchdata did with its own.
+    """Register the chain methods that torch lacks on torch's pipes.
 
-    A class that is registered with torch under such a name takes it, as with this library (``description.names``).
+    A class that is registered with torch under such a name replaces the method, as with this library
+    (``description.names``).
     """
     pairs: tuple[tuple[Any, Any, type], ...] = (
         (TorchIterDataPipe, IterDataPipe, IterMethods),
@@ -45,12 +45,12 @@ def lend_methods() -> None:
 
 
 def _lent(pipes: type, name: str) -> Callable[..., Any]:
-    """Return a function that calls the chain method of this library's pipes that has the name when it is called."""
+    """Return a function that looks up and calls the chain method of this library's pipes."""
 
     def method(pipe: Any, /, *args: Any, **kwargs: Any) -> Any:
         return getattr(pipes, name)(pipe, *args, **kwargs)
 
-    method.__name__, method.__doc__ = name, f"``.{name}()`` of this library's pipes, for one of a pipe of torch's."
+    method.__name__, method.__doc__ = name, f"Call ``.{name}()`` of this library's pipes on a pipe of torch's."
     return method
 
 
@@ -65,8 +65,8 @@ def _giving_way(by_torch: Callable[..., None], lent: dict[str, Callable[..., Any
 
 
 def lend_traversal() -> None:
-    """Have ``torch.utils.data.graph`` and what builds on it take graphs that have a pipe of ours in them."""
-    # The name is private: with a torch that has it no more, its functions refuse our pipes, and nothing else changes.
+    """Make ``torch.utils.data.graph`` and the functions that use it accept graphs that contain our pipes."""
+    # The name is private. With a torch that does not have it, torch's functions refuse our pipes.
     by_torch: Any = vars(torchs_graph).get("_traverse_helper")
     if by_torch is None:
         return

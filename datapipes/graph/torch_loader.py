@@ -1,11 +1,11 @@
 """torch's DataLoader, and torchdata's StatefulDataLoader, over a graph: their ``shuffle=``, ``len`` and epochs.
 
-Both loaders know torch's own pipes by their class, and treat a graph of this library as any other iterable dataset.
-They refuse ``shuffle=True``, ignore ``shuffle=False``, take ``len(dataset)`` for their own length, and tell their
-dataset of no epoch. Two of their methods and the constructor of their iterators are therefore wrapped. A dataset
-without a pipe of this library goes to torch's own method as it is.
+Both loaders recognise torch's own pipes by their class, and treat a graph of this library as any other iterable
+dataset. They refuse ``shuffle=True``, ignore ``shuffle=False``, use ``len(dataset)`` as their own length, and pass no
+epoch to their dataset. Therefore two of their methods and the constructor of their iterators are wrapped. A dataset
+without a pipe of this library is passed to torch's own method unchanged.
 
-How their workers share a graph stands in ``datapipes.position.torch_worker``.
+``datapipes.position.torch_worker`` describes how their workers share a graph.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _made(loader: Any, /, **given: Any) -> None:
 
 def lend_epochs() -> None:
     """Wrap the constructor of the iterators of both loaders, which runs before they start their workers."""
-    # The name is private: without it, workers that are started for each epoch know no number of it.
+    # The name is private. Without it, workers that are started for each epoch do not know its number.
     iterator: Any = vars(dataloader).get("_BaseDataLoaderIter")
     if iterator is not None:
         iterator.__init__ = _beginning(iterator.__init__)
@@ -66,7 +66,7 @@ def _beginning(by_torch: Callable[..., None]) -> Callable[..., None]:
 
 
 def _lend_shuffling(loader: Any) -> None:
-    """Wrap the constructor of torch's loader, or of torchdata's; a user's class calls torch's, which is wrapped."""
+    """Wrap the constructor of torch's loader, or of torchdata's. A user's class calls torch's, which is wrapped."""
     by_itself = loader is DataLoader or loader.__module__.startswith("torchdata.")
     if by_itself and "__init__" in vars(loader):
         loader.__init__ = _shuffling(loader.__init__)
@@ -85,14 +85,14 @@ def _shuffling(by_torch: Callable[..., None]) -> Callable[..., None]:
 
 
 def _is_graph(dataset: object) -> bool:
-    """Return whether a dataset is a stream with a pipe of this library in it."""
+    """Return whether a dataset is a stream that contains a pipe of this library."""
     if not structure.is_pipe(dataset) or not structure.is_stream(dataset):
         return False
     return any(isinstance(stage, IterDataPipe | MapDataPipe) for stage in structure.walk(dataset))
 
 
 def _shuffled(graph: structure.Pipe, shuffle: bool) -> structure.Pipe:
-    """Return a copy of a graph with its shuffles switched on or off; the graph itself if it has none to switch off."""
+    """Return a copy of a graph with its shuffles switched on or off, or the graph itself if there are none."""
     if not any(map(is_shuffler, structure.walk(graph))):
         if shuffle:
             raise BadArgument(
@@ -121,10 +121,10 @@ def _counting(by_torch: Callable[[Any], int]) -> Callable[[Any], int]:
 
 
 def parts_of(graph: structure.Pipe, workers: int) -> list[int] | None:
-    """Return the length of the part that each worker of this rank takes; None if the graph's own length counts.
+    """Return the length of the shard of each worker of this rank, or None if the graph's own length applies.
 
-    Stages below the ``sharding_filter`` round in each worker: 18 rows in batches of 4 are 5 batches, and 3 + 3 of two
-    workers. A length that ``set_length`` or a user's class below the ``sharding_filter`` declares is taken as it is.
+    Stages below the ``sharding_filter`` round in each worker: 18 rows in batches of 4 are 5 batches, but 3 + 3 with two
+    workers. A length that ``set_length`` or a user's class declares below the ``sharding_filter`` is used as it is.
 
     >>> from datapipes.iter import IterableWrapper
     >>> graph = IterableWrapper(range(18)).sharding_filter().batch(4)
@@ -135,7 +135,7 @@ def parts_of(graph: structure.Pipe, workers: int) -> list[int] | None:
     from datapipes.operators.checks import length_of
 
     stages, here = structure.walk(graph), ranks()
-    sharded = set(chain(*(vars(stage).get("groups") or () for stage in stages)))  # by the caller of apply_sharding
+    sharded = set(chain(*(vars(stage).get("groups") or () for stage in stages)))  # by a call of apply_sharding
     if sharded not in (set(), {SHARDING_PRIORITIES.DISTRIBUTED}) or not any(map(is_sharding, stages)):
         return None
     for stage in stages:

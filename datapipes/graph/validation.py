@@ -1,9 +1,9 @@
-"""Decorators of users' classes: pipes whose order can vary, refused where a program relies on order; checks of types.
+"""Decorators of users' classes: refusal of pipes whose order can vary, and checks of declared types.
 
-What is marked ``non_deterministic`` is asked when it is built, from the moment that a guard is made, or for the length
-of a ``with`` block. The checks of declared types, of pipes that a class is given and of elements that it yields, cost
-something for each element, and are for tests and for code that is handed to others; a type checker finds most of this
-beforehand.
+The constructor of a pipe that is marked ``non_deterministic`` raises an error while a guard is in force: from the
+moment that the guard is made, or within a ``with`` block. The checks of types cover pipes as arguments and elements
+that a class yields. They cost time for each element and are meant for tests. A type checker finds most such errors
+before.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from datapipes.errors import BadArgumentType, WrongElement
 C = TypeVar("C", bound="type[IterDataPipe[Any]]")
 
 _KIN: tuple[tuple[type, type], ...] = ((IterDataPipe, TorchIterDataPipe), (MapDataPipe, TorchMapDataPipe))
-"""Ours and torch's base classes, which stand for each other in annotations."""
+"""Our base classes and torch's, which are interchangeable in annotations."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -48,7 +48,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class InForce:
-    """A program-wide switch, in force from when it is made, or for the length of a ``with`` block."""
+    """A program-wide switch, on from the moment that it is made, or within a ``with`` block."""
 
     in_force: ClassVar[bool] = False
 
@@ -64,7 +64,7 @@ class InForce:
 
 
 class guaranteed_datapipes_determinism(InForce):
-    """While this holds, building a pipe that is marked ``non_deterministic`` is an error.
+    """A guard: while it is in force, making a pipe that is marked ``non_deterministic`` is an error.
 
     >>> @non_deterministic
     ... class Arrivals(IterDataPipe[int]):
@@ -87,17 +87,17 @@ def non_deterministic(marked: Callable[..., bool]) -> Callable[[C], C]: ...
 
 
 def non_deterministic(marked: Any) -> Any:
-    """Class decorator: the order of this pipe's elements can vary; or, given a function, it can for some arguments.
+    """Mark a class of pipes whose elements can come in a varying order. Use as a class decorator.
 
     Args:
-        marked: The class; or a function that is called with the constructor's arguments, and says with True that the
-            order can vary, otherwise with False.
+        marked: The class. Or a function of the constructor's arguments that returns True if the order can vary with
+            them, and False otherwise; the result is then the decorator.
     """
     if isinstance(marked, type):
         return _marked(marked, lambda *args, **kwargs: True)
     if not callable(marked):
         raise BadArgumentType(
-            f"non_deterministic marks a class of pipes, or takes a function of its arguments; got {marked!r:.80}"
+            f"non_deterministic takes a class of pipes, or a function of its arguments; got {marked!r:.80}"
         )
     return lambda cls: _marked(cls, marked)
 
@@ -123,7 +123,7 @@ def _marked(cls: Any, varies: Callable[..., Any]) -> Any:
 
 
 def argument_validation(f: Callable[P, R]) -> Callable[P, R]:
-    """Check that arguments annotated as pipes are pipes, when ``f``, a constructor as a rule, is called.
+    """Check that arguments that are annotated as pipes are pipes, whenever ``f``, usually a constructor, is called.
 
     >>> from datapipes.iter import IterDataPipe
     >>> @argument_validation
@@ -137,7 +137,7 @@ def argument_validation(f: Callable[P, R]) -> Callable[P, R]:
     signature = inspect.signature(f)
 
     @functools.cache
-    def pipes() -> dict[str, type]:  # asked at the first call, when all names in the annotations are known
+    def pipes() -> dict[str, type]:  # evaluated at the first call, when all names in the annotations are known
         classes = {name: get_origin(hint) or hint for name, hint in get_type_hints(f).items()}
         return {name: cls for name, cls in classes.items() if isinstance(cls, type) and is_pipe_class(cls)}
 
@@ -160,13 +160,13 @@ def argument_validation(f: Callable[P, R]) -> Callable[P, R]:
 
 
 class runtime_validation_disabled(InForce):
-    """While this holds, ``runtime_validation`` checks nothing: from when it is made, or for a ``with`` block."""
+    """A guard: while it is in force, ``runtime_validation`` checks nothing."""
 
 
 def runtime_validation(f: F) -> F:
     """Check each element that an ``__iter__`` yields against the type that its class declares.
 
-    That is the ``int`` of ``IterDataPipe[int]``, or of ``-> Iterator[int]`` where the class says nothing.
+    The type is the ``int`` of ``IterDataPipe[int]``, or of ``-> Iterator[int]`` if the class declares none.
 
     >>> from datapipes.iter import IterDataPipe
     >>> class Numbers(IterDataPipe[int]):
@@ -203,7 +203,7 @@ def runtime_validation(f: F) -> F:
 
 
 def _declared(cls: type, f: Callable[..., Any]) -> Any:
-    """The type of the elements, as a class says by the base it is derived from, or its ``__iter__`` by its hint."""
+    """Return the type of the elements, from the base class or from the return annotation of ``__iter__``."""
     for owner in cls.__mro__:
         for base in vars(owner).get("__orig_bases__", ()):
             if is_pipe_class(get_origin(base) or object) and not isinstance(get_args(base)[0], TypeVar):
@@ -212,7 +212,7 @@ def _declared(cls: type, f: Callable[..., Any]) -> Any:
 
 
 def is_of(value: object, hint: Any) -> bool:
-    """Whether a value is what a type hint says, down through tuples, unions and collections.
+    """Return whether a value fits a type hint, including the contents of tuples, unions and collections.
 
     >>> is_of((1, ["a"]), tuple[int, list[str]]), is_of((1, [2]), tuple[int, list[str] | None])
     (True, False)
@@ -229,7 +229,7 @@ def is_of(value: object, hint: Any) -> bool:
     if is_typeddict(hint):
         return isinstance(value, dict)
     kind = origin or hint
-    if kind is Any or not isinstance(kind, type):  # a variable, or what only a type checker can tell
+    if kind is Any or not isinstance(kind, type):  # a type variable, or a hint for type checkers only
         return True
     if not isinstance(value, (int, float) if kind is float else kind):
         return False

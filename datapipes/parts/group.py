@@ -1,9 +1,9 @@
-"""Rank of this process, and world size. A process without a process group is the only rank there is.
+"""Rank of this process, and world size. A process without a process group is the only rank.
 
-A worker of torch's DataLoader belongs to the rank that has started it. One that was forked finds the group that it has
-inherited; to one that was started anew its graph tells it (``telling``), because pickling the graph is all that happens
-in the process of the rank. A worker does not use the group itself, whose threads it has not: it leaves and finds word
-in the store that the ranks have met in, over a connection of its own.
+A worker of torch's DataLoader belongs to the rank that started it. A forked worker finds the group that it inherited. A
+spawned worker receives the rank with its graph (``telling``), because pickling the graph is the only step that runs in
+the rank's process. A worker cannot use the group itself, because it does not have the group's threads. It exchanges
+values through the store of the process group, over a connection of its own.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import torch.distributed as dist
 
 from datapipes.errors import GraphError, RankDied, RanksDiffer
 
-_dist: Any = dist  # which does not say that it exports its stores
+_dist: Any = dist  # its type stub does not export the stores
 
 _REACHED = 60.0
-"""Seconds within which a store that ranks have met in must answer a new client."""
+"""Seconds within which the store of a process group must accept a new client."""
 
 Address: TypeAlias = tuple[str, int] | str
-"""Of a store: host and port, or the path of a file."""
+"""Address of a store: host and port, or the path of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,9 @@ class Ranks:
     """Seconds that the group waits for its ranks."""
 
     def shared(self, subject: str, asker: str, value: int) -> int:
-        """Rank 0's value for a subject, on all ranks.
+        """Return rank 0's value for a subject, on all ranks.
 
-        The n-th time that an asker asks on a rank, it gets the value that the same asker on rank 0 has left there the
-        n-th time. Rank 0 waits for nobody.
+        The n-th call by an asker returns the value of the n-th call by the same asker on rank 0. Rank 0 does not wait.
         """
         if self.world == 1:
             return value
@@ -60,13 +59,13 @@ class Ranks:
             raise
         except dist.DistNetworkError as error:
             raise RankDied(
-                f"rank {self.rank} cannot reach the store of its process group at {self.store}: rank 0 or whoever "
-                f"started the ranks, which keeps it, has ended ({error})"
+                f"rank {self.rank} cannot reach the store of its process group at {self.store}: the process that keeps "
+                f"it, rank 0 or the launcher, has ended ({error})"
             ) from error
-        except RuntimeError as error:  # of several kinds: which one depends on the store
+        except RuntimeError as error:  # its exact type depends on the store
             raise RanksDiffer(
                 f"rank {self.rank} has waited {self.timeout:.0f} s for the seed of rank 0, which has not begun its "
-                f"epoch number {number} of {subject:.200}: all ranks have to iterate the same graphs equally often"
+                f"epoch number {number} of {subject:.200}: all ranks have to iterate over the same graphs equally often"
             ) from error
 
     def _connected(self) -> Any:
@@ -78,7 +77,7 @@ class Ranks:
             store = _dist.TCPStore(*self.store, timeout=reached, wait_for_workers=False)
         else:
             raise GraphError(
-                "the ranks of this process group have met in a store that no other process reaches, and have no way to "
+                "the ranks of this process group have met in a store that other processes cannot reach, so they cannot "
                 "agree on a seed; make the group with init_method='env://', 'tcp://...' or 'file://...'"
             )
         store.set_timeout(timeout)
@@ -86,16 +85,16 @@ class Ranks:
 
 
 _told = Ranks()
-"""The rank that has started this process, if it was told."""
+"""The rank that started this process, if this process received it with a graph."""
 
 
 def ranks() -> Ranks:
-    """The rank that this process is, or is a worker of.
+    """Return the rank of this process, or of the process that started this worker.
 
     >>> ranks().world
     1
     """
-    if not dist.is_available() or _dist.group.WORLD is None:  # is_initialized() may say otherwise: tests replace it
+    if not dist.is_available() or _dist.group.WORLD is None:  # not is_initialized(): tests replace it
         return _told
     store = _dist.distributed_c10d._get_default_store()
     while isinstance(store, _dist.PrefixStore):
@@ -110,7 +109,7 @@ def ranks() -> Ranks:
 
 
 def telling(reduced: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Reduction of a graph for pickle, so that a process that is being started with it knows its rank."""
+    """Wrap the pickle reduction of a graph, so that a process that is started with it knows its rank."""
     if get_spawning_popen() is None or (here := ranks()).world == 1:
         return reduced
     make, arguments, *rest = reduced
@@ -124,7 +123,7 @@ def _make_told(ranks: Ranks, make: Callable[..., Any], arguments: tuple[Any, ...
 
 
 def here() -> tuple[int, int]:
-    """(rank, world size), as far as they are known by now.
+    """Return (rank, world size). Raise GraphError if WORLD_SIZE is above 1 and there is no process group.
 
     >>> here()
     (0, 1)
@@ -142,11 +141,14 @@ def here() -> tuple[int, int]:
 
 
 def store() -> Any:
-    """The store of the process group, as a client of our own: one that waits holds up nobody else's."""
+    """Return the store of the process group, as a separate client: a client that waits blocks no other."""
     return _apart(_dist.distributed_c10d._get_default_store().clone())
 
 
 def _apart(store: Any) -> Any:
-    """A store with keys of our own; torchrun may keep one over restarts, so each attempt has others."""
+    """Return a view of the store with separate keys.
+
+    Each attempt has its own: torchrun may keep a store over restarts.
+    """
     attempt = "/".join(os.environ.get(f"TORCHELASTIC_{name}", "") for name in ("RUN_ID", "RESTART_COUNT"))
     return _dist.PrefixStore(f"loader2/{attempt}", store)

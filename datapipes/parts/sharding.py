@@ -1,14 +1,15 @@
 """Numbers and lengths of shards, over groups of ranks and workers.
 
-Shards are set per group: ranks (DISTRIBUTED), workers (MULTIPROCESSING), or one group for everything (DEFAULT). Groups
-combine into one number of shards and one index, the workers' index varying fastest, whatever order they were set in.
+Shards are set for a group: ranks (DISTRIBUTED), workers (MULTIPROCESSING), or one group for everything (DEFAULT).
+Groups combine into one number of shards and one index. The workers' index varies fastest, in whatever order they were
+set.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-# torch's own, which is what users import.
+# torch's own enum, because users import it from torch.
 from torch.utils.data.datapipes.iter.sharding import SHARDING_PRIORITIES as SHARDING_PRIORITIES
 
 from datapipes.errors import BadArgument, GraphError
@@ -17,7 +18,7 @@ ShardGroups = Mapping[SHARDING_PRIORITIES, tuple[int, int]]
 
 
 def with_group(groups: ShardGroups, of: int, index: int, group: SHARDING_PRIORITIES) -> ShardGroups:
-    """The groups after ``group`` is set to shard ``index`` of ``of``."""
+    """Return the groups after ``group`` is set to shard ``index`` of ``of``."""
     if not 0 <= index < of:
         raise BadArgument(f"instance_id {index} should be smaller than num_of_instances {of}, and not negative")
     others = {g for g in groups if g is not group}
@@ -30,7 +31,7 @@ def with_group(groups: ShardGroups, of: int, index: int, group: SHARDING_PRIORIT
 
 
 def combined(groups: ShardGroups, only: SHARDING_PRIORITIES | None = None) -> tuple[int, int]:
-    """(number of shards, index) over all groups, or over one.
+    """Return (number of shards, index) over all groups, or over one.
 
     >>> P = SHARDING_PRIORITIES
     >>> combined({P.MULTIPROCESSING: (3, 2), P.DISTRIBUTED: (2, 1)})
@@ -45,5 +46,5 @@ def combined(groups: ShardGroups, only: SHARDING_PRIORITIES | None = None) -> tu
 
 
 def shard_length(length: int, of: int, index: int) -> int:
-    """The number of elements that a shard gets of ``length``."""
+    """Return the number of elements in a shard of a stream of ``length`` elements."""
     return length // of + (index < length % of)

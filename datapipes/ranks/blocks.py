@@ -1,8 +1,9 @@
 """Read-ahead buffer of one rank, in blocks of some milliseconds, and its positions.
 
-Positions above are looked at in front of a block, as a trail says. Where it knows of none, what waits is saved.
+Snapshots are taken between blocks, within the budget of a position history. If there is no snapshot, the waiting
+elements are saved.
 
-A source that has ended can begin anew, if it is asked to: each lap is an opening of its own.
+A source that has ended can start again, if elements are to be repeated. Each lap is an opening of its own.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ from datapipes.position.session import Session, segment
 from datapipes.position.trail import Trail
 
 BLOCK: Final = 0.025
-"""Seconds that reading a block should take,"""
+"""Target duration of reading a block, in seconds."""
 MOST: Final = 2048
-"""and how many elements it has at most; a power of two, as all sizes are, so that blocks of all ranks end together."""
+"""Largest number of elements in a block. All sizes are powers of two, so that the blocks of all ranks end together."""
 AHEAD: Final = 4
-"""Blocks that a rank may have and the others do not: fewer would have it wait for whoever is slow just now;"""
+"""Number of blocks that a rank may read ahead of the other ranks.
+
+With fewer, it would wait for a rank that is briefly slow.
+"""
 _FEW: Final = 32
-"""Elements that are read without a look at the clock, since they may have become slow."""
+"""Number of elements that are read between two looks at the clock, since they may have become slow."""
 
 
 class Blocks:
@@ -33,16 +37,16 @@ class Blocks:
 
     def __init__(self) -> None:
         self.ahead: list[Any] = []
-        self.read = 0  # how many elements were read in all
-        self.end: int | None = None  # how many the source had, once it has ended
-        self.error: Exception | None = None  # in place of the element after those ahead
-        self.since = 0  # how many elements the source gives that were handed on before a state was saved
+        self.read = 0  # the number of elements read
+        self.end: int | None = None  # the number of elements of the source, once it has ended
+        self.error: Exception | None = None  # takes the place of the element after those ahead
+        self.since = 0  # the number of elements to skip: they were handed on before a state was saved
         self.lap = 0
-        self.trail: Trail[tuple[int, Table]] = Trail()  # laps, and positions in them
-        self.inside: Table | None = None  # a position in a lap, loaded
-        self._lap_began = 0  # how many had been read by then
+        self.trail: Trail[tuple[int, Table]] = Trail()  # laps, and tables of them
+        self.inside: Table | None = None  # the loaded table of a lap
+        self._lap_began = 0  # the number of elements read before the lap
         self._lap_ended = False
-        self._session: Session | None = None  # of a lap behind the first
+        self._session: Session | None = None  # of a lap after the first
         self._size = 1
 
     def start(
@@ -51,7 +55,7 @@ class Blocks:
         mark: Callable[[], Table] | None,
         lap_of: Callable[[int, Table | None], Session] | None,
     ) -> None:
-        """Read from here: where the source is now, or in the lap that was reached."""
+        """Start to read where the source is now, or in the lap that was reached."""
         self.source, self._mark, self._lap_of = source, mark, lap_of
         self._enter()
 
@@ -62,7 +66,7 @@ class Blocks:
             raise StateError("the source ended before the position that was saved")
 
     def wants(self, upto: int, total: int | None) -> bool:
-        """Whether to read another block now: there is none, or little is ahead of what all ranks are known to have."""
+        """Return whether to read another block now: none is ahead, or few elements beyond those that all ranks have."""
         if self.error is not None or self.read == total or (self.end is not None and self._lap_of is None):
             return False
         if not self.ahead:
@@ -71,7 +75,7 @@ class Blocks:
         return not at_once and self.read - upto < AHEAD * self._size
 
     def read_block(self, total: int | None) -> None:
-        """Read up to the end of a block, of the source, or of what is needed; an error is kept for its turn."""
+        """Read up to the end of a block, of the source, or of the needed elements. Keep an error for its turn."""
         if self.end is not None and self._lap_ended:
             self._next_lap()
         most = self._size - self.read % self._size
@@ -112,7 +116,7 @@ class Blocks:
         if self._session is not None:
             self.source, self._mark = segment(self._session), self._session.table
         if not self.ahead and self.error is None:
-            self.trail = Trail()  # from a position before an error, or in another lap, nobody gets here again
+            self.trail = Trail()  # older snapshots lie before an error, or in another lap
             self._look(self.read - self.since, must=True)
 
     def _look(self, upto: int, must: bool = False) -> None:
@@ -121,11 +125,11 @@ class Blocks:
         self.trail.made(0.0, upto, upto - len(self.ahead), look, must)
 
     def now(self) -> tuple[int, Table | None]:
-        """The lap, and the positions in it if it is not the first, whose positions are the live ones."""
+        """Return the lap and its table. The table is None for the first lap, which the enclosing session saves."""
         return self.lap, None if self._session is None else self._session.table()
 
     def close(self) -> None:
-        """Let go of everything, and of what leads to the session."""
+        """Release all elements and all references to the session."""
         self.ahead, self.source, self._mark, self._lap_of = [], iter(()), None, None
         if self._session is not None:
             self._session.close()

@@ -1,11 +1,11 @@
-"""What the ranks of a process group say to each other, as one of them sees it, whatever carries it.
+"""Exchange of messages among the ranks of a process group, from one rank's side and independent of the transport.
 
-Ranks converse about a *topic* under a *key*, an epoch and an attempt at it, which all have in common. Each rank begins
-with a report, and updates it. There is a verdict as soon as all have begun, and a new one whenever it changes. Saying
-something waits for nobody: only ``wait`` does, and it ends with a verdict, with bad news, or with its time.
+Ranks exchange reports about a *topic* under a *key*, an epoch and an attempt at it, which all ranks share. Each rank
+sends a first report and then updates. There is a verdict as soon as all ranks have reported, and a new one whenever it
+changes. Only ``wait`` blocks. It ends with a verdict, with bad news, or after its timeout.
 
-Bad news of a rank go to all others at once, whatever they do: who waits, or comes to, has them as an error, and who
-hands on elements is interrupted. News of an epoch count until another one begins; that a rank has ended counts forever.
+A rank's bad news go to all other ranks at once. A rank that waits, now or later, gets them as an error. A rank that
+hands on elements is interrupted. News of an epoch apply until the next epoch; the end of a rank applies for good.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from datapipes.ranks.topics import Key, News, RankReport, Topic, concerns, error
 
 
 class Exchange(ABC):
-    """One rank's part in what all ranks say, for one loader.
+    """One rank's side of the exchange, for one loader.
 
-    Whatever carries it calls ``_decided`` and ``_note``, from any thread that holds ``_changed``.
+    The transport calls ``_decided`` and ``_note``, from any thread that holds ``_changed``.
     """
 
     def __init__(self, rank: int) -> None:
         self.rank = rank
         self.epoch = 0
-        """The number of the epoch, which whoever begins one counts up;"""
+        """The number of the epoch. The stage that begins an epoch increments it."""
         self.dropped = 0
-        """how many elements of the last one other ranks had no partner for, as far as it is known;"""
+        """The number of elements of the last epoch that this rank left out, as far as it is known."""
         self.verdict: RankReport | None = None
-        """the last verdict in the conversation under way;"""
+        """The last verdict under the current key."""
         self.alarmed = False
-        """whether there are bad news about it."""
+        """Whether there are bad news about the current key."""
         self._changed = threading.Condition()
         self._key: Key | None = None
         self._topic: Topic | None = None
         self._own: RankReport = {}
         self._news: list[News] = []
-        self._unseen = False  # whether some have come since they were looked at
+        self._unseen = False  # whether news have come since the last look
         self._interrupt: Callable[[], object] | None = None
         self._origin = OwnerProcess()
         tell_of_forks(self)
 
-    # -- what a rank says ----------------------------------------------------------------------------------------------
+    # -- messages of this rank -----------------------------------------------------------------------------------------
 
     def begin(self, key: Key, topic: Topic, report: RankReport) -> None:
-        """Take part in a conversation, with a first report."""
+        """Take part under a key, with a first report."""
         with self._changed:
             if key != self._key:
                 self.verdict = None
@@ -60,36 +60,39 @@ class Exchange(ABC):
             self._pass_on()
 
     def update(self, report: RankReport) -> None:
-        """Report how things have changed."""
+        """Replace this rank's report."""
         with self._changed:
             self._own = report
             self._pass_on()
 
     def fail(self, key: Key, error: BaseException) -> None:
-        """Tell all others that this rank cannot go on, and why."""
+        """Send to all other ranks that this rank cannot continue, and the error."""
         text, trace = f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error))
         with self._changed:
             self._spread({"news": "failed", "key": key, "rank": self.rank, "error": text, "trace": trace})
 
     def leave(self, epoch: int, given: int) -> None:
-        """Tell all others that this rank takes no more of an epoch that is not at its end."""
+        """Send to all other ranks that this rank leaves an epoch before its end."""
         with self._changed:
             self._spread({"news": "left", "key": [epoch, 0], "rank": self.rank, "given": given})
 
     @abstractmethod
     def close(self) -> None:
-        """Tell all others that this rank has ended, and let go of them; once is enough."""
+        """Send to all other ranks that this rank has ended, and disconnect. Further calls do nothing."""
 
     def forked(self) -> None:
-        self._changed = threading.Condition()  # which a thread may have held
+        self._changed = threading.Condition()  # another thread may have held the old one during the fork
         self.alarmed = True
         if self._interrupt is not None:
             self._interrupt()
 
-    # -- what a rank is told -------------------------------------------------------------------------------------------
+    # -- messages of other ranks ---------------------------------------------------------------------------------------
 
     def wait(self, ready: Callable[[RankReport], bool], given: int, timeout: float) -> RankReport:
-        """The verdict, once it is ready; bad news is an error, and so is a rank that keeps others waiting."""
+        """Return the verdict once it is ready.
+
+        Raise bad news as an error, or PrefetchTimeoutError after ``timeout``.
+        """
 
         def decided() -> RankReport | None:
             return self.verdict if self.verdict is not None and ready(self.verdict) else None
@@ -103,12 +106,15 @@ class Exchange(ABC):
             if (verdict := decided()) is not None:
                 return verdict
             late = [] if news() is not None else self._late()
-            if (bad := news()) is not None:  # who was stopped itself hears only now what has come meanwhile
+            if (bad := news()) is not None:  # also news that came while this process was stopped
                 raise error_of(bad)
         raise PrefetchTimeoutError(timeout, f"rank {', '.join(map(str, late[:8]))}")
 
     def limit(self, given: int, most: int) -> int:
-        """How far a rank may go that has handed on ``given`` elements, ``most`` at most, with those who have left."""
+        """Return how far this rank may go after ``given`` elements: ``most``, or less if a rank has left.
+
+        Raise bad news.
+        """
         if not self.alarmed:
             return most
         with self._changed:
@@ -121,38 +127,38 @@ class Exchange(ABC):
             return min([most, *left])
 
     def interrupting(self, stop: Callable[[], object] | None) -> bool:
-        """Call ``stop`` when there is bad news, from another thread; False if there is some that was not looked at."""
+        """Call ``stop`` from another thread when bad news come. Return False if some have come since the last look."""
         with self._changed:
             self._interrupt = stop
             return not self._unseen
 
     def failed(self, key: Key) -> bool:
-        """Whether an attempt has failed, on any rank."""
+        """Return whether an attempt has failed, on any rank."""
         with self._changed:
             return any(news["news"] == "failed" and tuple(news["key"]) == key for news in self._news)
 
-    # -- what carries it; ``_changed`` is held -------------------------------------------------------------------------
+    # -- the transport; the caller holds ``_changed`` ------------------------------------------------------------------
 
     @abstractmethod
     def _pass_on(self) -> None:
-        """Have the others know of this rank's report, ``_own``."""
+        """Send this rank's report, ``_own``, to the other ranks."""
 
     @abstractmethod
     def _spread(self, news: News) -> None:
-        """Tell all others, and ``_note`` it here."""
+        """Send news to all other ranks, and ``_note`` them here."""
 
     @abstractmethod
     def _late(self) -> list[int]:
-        """The ranks that keep all others waiting, as far as it is known; may wait for word of them."""
+        """Return the ranks that keep all other ranks waiting, as far as it is known. It may wait for their messages."""
 
     def _decided(self, key: Key, verdict: RankReport) -> None:
-        """Take a verdict that has come."""
+        """Accept a verdict."""
         if key == self._key:
             self.verdict = verdict
             self._changed.notify_all()
 
     def _note(self, news: News) -> None:
-        """Take bad news, which may be this rank's own."""
+        """Accept bad news, possibly this rank's own."""
         if news["rank"] != self.rank or news["news"] == "failed":
             self._news.append(news)
         if news["rank"] != self.rank and concerns(news, self._key):
@@ -166,10 +172,10 @@ class Exchange(ABC):
 
 
 def connected(timeout: float) -> Exchange:
-    """An exchange with the other ranks of the process group; all of them have to call.
+    """Connect to the other ranks of the process group. All ranks have to call it.
 
-    This is the one place that knows what carries it, by name and once there are ranks: connections belong to placement,
-    a room above this one, and ``fullsync()`` has to work where nobody has imported that.
+    The transport is imported by name, at the first call: it belongs to ``reading_services``, which this package must
+    not import, and ``fullsync()`` has to work in programs that have not imported it.
     """
     exchange: Exchange = import_module("reading_services.ranks.tree").connected(timeout)
     return exchange

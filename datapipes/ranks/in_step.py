@@ -1,10 +1,10 @@
 """One rank's stream, synchronized with those of the other ranks.
 
-An element is handed on once it is known that all ranks have one at its place. A rank says how far it has read while it
-hands on the block before, so agreeing costs neither a wait nor a Python call for an element. What is handed on is a
-list, which bad news of another rank cut short at once. A rank that knows its length says so once, and hands on elements
-as they are made, looking for bad news in between. Where any does, another may yet fail and have one less than it said:
-so the last element of all is kept back until every rank has made its own.
+An element is handed on once it is known that all ranks have an element at the same position. A rank reports how far it
+has read while it hands on the previous block. So agreement costs neither a wait nor a Python call for an element. The
+portion that is handed on is a list, which bad news of another rank clear at once. A rank that knows its length reports
+it once, hands on elements as they are made, and checks for bad news in between. Such a rank can still fail and have one
+element less than it reported. Then the last element of all is kept back until every rank has made its own.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class _Padding(Enum):
 
 
 PADDING: Final = _Padding.PADDING
-"""Filler that a rank gives in place of an element that it does not have, with ``uneven="pad"``."""
+"""Filler for an element that a rank does not have, with ``uneven="pad"``."""
 
 
 _LAID_OUT: Final = 4096
-"""Fillers that are laid out at a time."""
+"""Number of fillers in a portion."""
 
 
 class InStep(Cell):
-    """Position of this rank, and what it has read ahead."""
+    """Position of this rank, and the elements that it has read ahead."""
 
     carries = True
 
@@ -56,16 +56,16 @@ class InStep(Cell):
         self._timeout = timeout
         self._exchange = exchange
         self._owns_exchange = exchange is None
-        self._length = length  # how many elements there are, if that is certain
+        self._length = length  # the number of elements, if it is certain
         self._attempt = 0
         self._key: Key | None = None  # of the attempt under way
-        self._began = 0  # how many elements were handed on before it
+        self._began = 0  # the number of elements handed on before it
         self._blocks = Blocks()
-        self._given = 0  # how many elements were handed on, but for the portion's
+        self._given = 0  # the number of elements handed on, without those of the portion
         self._portion: list[Any] = []
-        self._taken: Counted[Any] | None = None  # of the portion
-        self._wanted = 0  # how many elements may be taken from the source itself, if no portion is laid out,
-        self._streamed = 0  # and how many of them were
+        self._taken: Counted[Any] | None = None  # the elements taken from the portion
+        self._wanted = 0  # the number of elements to take directly from the source; 0 with a portion
+        self._streamed = 0  # the number of them that were taken
         self._finished = False
         self._is_last = True
 
@@ -76,10 +76,11 @@ class InStep(Cell):
         lap_of: Callable[[int, Table | None], Session] | None = None,
         is_last: bool = True,
     ) -> Iterator[Any]:
-        """The elements of ``source`` that all ranks have; ``mark`` looks at the positions above, if it may.
+        """Return the elements of ``source`` that all ranks have.
 
-        ``lap_of`` opens what is above once more, at a position, if elements are to be repeated. Where a stage below
-        reads ahead, or needs more of one rank than of another, ranks that are at the same step may differ here.
+        ``mark`` takes a snapshot of the stages above. ``lap_of`` opens these stages once more, at a position, if
+        elements are to be repeated. If a stage below reads ahead, or needs more elements of one rank than of another
+        (``is_last`` is False), the ranks may differ here in the number of elements.
         """
         self._is_last = is_last
         self._blocks.start(source, mark if self._length is None else None, lap_of)
@@ -95,7 +96,7 @@ class InStep(Cell):
             self._blocks.go_on()
             self._begin(exchange, self._key)
             while (portion := self._next_portion(exchange)) is not None:
-                if self._wanted:  # loops are here: a generator more costs each element
+                if self._wanted:  # the loop is here because another generator would cost time for each element
                     for element in portion:
                         self._streamed += 1
                         yield element
@@ -120,7 +121,7 @@ class InStep(Cell):
             self._put_back()
 
     def _begin(self, exchange: Exchange, key: Key) -> None:
-        """Wait for all ranks to take part."""
+        """Wait until all ranks take part. Raise RanksDiffer if they are not at the same element."""
         blocks = self._blocks
         if self._length is None and blocks.wants(0, None):
             blocks.read_block(None)
@@ -133,7 +134,7 @@ class InStep(Cell):
             )
 
     def _next_portion(self, exchange: Exchange) -> Iterator[Any] | None:
-        """Wait for the elements that may be handed on now; None at the end."""
+        """Wait for the elements that may be handed on now and return them. Return None at the end."""
         blocks, given = self._blocks, self._given
         while not _is_over(verdict := exchange.wait(lambda _: True, given, self._timeout), given):
             streams = self._length is not None and blocks.end is None
@@ -145,7 +146,7 @@ class InStep(Cell):
             if blocks.error is not None and not blocks.ahead:
                 self._raise()
             if is_last and not blocks.ahead and blocks.wants(verdict["upto"], verdict["total"]):
-                continue  # it comes from the next lap
+                continue  # the last element comes from the next lap
             if is_last:
                 exchange.update(self._report(exchange, finished=True))
                 exchange.wait(itemgetter("finished"), given, self._timeout)
@@ -175,7 +176,7 @@ class InStep(Cell):
         return self._progress.report(exchange.rank, have, ended, self._began, promised, finished)
 
     def _laid_out(self, exchange: Exchange, most: int) -> Iterator[Any]:
-        """Up to so many of the elements ahead, or fillers; none after bad news."""
+        """Return up to ``most`` of the elements ahead, or fillers. Return none after bad news."""
         blocks = self._blocks
         portion, blocks.ahead = blocks.ahead[:most], blocks.ahead[most:]
         if not portion and self._progress.uneven == "pad":
@@ -187,24 +188,24 @@ class InStep(Cell):
         return self._taken.elements
 
     def _stream(self, most: int) -> Iterator[Any]:
-        """Up to so many elements as they are made, since all ranks know how many there will be."""
+        """Return up to ``most`` elements as they are made, since all ranks know their lengths."""
         blocks = self._blocks
         self._wanted = min(most, (self._length or 0) - blocks.read)
         return islice(blocks.source, self._wanted)
 
     def _check_length(self, found: int) -> None:
         if self._length is not None and found < self._length:
-            raise GraphError(f"{self.label}: there were to be {self._length} elements above it, and there are {found}")
+            raise GraphError(f"{self.label}: the stages above announced {self._length} elements, but gave {found}")
 
     def _handed_on(self, exchange: Exchange) -> None:
-        """End a portion, which is handed on whole or was cut short."""
+        """End a portion that was handed on in full or cut short."""
         exchange.interrupting(None)
         self._put_back()
         if self._blocks.read == self._length:
             self._blocks.end = self._length
 
     def _put_back(self) -> None:
-        """Put the rest of a portion back to what is ahead."""
+        """Put the rest of a portion back to the elements ahead."""
         self._blocks.ahead[:0] = self._left()
         self._blocks.read += self._streamed
         self._given = self.done()
@@ -231,8 +232,8 @@ class InStep(Cell):
         is_told, self._finished = self._finished, True
         if self._given > verdict["total"] and not is_told:
             raise RanksDiffer(
-                f"this rank has handed on {self._given} elements, and others have only {verdict['total']}: errors "
-                "cost them some that they had told of; where ranks make equally many steps, end at the first error"
+                f"this rank has handed on {self._given} elements, and other ranks have only {verdict['total']}: errors "
+                "cost them elements that they had announced; for equal steps on all ranks, end at the first error"
             )
         have = self._length if self._length is not None else self._blocks.read
         exchange.dropped = max(0, have - self._given)
@@ -244,7 +245,7 @@ class InStep(Cell):
     # -- the position --------------------------------------------------------------------------------------------------
 
     def _behind(self) -> int:
-        """The number of elements of this rank that were handed on; fillers do not count."""
+        """Return the number of elements of this rank that were handed on, without fillers."""
         return self._blocks.read + self._streamed - len(self._blocks.ahead) - len(self._left())
 
     def carried(self) -> Table | None:
@@ -274,12 +275,12 @@ class InStep(Cell):
 
     def load(self, saved: Any) -> None:
         names = ("given", "read", "certain", "since", "lap", "ahead", "lost")
-        if type(saved) is dict and "rank" in saved:  # which states of 0.1.0 lack
+        if type(saved) is dict and "rank" in saved:  # states of 0.1.0 do not have it
             saved = {**saved}
             if (rank := saved.pop("rank")) != self._rank:
                 raise StateError(
-                    f"saved on rank {rank!r:.80}, and this is rank {self._rank}. Each rank is somewhere else in its "
-                    "part: give each its own state, or save that of all by gather(state), or with "
+                    f"saved on rank {rank!r:.80}, and this is rank {self._rank}. Each rank has its own position: "
+                    "load its own state on each rank, or save the state of all by gather(state), or with "
                     "dl.state_of_all_ranks = True for a trainer that keeps rank 0's"
                 )
         given, read, certain, since, lap, ahead, error = fields(saved, *names)
@@ -321,6 +322,9 @@ def _is_more(given: int, verdict: RankReport) -> bool:
 
 
 def _is_over(verdict: RankReport, given: int) -> bool:
-    """Whether the stream has ended; a rank may have had more than all will have, if another one failed meanwhile."""
-    total = verdict.get("total")  # a verdict on the epoch has none: this rank may have failed before the others began
+    """Return whether the stream has ended.
+
+    A rank may have handed on more than all ranks have, if another one failed.
+    """
+    total = verdict.get("total")  # a verdict on Facts has none: this rank may fail before the other ranks begin
     return total is not None and bool(given >= total)

@@ -1,11 +1,11 @@
 """Protocol of reports, verdicts and bad news among ranks: plain data and pure functions, no I/O.
 
-A *report* is what one rank knows, or several of them put together by ``merged``; a *verdict* is what follows once all
-ranks are in one report. Counts only ever grow, and so do verdicts: one that comes late is never wrong.
+A *report* has the facts of one rank, or those of several ranks put together by ``merged``. A *verdict* follows when a
+report covers all ranks. Counts only grow, and so do verdicts: a late verdict is never wrong.
 
-Bad news of a rank are sent to all others at once. There are five kinds. A rank has ``died``, or is ``gone``, having
-said goodbye: that is for good. It has ``left`` an epoch after so many elements, as far as which the others may go. Or
-its loading has ``failed``, or it has been ``silent``, in one attempt at an epoch.
+A rank's bad news go to all other ranks at once. There are five kinds. ``died`` (without a message) and ``gone`` (shut
+down) are final. ``left`` means that a rank left an epoch after a number of elements: other ranks may go as far.
+``failed`` (an error while loading) and ``silent`` (a timeout) concern one attempt at an epoch.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ Uneven: TypeAlias = Literal["drop", "pad", "repeat", "error"]
 
 POLICIES: Final = ("drop", "pad", "repeat", "error")
 _NAMED = 4
-"""The most ranks that are named of those that say the same, and at each end of those that count."""
+"""The most ranks to name of those with the same fact, and at each end of a list of counts."""
 
 News: TypeAlias = dict[str, Any]
 Key: TypeAlias = tuple[int, int]
-"""The number of an epoch, and which attempt at it this is: another one begins after an error."""
+"""The number of an epoch, and the number of the attempt at it: a new attempt begins after an error."""
 
 
 class Topic(Protocol):
-    """Protocol of a topic: how reports are merged, and the verdict on them."""
+    """Protocol of a topic: merging of reports, and the verdict on them."""
 
     def merged(self, reports: Sequence[RankReport]) -> RankReport:
-        """The reports of several ranks, or groups of ranks, as one."""
+        """Merge the reports of several ranks, or groups of ranks, into one."""
 
     def verdict(self, whole: RankReport) -> RankReport:
-        """The verdict on the report of all ranks."""
+        """Return the verdict on the report of all ranks."""
 
     def behind(self, reports: dict[int, RankReport]) -> list[int]:
-        """The ranks whose report keeps all others waiting."""
+        """Return the ranks whose report keeps all other ranks waiting."""
 
 
 class Facts:
-    """Whether all ranks are about to do the same, and rank 0's epoch for all of them: seed, number, how it was got."""
+    """Topic before an epoch: whether all ranks are about to do the same, and rank 0's run for all of them."""
 
     @staticmethod
     def report(rank: int, run: tuple[int, ...], facts: dict[str, str]) -> RankReport:
-        """Report of what one rank is about to do."""
+        """Return the report of one rank: its facts, and the run if it is rank 0."""
         said = {name: {text: [1, [rank]]} for name, text in facts.items()}
         return {"run": list(run) if rank == 0 else None, "facts": said}
 
@@ -69,7 +69,7 @@ class Facts:
 
     @staticmethod
     def difference(verdict: RankReport) -> str:
-        """Differences among the ranks, for people; nothing if there are none.
+        """Return the differences among the ranks as text. It is empty if there are none.
 
         >>> talk = Facts()
         >>> both = talk.merged([talk.report(0, (5, 0, False), {"graph": ".batch(8)"}),
@@ -91,11 +91,11 @@ def _named(count: int, ranks: Iterable[int]) -> str:
 
 
 class RankProgress:
-    """Progress of each rank, and the limit up to which all may go.
+    """Topic of an epoch: progress of each rank, and the limit up to which all ranks may go.
 
-    A report has ``open``, the least that a rank has which may get more; ``first`` and ``last``, the least and the most
-    of those that have come to their end; ``promised``, whether one of the latter only knows its length; ``finished``,
-    whether all have handed on everything; ``given``, the lowest and the highest position at which they began.
+    Fields of a report: ``open``, the lowest count of the ranks that may get more; ``first`` and ``last``, the lowest
+    and the highest count of the ranks that have ended; ``promised``, whether one of the latter only knows its length;
+    ``finished``, whether all have handed on everything; ``given``, the lowest and the highest starting position.
     """
 
     def __init__(self, uneven: Uneven) -> None:
@@ -104,7 +104,7 @@ class RankProgress:
     def report(
         self, rank: int, have: int, ended: bool, given: int, promised: bool = False, finished: bool = False
     ) -> RankReport:
-        """Report of one rank's progress."""
+        """Return the report of one rank's progress."""
         return {
             "open": None if ended else have,
             "first": [have, rank] if ended else None,
@@ -131,7 +131,7 @@ class RankProgress:
         }
 
     def verdict(self, whole: RankReport) -> RankReport:
-        """``upto``, how many elements each rank may hand on; ``total``, how many there will be, once that is known."""
+        """Return the verdict. ``upto`` is the count that each rank may reach, ``total`` the final count if known."""
         more, first, last = whole["open"], whole["first"], whole["last"]
         uneven = False
         if first is None:
@@ -156,13 +156,13 @@ class RankProgress:
 
     @staticmethod
     def counted(verdict: RankReport) -> str:
-        """Numbers of elements of the ranks, for people."""
+        """Return the ranks' numbers of elements as text."""
         counts = sorted(verdict["counts"], key=lambda entry: entry[1])
         return ", ".join(f"rank {rank} has {count if ended else f'at least {count}'}" for count, rank, ended in counts)
 
 
 def concerns(news: News, key: Key | None) -> bool:
-    """Whether news matter in an attempt at an epoch.
+    """Return whether news matter in an attempt at an epoch.
 
     >>> left = {"news": "left", "key": [3, 0], "rank": 1, "given": 10}
     >>> concerns(left, (3, 1)), concerns(left, (4, 0))
@@ -175,9 +175,9 @@ def concerns(news: News, key: Key | None) -> bool:
 
 
 def first(several: Iterable[News], key: Key | None, given: int, waits: bool = False) -> News | None:
-    """The first of several news that a rank cannot go on with, when it has handed on so many elements.
+    """Return the first news with which a rank cannot continue after ``given`` elements, or None.
 
-    One that waits needs all others; one that does not has been told how far it may go.
+    A rank that waits needs all other ranks. A rank that hands on elements may go as far as its last verdict.
     """
     for news in several:
         if concerns(news, key):
@@ -188,7 +188,7 @@ def first(several: Iterable[News], key: Key | None, given: int, waits: bool = Fa
 
 
 def error_of(news: News) -> RanksError:
-    """The exception for bad news."""
+    """Return the exception for bad news."""
     rank = news["rank"]
     match news["news"]:
         case "died":
@@ -199,7 +199,7 @@ def error_of(news: News) -> RanksError:
             return PrefetchTimeoutError(news["timeout"], f"rank {rank}")
         case "left":
             return RankLeft(
-                f"rank {rank} has left the epoch after {news['given']} elements, and this rank goes on; "
+                f"rank {rank} has left the epoch after {news['given']} elements, and this rank continues; "
                 "break out of the loop at the same element on all ranks"
             )
-    return RankLeft(f"rank {rank} has shut down its loader, or ended, and this rank goes on")
+    return RankLeft(f"rank {rank} has shut down its loader, or ended, and this rank continues")

@@ -52,7 +52,7 @@ def test_guard_refuses_them_within_its_block_only() -> None:
 def test_wrong_use_is_refused() -> None:
     with pytest.raises(TypeError, match="only an IterDataPipe"):
         non_deterministic(int)  # type: ignore[type-var]  # the mistake under test
-    with pytest.raises(TypeError, match="marks a class"):
+    with pytest.raises(TypeError, match="takes a class"):
         non_deterministic(3)  # type: ignore[call-overload]  # the mistake under test
 
     @non_deterministic(lambda: 1)  # type: ignore[arg-type, return-value]  # the mistake under test
