@@ -1,4 +1,4 @@
-"""``python -m reading_services.ipu verdict SCRIPT:loader``: is this loader fast enough for the device it feeds?"""
+"""``python -m reading_services.ipu verdict SCRIPT:loader``: measure a loader against the device that it feeds."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from reading_services.ipu.simulator.cost import CostModel
 from reading_services.ipu.simulator.verdict.judging import verdict
 
 EPILOG = """
-SCRIPT is a file or a module, and is imported: what it does as a program has to stand below its
+SCRIPT is a file or a module. It is imported: a part that runs as a program belongs below its
 `if __name__ == "__main__":`. The exit code is 0, or with --check 1 if the loader is the bottleneck.
 """
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line and return the exit code."""
     parser = _parser()
     given = parser.parse_args(arguments)
     if given.command == "constants":
@@ -53,13 +53,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def imported(script: str) -> ModuleType:
-    """The module of a file or of a dotted name."""
+    """Import a file or a dotted name, and return the module."""
     path = Path(script)
     if path.suffix != ".py":
         return importlib.import_module(script)
     if not path.is_file():
         raise BadArgument(f"there is no file {script}")
-    sys.path.insert(0, str(path.parent.resolve()))  # as when it is run, and so that workers can import it
+    sys.path.insert(0, str(path.parent.resolve()))  # as for a program that is run; workers need it to import the script
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -73,9 +73,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m reading_services.ipu", description="Size IPU input pipelines.")
     commands = parser.add_subparsers(dest="command", required=True)
     asked = commands.add_parser("verdict", help="measure a loader against the modelled device", epilog=EPILOG)
-    asked.add_argument("loader", metavar="SCRIPT:loader", help="a loader, or a function that makes one")
-    asked.add_argument("--model", metavar="NAME", help="the script's model, or a function that makes it")
-    asked.add_argument("--seconds-per-item", type=float, metavar="S", help="compute of one sample, if you know it")
+    asked.add_argument("loader", metavar="SCRIPT:loader", help="a loader, or a function that returns one")
+    asked.add_argument("--model", metavar="NAME", help="the script's model, or a function that returns it")
+    asked.add_argument("--seconds-per-item", type=float, metavar="S", help="compute time of one sample, if you know it")
     asked.add_argument("--seconds", type=float, default=2.0, metavar="S", help="how long to measure, 2 by default")
     asked.add_argument("--stages", action="store_true", help="time each stage of the graph, however long it takes")
     asked.add_argument("--picture", metavar="FILE", help="write a timeline as SVG")
@@ -93,7 +93,7 @@ def _parted(argument: str) -> tuple[str, str]:
 
 
 def _named(module: ModuleType, name: str) -> Any:
-    """Look up a name of the module; a function is called."""
+    """Return the value of a name in the module. A class, or a function that makes the value, is called."""
     if not hasattr(module, name):
         own = (each for each, what in vars(module).items() if not isinstance(what, ModuleType))
         names = ", ".join(each for each in own if not each.startswith("_"))
@@ -104,7 +104,7 @@ def _named(module: ModuleType, name: str) -> Any:
 
 
 def _loader(module: ModuleType, name: str, ending: ExitStack) -> Any:
-    """The loader, whose workers end with ``ending``."""
+    """Return the named loader. Its workers end when ``ending`` is closed."""
     loader = _named(module, name)
     if hasattr(loader, "__exit__"):
         return ending.enter_context(loader)

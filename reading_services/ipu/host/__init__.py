@@ -1,14 +1,14 @@
 """The host's side of the IPU: combined batches, the loader, the accessor and the reading service.
 
 - ``accessor``: AsynchronousDataAccessor
-- ``arithmetic``: batch sizes: number of rows of a step, and which of them goes where
+- ``arithmetic``: batch sizes: number of rows of a step, and their division among replicas and processes
 - ``combined``: the stage that makes combined batches of micro-batches
-- ``feed``: the accessor's loading process, started, listened to and ended
-- ``feeding``: the loop of the loading process, and how its dataset comes there
+- ``feed``: the owner's side of the loading process: it starts, receives from and ends the process
+- ``feeding``: the loop of the loading process, and the transfer of its dataset
 - ``loader``: DataLoader, the validation of its arguments, and its warnings
 - ``micro_batches``: batch stage and batch size of a graph
 - ``partition``: partition of a dataset among several processes
 - ``rebatching``: rows regrouped, and batches joined
-- ``service``: IPUReadingService, any graph as combined batches
+- ``service``: IPUReadingService, which gives any graph as combined batches
 - ``sources``: source of an accessor, one iterator for each epoch
 """

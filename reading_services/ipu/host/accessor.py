@@ -1,8 +1,8 @@
 """AsynchronousDataAccessor: a dataset iterated ahead in a process of its own.
 
-One process makes the elements and keeps at most ``buffer_size`` of them ready; it waits for a slot as its consumer
-waits for an element, and neither of them ever polls. The elements come in the order in which they were made. Epochs
-never mix: what was made of an epoch that is left early is dropped, and the next one begins at its first element.
+One process makes the elements and keeps at most ``buffer_size`` of them ready. It waits for a free slot, and its
+consumer waits for an element; neither side polls. The elements come in the order in which they were made. Epochs never
+mix: the elements of an epoch that the consumer leaves early are dropped, and the next epoch begins at its first one.
 """
 
 from __future__ import annotations
@@ -28,29 +28,27 @@ class AsynchronousDataAccessor(Iterator[Any]):
     """Iterate a dataset in a process of its own, some elements ahead.
 
     An element is a tensor, or tensors in dicts, lists, tuples and objects of registered types (PopTorch allows no
-    nesting); all must be like the first. A step may be kept: the memory it lies in is used again when its last
-    reference is gone (PopTorch lends it until the next one).
+    nesting). All elements must be like the first. A step may be kept: its memory is used again when its last reference
+    is gone (PopTorch lends it until the next step).
 
-    Iterating again after a whole epoch goes on with the next one; in the middle of one it begins the next at its first
-    element; twice in a row it does nothing. An accessor is one iterator: two loops at once take elements from each
-    other.
+    ``iter()`` after a whole epoch begins the next one. In the middle of an epoch, it drops the rest and begins the next
+    one. A second ``iter()`` before the first element does nothing. An accessor is one iterator: two loops at the same
+    time take elements from each other.
 
     Args:
-        dataset: What is iterated: a dataset of torch, by index or a stream, any other iterable, or a ``DataLoader`` in
-            mode Sync.
-        buffer_size: How many elements are kept ready at most, each with its memory; one at least.
-        miss_sleep_time_in_ms: Taken for PopTorch's sake; nobody sleeps.
-        load_indefinitely: Whether the next epoch is made ahead without being asked for. ``False`` begins it when the
-            accessor is iterated again.
-        early_preload: Whether all of ``buffer_size`` elements are made ahead of the first ``iter()``. ``False`` makes
-            one.
-        sharing_strategy: How the dataset gets into the process: Fork starts that as a copy of this one, ForkServer as a
-            copy of a small one, SharedMemory and FileSystem anew, the latter with the pickle in a temporary file. But
-            for Fork the dataset is pickled, and a script has to guard its entry point with
+        dataset: The dataset to iterate: one of torch, by index or as a stream, another iterable, or a ``DataLoader``
+            in mode Sync.
+        buffer_size: The largest number of elements that are kept ready, each with its memory; at least 1.
+        miss_sleep_time_in_ms: Accepted as in PopTorch; it has no effect.
+        load_indefinitely: Make the next epoch ahead, before the accessor is iterated again. ``False`` begins it when
+            the accessor is iterated again.
+        early_preload: Make all ``buffer_size`` elements before the first ``iter()``. ``False`` makes one.
+        sharing_strategy: The transport of the dataset into the process. Fork copies this process, ForkServer a small
+            one. SharedMemory and FileSystem start a new one; FileSystem puts the pickle into a temporary file. All but
+            Fork pickle the dataset, and need the entry point of a script to be guarded by
             ``if __name__ == "__main__":``.
-        rebatched_size: How many rows each element is to have, 2 at least; rows are regrouped for that. An incomplete
-            last element is left out, unless a ``DataLoader`` is told to keep it (``drop_last=False``). ``None``:
-            elements are as the dataset gives them.
+        rebatched_size: The number of rows of each element, at least 2; rows are regrouped. An incomplete last element
+            is dropped, unless a ``DataLoader`` keeps it (``drop_last=False``). ``None``: the dataset's own elements.
     """
 
     def __init__(
@@ -79,27 +77,27 @@ class AsynchronousDataAccessor(Iterator[Any]):
         self._held: Items | None = None
         self._like: Any = None
         self._epoch = 0
-        self._asked = False  # whether any iteration was asked for
-        self._used = False  # whether anything was taken of the current one
+        self._asked = False  # whether an iteration has begun
+        self._used = False  # whether the current iteration has given an element
         self._at_end = False
         window = self._wide if early_preload else Window(1, small=0, messages=0, most=1 << 62)
         seed = source.seed
         if seed is None:
             seed = int(torch.empty((), dtype=torch.int64, device="cpu").random_().item())
         self._feed = Feed(source, SharingStrategy(sharing_strategy), window, load_indefinitely, seed)
-        # It is also called before the interpreter waits for the processes that it has started.
+        # The interpreter also calls it at its exit, before it waits for its child processes.
         self._finalizer: Any = util.Finalize(self, _end, (self._feed, self._consumer), exitpriority=100)
         self._feed.send(self._consumer.open(self._epoch))
         self._arrived.appendleft(self._next("worker thread failed to start", Error))
 
     @property
     def slots(self) -> tuple[bool, ...]:
-        """For each slot, whether it holds an element that is ready to be taken; those that do come first."""
+        """For each slot, whether it holds an element that is ready. The True ones come first."""
         try:
             while not self._feed.closed and (frame := self._feed.receive(wait=False)) is not None:
                 self._keep(frame)
         except WorkerDied:
-            pass  # whoever asks for the next element is told
+            pass  # the next call of next() raises it
         ready = sum(frame.count for frame in self._arrived if isinstance(frame, Items))
         return (True,) * ready + (False,) * (self._buffer_size - ready)
 
@@ -144,7 +142,7 @@ class AsynchronousDataAccessor(Iterator[Any]):
         return rebuilt(self._like, tensors)
 
     def _next(self, failed: str, kind: type[Exception]) -> ToConsumer:
-        """The next message of the current opening; where there will be none, all ends with an error of this kind."""
+        """Return the next frame of the current opening. At a death or failure, close and raise an error of ``kind``."""
         try:
             while not self._arrived:
                 frame = self._feed.receive()
@@ -166,7 +164,7 @@ class AsynchronousDataAccessor(Iterator[Any]):
             self._arrived.append(current)
 
     def _give_back(self) -> None:
-        """Free the slot of the step that was handed out last."""
+        """Free the slot of the last step that the caller got."""
         held, self._held = self._held, None
         if held is not None:
             self._used_up(held)
@@ -179,11 +177,11 @@ class AsynchronousDataAccessor(Iterator[Any]):
     def _must_live(self) -> None:
         if self._feed.closed:
             raise FetchFailed(
-                "An error occurred in the data fetcher, or terminate() was called: it does not run any more"
+                "An error occurred in the data fetcher, or terminate() was called: the accessor is closed"
             )
 
     def terminate(self) -> None:
-        """End the process; calling it again does nothing. Steps that were handed out stay valid."""
+        """End the process. A second call does nothing. Steps that the caller keeps stay valid."""
         self._finalizer()
 
 

@@ -1,7 +1,7 @@
-"""Batch sizes of the IPU: number of rows of a step, and which of them goes where, as loader and device share it.
+"""Batch sizes of the IPU: number of rows of a step, and their division, shared by loader and device.
 
-A step hands over one combined batch: as many micro-batches as its device iterations, accumulation steps and input
-groups need, the iterations slowest and the groups fastest.
+A step takes one combined batch. It has one micro-batch for each device iteration, accumulation step and input group,
+the iterations slowest and the groups fastest.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Batching:
-    """The numbers that batches follow from.
+    """Numbers that determine the sizes of batches.
 
     >>> batching = Batching(micro_batch=16, iterations=50, replicas=4)
     >>> batching.combined, batching.steps(10_000, drop_last=True)
@@ -27,25 +27,25 @@ class Batching:
     """
 
     micro_batch: int | None
-    """mb: what one forward pass sees; None where the dataset makes its batches itself."""
+    """mb: rows of one forward pass; None if the dataset makes its batches itself."""
     accumulation: int = 1
     """A: micro-batches whose gradients one weight update sums up."""
     replicas: int = 1
     """R: copies of the model in this process."""
     group_size: int = 1
-    """G: replicas that are given the same rows."""
+    """G: replicas that get the same rows."""
     group_type: CommGroupType = CommGroupType.Consecutive
     iterations: int = 1
     """D: weight updates, or batches, in one step."""
     processes: int = 1
     """P: processes that share the data."""
     process: int = 0
-    """p: which of them this is."""
+    """p: the number of this process."""
 
     def __post_init__(self) -> None:
         counts = (self.accumulation, self.replicas, self.group_size, self.iterations, self.processes)
         if min(counts) < 1 or (self.micro_batch is not None and self.micro_batch < 1):
-            raise ValueError(f"{self}: each of these counts has to be 1 or more")
+            raise ValueError(f"{self}: each of these counts must be 1 or more")
         if self.group_size > self.replicas:
             raise ValueError(
                 f"input groups of {self.group_size} replicas, and only {self.replicas} replicas: "
@@ -59,7 +59,7 @@ class Batching:
 
     @classmethod
     def of(cls, options: Options, batch_size: int | None) -> Batching:
-        """The batch sizes that options and a loader's ``batch_size`` stand for."""
+        """Return the batch sizes of options and a loader's ``batch_size``."""
         return cls(
             micro_batch=batch_size,
             accumulation=options.Training.gradient_accumulation,
@@ -73,7 +73,7 @@ class Batching:
 
     @property
     def groups(self) -> int:
-        """K: input groups, each of which is given rows of its own."""
+        """K: input groups, each with rows of its own."""
         return self.replicas // self.group_size
 
     @property
@@ -83,7 +83,7 @@ class Batching:
 
     @property
     def combined(self) -> int | None:
-        """Rows handed over in one step."""
+        """Rows of one step."""
         return None if self.micro_batch is None else self.micro_batch * self.micro_batches
 
     @property
@@ -93,26 +93,26 @@ class Batching:
 
     @property
     def global_batch(self) -> int | None:
-        """Rows used in one weight update by all replicas of this process; what a group shares counts for each."""
+        """Rows of one weight update in all replicas of this process. Rows of an input group count for each replica."""
         return None if self.replica_batch is None else self.replica_batch * self.replicas
 
     @property
     def distinct_rows(self) -> int | None:
-        """The same, with what a group shares counted once."""
+        """Rows of one weight update in all replicas of this process. Rows of an input group count once."""
         return None if self.replica_batch is None else self.replica_batch * self.groups
 
     def block(self, d: int, a: int, g: int) -> int:
-        """The index of the micro-batch of a step for device iteration d, accumulation step a, input group g."""
+        """Return the index in a step of the micro-batch of device iteration d, accumulation step a, input group g."""
         return (d * self.accumulation + a) * self.groups + g
 
     def group_of(self, replica: int) -> int:
-        """The input group that a replica belongs to."""
+        """Return the input group of a replica."""
         if self.group_type == CommGroupType.Orthogonal:
             return replica % self.groups
         return replica // self.group_size
 
     def part(self, elements: int, drop_last: bool) -> range:
-        """The indices of a dataset that are this process's: one block, without a gap.
+        """Return the indices of a dataset that belong to this process: one block without a gap.
 
         >>> Batching(micro_batch=4, processes=3, process=1).part(100, drop_last=True)
         range(32, 64)
@@ -120,7 +120,7 @@ class Batching:
         if self.processes == 1:
             return range(elements)
         if self.combined is None:
-            raise ValueError("without a batch size it is not known where one process's part of the data ends")
+            raise ValueError("without a batch size, a dataset cannot be divided among processes: pass a batch_size")
         if drop_last:
             size = elements // (self.combined * self.processes) * self.combined
             return range(self.process * size, (self.process + 1) * size)
@@ -129,8 +129,8 @@ class Batching:
         return range(start, start + size + (self.process < more))
 
     def steps(self, elements: int, drop_last: bool) -> int:
-        """Number of steps of an epoch over so many elements in this process."""
+        """Return the number of steps of this process in an epoch over ``elements`` elements in all processes."""
         if self.combined is None:
-            raise ValueError("without a batch size the number of steps is that of the dataset's own batches")
+            raise ValueError("without a batch size, the number of steps is that of the dataset's own batches")
         mine = len(self.part(elements, drop_last))
         return mine // self.combined if drop_last else -(-mine // self.combined)

@@ -1,8 +1,8 @@
 """The stage that regroups the rows of micro-batches as combined batches, one for each step of a device.
 
-It deals in rows: a combined batch has as many as its micro-batches have if they are full. So it does not matter that
-each worker leaves a last, short micro-batch in the middle of the stream. The rows keep their order, and none is lost
-but those that are too few for a last combined batch and are not wanted; they are counted.
+It works on rows: a combined batch has the rows of its micro-batches if they were full. So a worker may give its last,
+short micro-batch in the middle of the stream. The rows keep their order. With ``drop_last``, the rows that are too few
+for a last combined batch are dropped and counted; no other row is lost.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from reading_services.ipu.names.messages import logger
 
 @dataclass
 class Dropped:
-    """The number of rows that the last whole epoch has left out."""
+    """Number of rows that the last whole epoch dropped."""
 
     rows: int = 0
 
 
 @operator
 class Combined(IterDataPipe[Any]):
-    """Batches of ``micro_batches`` times ``rows`` rows, of batches of any size; the last may be shorter.
+    """Batches of ``micro_batches`` times ``rows`` rows, from batches of any size. The last may be shorter.
 
-    Without ``rows`` a micro-batch has as many as the first one. What is left over at the end is cut to a multiple of
-    ``unit`` first. ``steps`` is how many batches are given at most.
+    Without ``rows``, the first micro-batch sets it. The rest at the end is first cut to a multiple of ``unit``.
+    ``steps`` is the largest number of batches.
 
     >>> from datapipes.iter import IterableWrapper
     >>> micro_batches = IterableWrapper(range(7)).batch(2).collate()
@@ -70,7 +70,7 @@ class Combined(IterDataPipe[Any]):
 
 
 class _Regrouping(Cell):
-    """The rows that wait for more, and how many combined batches there were. Between two of those seldom any wait."""
+    """Rows that wait for a full batch, and the number of combined batches so far. Between two batches few rows wait."""
 
     def __init__(self, pipe: Combined) -> None:
         self._pipe = pipe
@@ -79,12 +79,12 @@ class _Regrouping(Cell):
         self._waiting = WaitingBatches()
 
     def combined(self, micro_batches: Iterable[Any]) -> Iterator[Any]:
-        """The combined batches of these micro-batches."""
+        """Yield the combined batches of these micro-batches."""
         pipe, waiting = self._pipe, self._waiting
         pipe.dropped.rows = 0
         for batch in micro_batches:
             self._take(batch)
-            del batch  # whoever is given it is the only one to have it
+            del batch  # the consumer must hold the only reference
             while self._size and waiting.rows >= self._size and self._given != pipe.steps:
                 self._given += 1
                 yield waiting.taken(self._size)
@@ -93,7 +93,7 @@ class _Regrouping(Cell):
         pipe.dropped.rows = 0 if kept else rest
         if rest and not kept and not self._given:
             logger.warning(
-                "all %d rows of this epoch are dropped: a combined batch needs %s. Pass drop_last=False to be given "
+                "all %d rows of this epoch are dropped: a combined batch needs %s. Pass drop_last=False to get "
                 "fewer, or make micro-batches, device iterations, replicas or accumulation smaller",
                 rest,
                 self._size,
@@ -105,7 +105,7 @@ class _Regrouping(Cell):
             yield last
 
     def _take(self, batch: Any) -> None:
-        if isinstance(batch, DataChunk):  # of a user's stage that makes batches, and does not collate them
+        if isinstance(batch, DataChunk):  # from a user's stage that batches without collating
             batch = batches.collated(list(batch))
         try:
             self._waiting.add(batch)

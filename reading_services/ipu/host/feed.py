@@ -1,7 +1,7 @@
-"""The loading process of an accessor, as its owner sees it: started, listened to, and ended.
+"""The loading process of an accessor, seen by its owner: it is started, received from, and ended.
 
-Waiting for a message ends with the process, too. What it had sent before is given first. Ending escalates: it is told
-to leave, then sent SIGTERM, then SIGKILL; that is done at the latest when the interpreter leaves.
+Waiting for a frame also ends when the process ends. The frames that it sent before come first. Closing escalates:
+a frame that asks the process to exit, then SIGTERM, then SIGKILL. The interpreter closes it at its exit at the latest.
 """
 
 from __future__ import annotations
@@ -90,18 +90,18 @@ class Feed:
 
     @property
     def pid(self) -> int:
-        """The number of the process."""
+        """The process id."""
         pid: int = self._member.process.pid
         return pid
 
     def send(self, frame: ToProducer) -> None:
-        """Send a message; that nobody gets it is noticed when the next one is waited for."""
+        """Send a frame. If the process has ended, the next ``receive`` raises."""
         self._origin.must_be_here("the accessor's process and elements")
         with suppress(OSError):
             self._link.send(frame)
 
     def receive(self, wait: bool = True) -> ToConsumer | None:
-        """The next message; None if there is none yet and nobody wants to wait. WorkerDied if there will be none."""
+        """Return the next frame, or None if ``wait`` is False and there is none. Raise WorkerDied after the last."""
         self._origin.must_be_here("the accessor's process and elements")
         while True:
             found = self._poller.wait(None if wait else 0)
@@ -117,7 +117,7 @@ class Feed:
             if not gone:
                 continue
             if self.closed:
-                raise WorkerDied(f"{self._member} was ended, by another thread")
+                raise WorkerDied(f"{self._member} was ended by another thread")
             how = how_it_ended(self._member.process)
             if self._member.process.exitcode == STARTS_WORKERS:
                 raise WorkerDied(UNGUARDED)
@@ -125,7 +125,7 @@ class Feed:
             raise WorkerDied(f"{self._member} {how}, {when}")
 
     def close(self, farewell: ToProducer) -> None:
-        """End the process; calling it again does nothing."""
+        """End the process. A second call does nothing."""
         with self._lock:
             if self.closed or not self._origin.is_here:
                 return
@@ -145,20 +145,20 @@ def _parcel(sent: Any, on_disk: bool) -> Parcel:
 
 
 def _death_of(begun: Any) -> int:
-    """A descriptor, readable when a process has ended; its sentinel would wait for processes it has started, too."""
+    """Return a descriptor that is readable when a process has ended. Its sentinel would wait for its children, too."""
     try:
         return os.pidfd_open(begun.pid)
-    except ProcessLookupError:  # gone already, and buried by the fork server
+    except ProcessLookupError:  # it has ended, and the fork server has reaped it
         return os.dup(begun.sentinel)
 
 
 def _room() -> int:
-    """The bytes that elements may take, on their way and as long as they are kept; used as they are written to."""
+    """Return the bytes that elements may take, sent and kept ones together. Memory is only used once it is written."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
 
 def _preload() -> None:
-    """Preload the fork server, if it is not there yet, with what every process of an accessor needs."""
-    server: Any = vars(forkserver)["_forkserver"]  # what was asked for before is kept nowhere else
+    """Preload the fork server with the modules that every process of an accessor needs, unless it has them."""
+    server: Any = vars(forkserver)["_forkserver"]  # only this object has the earlier preloads
     if feed.__module__ not in server._preload_modules:
         multiprocessing.set_forkserver_preload([*server._preload_modules, feed.__module__])

@@ -1,14 +1,14 @@
-"""The loading process of an accessor: it iterates a dataset for its owner, as many elements ahead as there are slots.
+"""The loading process of an accessor: it iterates a dataset for its owner, with one element ahead for each slot.
 
-An opening of the protocol is a run of epochs. The end of an epoch is a message of no elements; behind it the next epoch
-follows at once, but never one that is two ahead of the consumer's. Where nothing is to be loaded unasked, the opening
-ends there. Each element is a message of its own, so that credit counts slots. With the very first goes what all are
-like: it sets the structure, shapes and types that others must have. Numbers of another type are converted, as PopTorch
-does; where PopTorch would broadcast an element of another shape unseen, the error names what differs.
+An opening of the protocol is a run of epochs. A frame without elements ends an epoch, and the next epoch follows at
+once, at most one ahead of the consumer's. Without ``load_indefinitely`` the opening ends with the epoch. Each element
+is a frame of its own, so that credit counts slots. The first frame has the structure, shapes and types that all
+elements must have. Numbers of another type are converted, as in PopTorch. Another shape is an error; PopTorch
+broadcasts it.
 
-Where the process inherits nothing, its dataset comes in a parcel: the memory of its arrays is copied once, into a file
-without a name that both processes map. It leaves at once and quietly on Ctrl-C, which reaches all processes at a
-terminal, and on SIGTERM and SIGHUP, and takes along the workers that a loader has started here.
+If the process inherits no memory, its dataset comes in a parcel: the memory of its arrays is copied once, into an
+unnamed file that both processes map. The process exits at once and quietly on Ctrl-C, which reaches all processes at a
+terminal, and on SIGTERM and SIGHUP. It ends the workers that a loader has started in it.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from reading_services.workers.transport.protocol import START, Failed, Open, Pro
 
 
 class Parcel:
-    """An object that was packed; it can be given to a process when that is started, and is opened there.
+    """Packed object, passed to a process when that is started, and opened there.
 
-    Its arrays are written while that process starts. They are written, and not copied into a mapping, which would have
-    the system clear each page first; by several threads, because one does not use all of the memory's speed.
+    Its arrays are written while the process starts. Writing beats copying into a mapping, whose pages the system would
+    clear first. Several threads write, because one does not reach the memory's speed.
     """
 
     def __init__(self, obj: object, on_disk: bool = False) -> None:
@@ -63,7 +63,7 @@ class Parcel:
         return {name: vars(self)[name] for name in ("_sizes", "_file", "_ready")}
 
     def fill(self) -> None:
-        """Write the object; the process may have been started by then, and is told when it is there."""
+        """Write the object, and signal that it is complete. The process may already run."""
         pieces, at = [], 0
         for part in self._parts:
             pieces += [(part[i : i + _PIECE], at + i) for i in range(0, part.nbytes, _PIECE)]
@@ -79,9 +79,9 @@ class Parcel:
             piece, at = piece[written:], at + written
 
     def open(self) -> Any:
-        """Unpack the object; done once, by the process that was given the parcel. EOFError if it was never filled."""
+        """Unpack the object, once, in the process that got the parcel. Raise EOFError if it was never filled."""
         if not os.read(self._ready.fd, 1):
-            raise EOFError("the process that packs the dataset has gone")
+            raise EOFError("the process that packs the dataset has ended")
         memory = memoryview(mmap.mmap(self._file.fd, 0, access=mmap.ACCESS_COPY))
         parts, at = [], 0
         for size in self._sizes:
@@ -91,7 +91,7 @@ class Parcel:
         return unpickled(parts[0], parts[1:])
 
     def close(self) -> None:
-        """Close the files; the process that was given the parcel has them by now."""
+        """Close the files. The process that got the parcel has its own descriptors by then."""
         self._close(self._file.fd, self._ready.fd, self._is_full)
 
     @staticmethod
@@ -100,7 +100,7 @@ class Parcel:
             os.close(descriptor)
 
 
-_PIECE: Final = 1 << 24  # bytes that are written at once
+_PIECE: Final = 1 << 24  # bytes of one write
 
 
 def _on_disk() -> int:
@@ -109,14 +109,14 @@ def _on_disk() -> int:
 
 
 def element_of(made: Any) -> Any:
-    """A dataset's element as the accessor gives it: a flat container that is no mapping becomes a list."""
+    """Return a dataset's element in the accessor's form: a flat container that is not a mapping becomes a list."""
     if isinstance(made, torch.Tensor | Mapping | str | bytes) or parser_of(type(made)) is not None:
         return made
     return list(made) if isinstance(made, Iterable) else made
 
 
 class Uniform:
-    """The structure, shapes and types of all elements, taken from the first."""
+    """Structure, shapes and types of all elements, taken from the first."""
 
     def __init__(self, first: Any, rows_vary: bool) -> None:
         self._rows_vary = rows_vary
@@ -131,10 +131,10 @@ class Uniform:
         self._types = [tensor.dtype for tensor in tensors]
         self._said: set[tuple[torch.dtype, torch.dtype]] = set()
         self.like = rebuilt(first, [torch.empty(0, dtype=tensor.dtype) for tensor in tensors])
-        """A structure like that of all elements, of empty tensors."""
+        """A structure like that of all elements, with empty tensors."""
 
     def tensors(self, element: Any) -> list[torch.Tensor]:
-        """The tensors of an element, in the first one's order and types; BadArgument if it is not like that one."""
+        """Return an element's tensors in the order and types of the first. Raise BadArgument if it differs."""
         tensors = list(_tensors(self.like, element, ""))
         shapes = [self._shape(tensor) for tensor in tensors]
         if shapes != self._shapes:
@@ -157,7 +157,7 @@ class Uniform:
 
 
 def _tensors(like: Any, part: Any, where: str) -> Iterator[torch.Tensor]:
-    """The tensors of a structure in the order of another one, which it must be like."""
+    """Yield the tensors of ``part`` in the order of ``like``. Raise BadArgument if the structures differ."""
     if isinstance(like, torch.Tensor):
         if not isinstance(part, torch.Tensor):
             raise _unlike(where, "a tensor", part)
@@ -175,7 +175,7 @@ def _tensors(like: Any, part: Any, where: str) -> Iterator[torch.Tensor]:
             yield from _tensors(like[key], part[key], f"{where}[{key!r}]")
     else:
         if not isinstance(part, tuple | list) or len(part) != len(like):
-            raise _unlike(where, f"{len(like)} of them", part)
+            raise _unlike(where, f"{len(like)} elements", part)
         for number, inner in enumerate(like):
             yield from _tensors(inner, part[number], f"{where}[{number}]")
 
@@ -195,22 +195,22 @@ _NO_MORE: Final = object()
 
 @dataclass
 class FeedJob:
-    """The arguments that the process is started with."""
+    """Arguments of the process."""
 
     link: ProducerEnd
     source: Any
-    """``(source, parsers of custom types)``, or the parcel of it where nothing is inherited."""
+    """``(source, parsers of custom types)``, or a parcel of both if the process inherits no memory."""
     window: Window
     load_indefinitely: bool
     seed: int
     stacks: SharedFd
     parent: int
     start_method: str
-    """How a loader starts its workers where this process was started, and so here."""
+    """Start method of a loader's workers in the parent process, and so in this process."""
 
 
 def feed(job: FeedJob) -> None:
-    """The main function of the process."""
+    """Run the process: its main function."""
     settle(job.parent, job.stacks, _leave, _leave)
     multiprocessing.set_start_method(job.start_method, force=True)
     logger.debug("AsynchronousDataAccessor worker process: %d", os.getpid())
@@ -233,7 +233,7 @@ def _leave(number: int, frame: Any) -> None:
 
 
 class Feeder:
-    """The loop of the loading process."""
+    """Loop of the loading process."""
 
     def __init__(
         self, link: ProducerEnd, source: EpochSource, window: Window, load_indefinitely: bool, seed: int, where: str
@@ -249,7 +249,7 @@ class Feeder:
         self._uniform: Uniform | None = None
 
     def run(self) -> None:
-        """Serve until the consumer says that it is enough, or is gone."""
+        """Serve until the consumer ends the opening or the connection."""
         try:
             while not self._producer.gone:
                 frame = self._link.receive(wait=not (self._may_begin or self._may_make))
@@ -258,13 +258,13 @@ class Feeder:
                 elif self._producer.opening is not None:
                     self._go_on()
         except (EOFError, BrokenPipeError, ConnectionResetError):
-            pass  # nobody is interested any more
+            pass  # the consumer has gone
         finally:
             self._elements = None  # a loader ends its workers with it
 
     @property
     def _may_begin(self) -> bool:
-        """Whether the next epoch may be begun: there is none, and at most one end that the consumer has not reached."""
+        """Whether the next epoch may begin: none is open, and the consumer has at most one end of an epoch to read."""
         return self._producer.opening is not None and self._elements is None and self._producer.under_way.count(0) < 2
 
     @property
@@ -281,7 +281,7 @@ class Feeder:
         try:
             if self._elements is None:
                 seed_all(derive("accessor", self._seed, self._epoch))
-                with held_back(signal.SIGINT):  # workers that it starts stay so, and go when this process does
+                with held_back(signal.SIGINT):  # workers started here inherit this; they end with this process
                     self._elements = self._source.epoch(self._epoch)
             else:
                 self._make()
@@ -291,14 +291,14 @@ class Feeder:
             self._fail(error)
 
     def _make(self) -> None:
-        """Send the next element, or the end of the epoch."""
+        """Send the next element, or the frame for the end of the epoch."""
         elements: Any = self._elements
         made = next(elements, _NO_MORE)
         if made is _NO_MORE:
             self._end()
             return
         element = element_of(made)
-        del made  # nobody but the message may have an element that is handed over in the memory it was made in
+        del made  # only the frame may refer to an element that is sent in the memory it was made in
         like = None
         if self._uniform is None:
             self._uniform = Uniform(element, self._source.rows_vary)

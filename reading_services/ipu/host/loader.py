@@ -1,8 +1,8 @@
 """DataLoader: combined batches, one step of the device at a time, made in this process or ahead in another.
 
-It is torch's DataLoader, with batches as large as a step, so that rows are collated once. What torch's workers leave
-over of a stream is regrouped, rows of tensors are gathered instead of being read one by one, and of several processes
-each has its own part of the data. What cannot be said together is refused, and what loses or doubles rows is logged.
+It is torch's DataLoader with batches as large as a step, so that rows are collated once. The rest that each of torch's
+workers leaves of a stream is regrouped. Rows of tensors are gathered instead of read one by one. Several processes each
+have their own part of the data. Contradictory arguments are refused; lost or repeated rows are logged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ GatherRows = Callable[[Sequence[int]], Any]
 
 
 def gather_of(dataset: Any) -> GatherRows | None:
-    """A function from indices to a collated batch; None if rows can only be had one by one.
+    """Return a function from indices to a collated batch. Return None if rows can only be read one by one.
 
     >>> import torch
     >>> gather = gather_of(Subset(TensorDataset(torch.arange(10), torch.arange(10) * 2), [1, 3, -1]))
@@ -49,7 +49,7 @@ def gather_of(dataset: Any) -> GatherRows | None:
 
 
 def must_rebatch(mode: DataLoaderMode, drop_last: bool, combined: int | None, several_parts: bool) -> bool:
-    """Whether rows are to be regrouped; ``several_parts``: each of several workers has a last, incomplete batch."""
+    """Return whether to regroup rows. ``several_parts``: each of several workers ends with an incomplete batch."""
     if combined is None:
         return False
     if mode == DataLoaderMode.AsyncRebatched:
@@ -60,7 +60,7 @@ def must_rebatch(mode: DataLoaderMode, drop_last: bool, combined: int | None, se
 def check_rebatching(
     mode: DataLoaderMode, combined: int | None, worker_size: int | None, async_options: Mapping[str, Any]
 ) -> None:
-    """Refuse arguments that rebatching excludes."""
+    """Raise BadArgument for arguments that rebatching excludes."""
     if combined == 1:
         raise BadArgument(
             f"{mode.name} with a combined batch size of 1: the rebatched size must be None or greater than 1"
@@ -79,10 +79,10 @@ def check_rebatching(
 def block_of(
     dataset: Any, batching: Batching, options: Options, shuffle: bool, drop_last: bool, sampler: Any
 ) -> ProcessBlock:
-    """This process's part of a collection, if one can be told."""
+    """Return this process's block of a collection. Raise BadArgument if it is not defined."""
     if batching.combined is None:
         raise BadArgument(
-            "batch_size=None not allowed when several processes share a collection: give a batch_size, or pass "
+            "batch_size=None not allowed when several processes share a collection: pass a batch_size, or "
             "auto_distributed_partitioning=False and have the dataset give this process's part"
         )
     if sampler is not None:
@@ -99,7 +99,7 @@ def block_of(
 
 
 def warn_of_rest(elements: int, batching: Batching) -> None:
-    """Warn that the last step is smaller than the others, if it is."""
+    """Log a warning if the last step has fewer rows than the others."""
     at_once = (batching.combined or 1) * batching.processes
     if rest := elements % at_once:
         logger.warning(
@@ -112,7 +112,7 @@ def warn_of_rest(elements: int, batching: Batching) -> None:
 
 
 def warn_of_last_group(batch_sampler: Any, batching: Batching) -> None:
-    """Warn that the last step has fewer of a sampler's batches than the others, if it has, or may have."""
+    """Log a warning if the last step may have fewer of a sampler's batches than the others."""
     try:
         rest = len(batch_sampler) % batching.micro_batches
     except (TypeError, NotImplementedError):
@@ -129,10 +129,10 @@ def warn_of_last_group(batch_sampler: Any, batching: Batching) -> None:
 
 
 def warn_of_copies(dataset: Any, workers: int, init_fn: Any) -> None:
-    """Warn that a stream comes once from each of several workers, unless somebody sees to it; pipes do."""
+    """Log a warning if each of several workers gives the whole stream. Pipes divide theirs."""
     if workers > 1 and init_fn is None and not isinstance(dataset, IterDataPipe):
         logger.warning(
-            "each of the %d workers is given the whole IterableDataset, so the dataset will be returned %d times "
+            "each of the %d workers gets the whole IterableDataset, so the dataset will be returned %d times "
             "unless it takes a worker's part by get_worker_info() or in a worker_init_fn",
             workers,
             workers,
@@ -149,35 +149,34 @@ class DataLoader(Sourced, data.DataLoader[Any]):
     >>> loader.combinedBatchSize, len(loader), [len(x) for x, in loader]
     (32, 3, [32, 32, 32])
 
-    Beyond PopTorch, which drops what each worker has left over of a stream, rows of a stream with several workers are
-    regrouped in all modes with ``drop_last``: at most one incomplete step is dropped.
+    Rows of a stream with several workers are regrouped in all modes with ``drop_last``, so at most one incomplete step
+    is dropped. PopTorch drops the rest of each worker.
 
-    ``len()`` counts steps, those of a ``batch_sampler`` too, for which PopTorch counts the sampler's own batches.
+    ``len()`` counts steps, also with a ``batch_sampler``, whose own batches PopTorch counts.
 
     Args:
-        options: The options that say how many micro-batches a step has, and how many processes there are. They can no
-            longer be changed afterwards.
+        options: The options, which set the number of micro-batches in a step and the number of processes. They are
+            frozen from then on.
         dataset: The rows: a dataset of torch, by index or a stream, a list, or a graph of pipes.
-        batch_size: How many rows a micro-batch has: what the model is given in one forward pass. ``None``: the dataset
-            makes batches itself, and each is a step; ``drop_last`` has to be False then.
-        shuffle: Whether rows come in another order in each epoch. In several processes that needs
-            ``options.randomSeed``. ``None``: they do not.
-        num_workers: How many of torch's workers make batches. 0: none; the process that makes the steps does.
-        drop_last: Whether a last, incomplete step is left out. Otherwise it is shorter, which models are seldom built
-            for.
-        persistent_workers: Whether workers live on from epoch to epoch. ``None``: if there are any, they do.
-        auto_distributed_partitioning: Whether each of several processes (``options.Distributed``) is given its part of
-            the data. A stream is dealt out, too, where PopTorch refuses it. ``False`` leaves that to the dataset.
-        mode: Where steps are made: Sync, here, when they are asked for; Async, ahead, in a process of its own;
-            AsyncRebatched, there as well, with rows regrouped, so that what workers have left over is not lost.
-        async_options: Options of that process, by name, as ``AsynchronousDataAccessor`` takes them; where rows are
-            regrouped, ``rebatched_size`` is refused. ``None``: its defaults.
-        rebatched_worker_size: How many rows the batches of torch's workers have where rows are regrouped; at most as
-            many as a step. What comes out is the same. ``None``: as many as a step.
-        batch_sampler: Lists of indices; a step has as many of them as micro-batches. It excludes ``batch_size`` and
-            ``shuffle``, and in several processes has to give this process's part itself, with
-            ``auto_distributed_partitioning=False``. ``None``: indices are made from the parameters above.
-        **kwargs: What else torch's DataLoader takes: ``collate_fn``, ``worker_init_fn``, ``sampler``, ``generator``,
+        batch_size: The number of rows of a micro-batch, which is the input of one forward pass. ``None``: the dataset
+            makes batches itself, and each is a step; ``drop_last`` must be False.
+        shuffle: Draw another order of the rows in each epoch. In several processes this needs ``options.randomSeed``.
+            ``None``: no shuffling.
+        num_workers: The number of torch's workers that make batches. 0: the process that makes the steps makes them.
+        drop_last: Drop a last, incomplete step. If False, it is shorter, which few models accept.
+        persistent_workers: Keep workers from epoch to epoch. ``None``: True if there are workers.
+        auto_distributed_partitioning: Give each of several processes (``options.Distributed``) its part of the data.
+            PopTorch refuses streams here. ``False``: the dataset has to give this process's part.
+        mode: The place where steps are made. Sync: here, when they are asked for. Async: ahead, in a process of its
+            own. AsyncRebatched: as Async, and rows are regrouped, so that no worker's rest is lost.
+        async_options: Options of that process by name, those of ``AsynchronousDataAccessor``. If rows are regrouped,
+            ``rebatched_size`` is refused. ``None``: its defaults.
+        rebatched_worker_size: The number of rows in the batches of torch's workers if rows are regrouped, at most that
+            of a step. It does not change the steps. ``None``: as many as a step.
+        batch_sampler: An iterable of lists of indices, one for each micro-batch. It excludes ``batch_size`` and
+            ``shuffle``. In several processes it has to give this process's part itself, with
+            ``auto_distributed_partitioning=False``. ``None``: indices follow from the parameters above.
+        **kwargs: Other arguments of torch's DataLoader: ``collate_fn``, ``worker_init_fn``, ``sampler``, ``generator``,
             ``timeout``, ``prefetch_factor`` and so on.
     """
 
@@ -255,12 +254,12 @@ class DataLoader(Sourced, data.DataLoader[Any]):
 
     @property
     def combinedBatchSize(self) -> int | None:
-        """Rows in a step; None where the dataset makes its batches itself."""
+        """Rows of a step; None if the dataset makes its batches itself."""
         return self._batching.combined
 
     @property
     def options(self) -> Options:
-        """The options that batches follow from (PopTorch forgets them without a batch size)."""
+        """The options of the batches."""
         return self._options
 
     def __len__(self) -> int:
@@ -280,7 +279,7 @@ class DataLoader(Sourced, data.DataLoader[Any]):
         return self.steps(self._epoch - 1)
 
     def steps(self, epoch: int) -> Iterator[Any]:
-        """The steps of an epoch, made in this process."""
+        """Return an iterator of an epoch's steps, which are made in this process."""
         if isinstance(self.sampler, ProcessBlock):
             self.sampler.epoch = epoch
         if isinstance(self.dataset, ProcessShare):
@@ -302,7 +301,7 @@ class DataLoader(Sourced, data.DataLoader[Any]):
         return iterator
 
     def source(self, rebatched_size: int | None) -> EpochSource:
-        """The source for an accessor that somebody else makes."""
+        """Return the source for an accessor that the caller makes."""
         if self._accessor is not None:
             raise Error(
                 "this DataLoader already uses an AsynchronousDataAccessor internally: iterate it as it is, or give the "
@@ -317,9 +316,9 @@ class DataLoader(Sourced, data.DataLoader[Any]):
         return alone.source(rebatched_size)
 
     def _alone(self) -> DataLoader:
-        """The same loader without an accessor, to be iterated in a process of its own.
+        """Return the same loader without an accessor, for iteration in a process of its own.
 
-        There it needs no workers to gather rows of tensors.
+        There it gathers rows of tensors without workers.
         """
         alone = copy.copy(self)
         alone.__dict__.update(_accessor=None, _iterator=None)
@@ -328,7 +327,7 @@ class DataLoader(Sourced, data.DataLoader[Any]):
         return alone
 
     def terminate(self) -> None:
-        """End the process of an asynchronous loader; calling it again does nothing."""
+        """End the process of an asynchronous loader. A second call does nothing."""
         if self._accessor is not None:
             self._accessor.terminate()
 
@@ -338,9 +337,9 @@ class DataLoader(Sourced, data.DataLoader[Any]):
 
 
 class StepSource(EpochSource):
-    """The steps of a loader, to be made in another process."""
+    """Steps of a loader, which are made in another process."""
 
-    rows_vary = True  # a sampler and a collate_fn make batches of as many rows as they like
+    rows_vary = True  # a sampler and a collate_fn may make batches of any size
 
     def __init__(self, loader: DataLoader) -> None:
         self.loader = loader

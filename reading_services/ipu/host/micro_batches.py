@@ -1,7 +1,7 @@
 """Batch stage and batch size of a graph, for the micro-batches of a device. Pure functions: no pipe is changed.
 
-The batch is looked for from the end of the graph up, through stages that keep batches one by one; workers that run such
-a graph give its batches.
+The search for the batch goes from the end of the graph up, through stages that keep batches one by one. Workers that
+run such a graph give its batches.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _KEEP_BATCHES = (Mapper, Collator, Prefetcher, PinMemory, FullSync)
 
 
 def batcher_of(graph: Pipe) -> Batcher[Any] | None:
-    """The ``batch`` whose batches a graph gives, as they are or collated."""
+    """Return the ``batch`` stage whose batches a graph gives, collated or not. Return None if there is none."""
     while type(graph) in _KEEP_BATCHES or type(graph) is Gathered:
         graph = _above(graph)
     return graph if type(graph) is Batcher else None
 
 
 def is_uncollated(graph: Pipe) -> bool:
-    """Whether batches come as lists of rows."""
+    """Return whether batches are lists of rows."""
     while type(graph) in (Prefetcher, FullSync, Gathered):
         graph = _above(graph)
     return type(graph) is Batcher and graph.wrapper_class in (DataChunk, list)
 
 
 def enlarged(graph: Pipe, times: int) -> Pipe | None:
-    """A graph whose batches have so many times the rows, read and collated at once; None if they may not be the same.
+    """Return a graph whose batches have ``times`` as many rows, read and collated together.
 
-    All rows are given: what the graph's batch has left over, its last batch has, even with ``drop_last``.
+    Return None if the rows might differ. The last batch has all remaining rows, even if the graph's has ``drop_last``.
     """
     torchs = _collates_as_torch_does(graph)
     batcher = graph.datapipe if torchs else graph
@@ -52,7 +52,7 @@ def enlarged(graph: Pipe, times: int) -> Pipe | None:
 
 
 def counting_rows(graph: Pipe) -> Pipe | None:
-    """A graph as long as there are rows in all batches; None if the graph does not say which stage makes them."""
+    """Return a graph whose length is the number of rows in all batches. Return None if its batch stage is not known."""
     if type(graph) is Batcher:
         return Rows(graph.datapipe, graph.batch_size if graph.drop_last else 1)
     if type(graph) not in _KEEP_BATCHES and type(graph) is not Gathered:
@@ -62,7 +62,7 @@ def counting_rows(graph: Pipe) -> Pipe | None:
 
 
 def keeps_rows(graph: Pipe) -> bool:
-    """Whether it is certain that no stage behind the batch changes how many rows there are."""
+    """Return whether certainly no stage below the batch changes the number of rows."""
     while type(graph) in (Prefetcher, PinMemory, FullSync, Gathered) or _collates_as_torch_does(graph):
         graph = _above(graph)
     return type(graph) is Batcher
@@ -70,7 +70,7 @@ def keeps_rows(graph: Pipe) -> bool:
 
 @operator
 class Rows(IterDataPipe[Any]):
-    """A stand-in for a batch where only the number of its rows is asked for."""
+    """Stand-in for a batch stage, of which only the number of rows is needed."""
 
     _stands_for: ClassVar[str | None] = "datapipe"
 

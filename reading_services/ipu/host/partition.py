@@ -1,9 +1,9 @@
-"""Partition of a dataset among several processes: the part of this one.
+"""Partition of a dataset among several processes: the shard of this one.
 
-Of a collection each process has one block of the index range, without a gap; blocks do not overlap. Shuffled, all
-processes permute the whole range alike, and each takes its block of that: the order of an epoch follows from the seed
-and the epoch's number alone, so processes that leave epochs early, or load ahead, agree as long as they count the same
-epochs. Of a stream each process has every P-th element.
+Each process has one block of a collection's index range, without a gap; blocks do not overlap. If it is shuffled, all
+processes draw the same permutation of the whole range, and each takes its block of that. The order of an epoch depends
+on the seed and the epoch's number only. So processes that leave epochs early, or load ahead, agree as long as they
+count the same epochs. Of a stream, each process has every P-th element.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from reading_services.ipu.host.arithmetic import Batching
 
 
 class ProcessBlock(Sampler[int]):
-    """The indices of one process's part of a collection, epoch after epoch.
+    """Indices of one process's block of a collection, epoch after epoch.
 
     >>> list(ProcessBlock(100, Batching(micro_batch=4, processes=3, process=1), drop_last=True))[:3]
     [32, 33, 34]
 
-    Shuffled, the block begins later by the rows that are left over, in the first epoch and every other one after it, so
-    that these are met, too.
+    If shuffled, the block begins later by the number of left-over rows in the first epoch and every other one after it,
+    so that these rows are used, too.
     """
 
     epoch = 0
@@ -61,7 +61,7 @@ class ProcessBlock(Sampler[int]):
         return iter(self._permutation(self._seed, self.epoch)[start : start + len(self._part)].tolist())
 
     def _permutation(self, seed: int, epoch: int) -> torch.Tensor:
-        """The permutation that one generator draws when it is asked for the (epoch + 1)-th time."""
+        """Return the permutation of draw ``epoch + 1`` of one generator."""
         if self._drawn is None or self._drawn[0] > epoch:
             self._drawn = 0, torch.Generator().manual_seed(seed)
         drawn, generator = self._drawn
@@ -72,12 +72,12 @@ class ProcessBlock(Sampler[int]):
 
 
 class ProcessShare(IterableDataset[Any]):
-    """One process's part of a stream, every element in exactly one of them.
+    """One process's shard of a stream. Each element is in exactly one shard.
 
-    A pipe is sharded where its ``sharding_filter()`` is, over the workers of all processes, else at its end, over the
-    processes; its shuffles draw alike everywhere. Another dataset must give all processes the same elements in the same
-    order; what a worker of each gives is dealt out in turn. With ``drop_last`` an incomplete last round is left out
-    there, so that every process has equally many.
+    A pipe is sharded at its ``sharding_filter()``, over the workers of all processes; without one at its end, over the
+    processes. Its shuffles draw alike in all of them. Another dataset must give all processes the same elements in the
+    same order. The elements of each worker are divided among the processes in turn. With ``drop_last`` an incomplete
+    last round is dropped there, so that all processes have equally many.
     """
 
     def __init__(self, dataset: Iterable[Any], batching: Batching, drop_last: bool, seed: int) -> None:
@@ -88,7 +88,7 @@ class ProcessShare(IterableDataset[Any]):
         self._next = 0
 
     def begin(self, epoch: int) -> None:
-        """Set the epoch of the next iteration; those after it, in a worker that lives on, are counted."""
+        """Set the epoch of the next iteration. Later iterations in the same worker count on from it."""
         self._next = epoch
 
     def __iter__(self) -> Iterator[Any]:
@@ -99,7 +99,7 @@ class ProcessShare(IterableDataset[Any]):
         info = get_worker_info()
         workers, worker = (1, 0) if info is None else (info.num_workers, info.id)
         shards, shard = workers * self._batching.processes, worker * self._batching.processes + self._batching.process
-        if not any(map(is_sharding, structure.walk(pipe))):  # its classes may take the worker's part by themselves
+        if not any(map(is_sharding, structure.walk(pipe))):  # its classes may shard by worker themselves
             if shard == 0:
                 warn_of_copies(pipe, pipe, workers)
             pipe, shards, shard = ShardingFilter(pipe), self._batching.processes, self._batching.process

@@ -1,8 +1,8 @@
 """Rebatching: rows regrouped as batches of other sizes, and whole batches joined.
 
 A batch is a structure of tensors whose first dimension counts rows, and of lists of texts, one a row. No row is lost,
-but for a last, incomplete batch that is not wanted; no row comes twice, and all stay in order. A batch that has the
-right size already is handed on as it is; others are copied once, into memory that they can travel in.
+except in a last, incomplete batch that the caller does not want. No row comes twice, and all stay in order. A batch of
+the right size passes unchanged. Others are copied once, into memory that can be sent to another process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from reading_services.ipu.names.custom_types import columns_of, of_columns, tens
 
 
 def rebatched(batches: Iterable[Any], size: int, keep_rest: bool) -> Iterator[Any]:
-    """The rows of all batches in batches of exactly ``size``; ``keep_rest``: the last one may be smaller.
+    """Yield all rows in batches of exactly ``size``. With ``keep_rest``, the last one may be smaller.
 
     >>> list(rebatched([torch.tensor([0, 1, 2]), torch.tensor([3]), torch.tensor([4, 5])], size=4, keep_rest=True))
     [tensor([0, 1, 2, 3]), tensor([4, 5])]
@@ -27,7 +27,7 @@ def rebatched(batches: Iterable[Any], size: int, keep_rest: bool) -> Iterator[An
     waiting = WaitingBatches()
     for batch in batches:
         waiting.add(batch)
-        del batch  # whoever is given it is the only one to have it
+        del batch  # the consumer must hold the only reference
         while waiting.rows >= size:
             yield waiting.taken(size)
     if waiting.rows and keep_rest:
@@ -35,19 +35,19 @@ def rebatched(batches: Iterable[Any], size: int, keep_rest: bool) -> Iterator[An
 
 
 class WaitingBatches:
-    """A queue of batches whose rows wait for more."""
+    """Queue of batches whose rows wait for more."""
 
     def __init__(self) -> None:
         self.batches: list[Any] = []
         self.rows = 0
 
     def add(self, batch: Any) -> None:
-        """Append the rows of a batch behind the others."""
+        """Append the rows of a batch."""
         self.rows += rows_of(batch)
         self.batches.append(batch)
 
     def taken(self, rows: int) -> Any:
-        """Take so many rows off the front, as one batch."""
+        """Remove this many rows from the front, and return them as one batch."""
         self.rows -= rows
         taken: list[Any] = []
         while rows:
@@ -62,7 +62,7 @@ class WaitingBatches:
 
 
 def grouped(batches: Iterable[Any], count: int, keep_rest: bool) -> Iterator[Any]:
-    """So many batches at a time, put together; ``keep_rest``: the last group may be smaller.
+    """Join ``count`` batches at a time, and yield them. With ``keep_rest``, the last group may be smaller.
 
     >>> list(grouped([torch.tensor([0]), torch.tensor([1, 2]), torch.tensor([3])], count=2, keep_rest=False))
     [tensor([0, 1, 2])]
@@ -76,7 +76,7 @@ def grouped(batches: Iterable[Any], count: int, keep_rest: bool) -> Iterator[Any
 
 
 def joined(batches: list[Any]) -> Any:
-    """One batch of the rows of several; what has no rows is that of the last one."""
+    """Return one batch with the rows of several. Leaves that are not columns are those of the last batch."""
     if len(batches) == 1:
         return batches[0]
     columns = zip(*map(columns_of, batches), strict=True)
@@ -84,7 +84,7 @@ def joined(batches: list[Any]) -> Any:
 
 
 def rows_of(batch: Any) -> int:
-    """The number of rows of a batch: the first dimension, in which all of its tensors must agree."""
+    """Return the number of rows of a batch: the first dimension of its tensors. Raise BadArgument if they differ."""
     counts = {_length(column) for column in columns_of(batch)}
     if len(counts) != 1 or None in counts:
         raise BadArgument(

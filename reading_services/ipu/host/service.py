@@ -1,9 +1,9 @@
 """IPUReadingService: any graph as combined batches, one for each step of a device.
 
-The rewriting is pure and has few parts. Where torch's ``collate`` ends the graph, right behind ``batch``, the batch is
-enlarged, so that the rows of a step are read and laid side by side once. Behind workers, and behind stages of users'
-own, rows are regrouped at home: workers take turns by micro-batches, and combined batches that were made in workers
-would have the rows in another order. What keeps ranks in step stays at the end, so that they have equally many steps.
+The rewriting is pure and has few parts. If torch's ``collate`` ends the graph right below ``batch``, the batch is
+enlarged: the rows of a step are read and collated together. Below workers and users' own stages, the main process
+regroups rows. Workers take turns by micro-batches, so combined batches made in workers would have another order of
+rows. The stage that synchronizes ranks stays at the end, so that all ranks have equally many steps.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ _OF_THE_ACCESSOR = ("buffer_size", "miss_sleep_time_in_ms", "load_indefinitely",
 
 
 class IPUReadingService(ReadingServiceInterface):
-    """Gives the rows of a graph's batches, the micro-batches, as combined batches: what a model is called with.
+    """Service that gives the rows of a graph's batches as combined batches, the input of a model's step.
 
-    A combined batch has the rows of as many micro-batches as there are device iterations, accumulation steps and input
-    groups together, in the order in which the graph gives them. ``dropped`` says how many rows the last epoch left out.
+    A combined batch has one micro-batch for each device iteration, accumulation step and input group, in the order of
+    the graph's rows. ``dropped`` is the number of rows that the last epoch left out.
 
-    Behind workers, have the graph end with ``collate()``, so that they do it. Several processes
-    (``options.Distributed``) each get their part at the graph's ``sharding_filter``, and with ``drop_last`` equally
-    many steps if lengths are known; a DistributedReadingService in front sees to both, if there is one.
+    With workers, end the graph with ``collate()``, so that they collate. Several processes (``options.Distributed``)
+    each get their part at the graph's ``sharding_filter``. With ``drop_last`` they have equally many steps if lengths
+    are known. A DistributedReadingService before this service does both instead.
 
     Args:
-        options: The options that say how many micro-batches a step has, and how many processes there are. They can no
-            longer be changed afterwards.
-        mode: Sync makes a step when it is asked for. Async makes steps ahead, in a thread, and so does AsyncRebatched,
-            which is the same here.
-        async_options: ``{"buffer_size": n}`` has at most so many steps made ahead (3 by default). The accessor's other
-            options are accepted and change nothing, since an epoch is not begun before its seed is known;
+        options: The options, which set the number of micro-batches in a step and the number of processes. They are
+            frozen from then on.
+        mode: Sync makes a step when it is asked for. Async makes steps ahead, in a thread. AsyncRebatched does the
+            same as Async.
+        async_options: ``{"buffer_size": n}`` sets the largest number of steps made ahead (3 by default). The accessor's
+            other options are accepted and have no effect: an epoch does not begin before its seed is known.
             ``rebatched_size`` is refused.
-        drop_last: Whether a last, incomplete combined batch is left out. Otherwise it is shorter.
-        micro_batch: How many rows a micro-batch has, whatever batches the graph gives. ``None``: as many as
-            ``batch(rows)`` in the graph says, or else as the first batch has.
+        drop_last: Drop a last, incomplete combined batch. If False, it is shorter.
+        micro_batch: The number of rows of a micro-batch, for any batches of the graph. ``None``: the size of
+            ``batch(rows)`` in the graph, or else that of the first batch.
 
     >>> import torch
     >>> from datapipes.iter import IterableWrapper
@@ -85,13 +85,13 @@ class IPUReadingService(ReadingServiceInterface):
         self.drop_last = drop_last
         self.micro_batch = micro_batch
         self._batching = Batching.of(options, micro_batch)
-        self._services: Sequence[Any] | None = None  # those in front, once they are known
-        self._steps: int | None = None  # how many the process with the fewest has
+        self._services: Sequence[Any] | None = None  # the services before this one, once they are known
+        self._steps: int | None = None  # the number of steps of the process with the fewest
         self._dropped = Dropped()
 
     @property
     def dropped(self) -> int:
-        """Number of rows that the last whole epoch left out, because they were too few for a combined batch."""
+        """Number of rows that the last whole epoch left out because they were too few for a combined batch."""
         return self._dropped.rows
 
     # -- several processes ---------------------------------------------------------------------------------------------
@@ -100,14 +100,14 @@ class IPUReadingService(ReadingServiceInterface):
         return self._batching.processes > 1
 
     def in_front(self, datapipe: Pipe, services: Sequence[Any]) -> Pipe:
-        """This process's part of the graph, unless ranks see to that."""
+        """Return this process's part of the graph, or the graph itself if a service for ranks divides it."""
         batching, self._services = self._batching, services
         if batching.processes == 1 or self._has_ranks():
             return datapipe
         if not any(is_sharding(stage) for stage in structure.walk(datapipe)):
             warn(
                 f"{printed(datapipe)} has no sharding_filter(): each of the {batching.processes} processes gives all "
-                "of it; put .sharding_filter() behind the shuffle, before the expensive stages"
+                "of it; put .sharding_filter() below the shuffle, before the expensive stages"
             )
         self._steps = self._fewest_steps(datapipe, services) if self.drop_last else None
         return self._part(datapipe, batching.process)
@@ -120,7 +120,7 @@ class IPUReadingService(ReadingServiceInterface):
         return apply_sharding(structure.unfold(datapipe), of, process, group)
 
     def _fewest_steps(self, datapipe: Pipe, services: Sequence[Any]) -> int | None:
-        """Number of steps of the process with the fewest; None if that is not known beforehand."""
+        """Return the number of steps of the process with the fewest. Return None if it is not known beforehand."""
         parts = (self._part(datapipe, process) for process in range(self._batching.processes))
         lengths = [exact_length(self._combined(planned_by(services, part), None)) for part in parts]
         known = [length for length in lengths if length is not None]
@@ -130,7 +130,7 @@ class IPUReadingService(ReadingServiceInterface):
         processes, (_, world) = self._batching.processes, here()
         if self._has_ranks() and processes > 1 and world != processes:
             raise GraphError(
-                f"the options are for {processes} processes, and the process group of the services in front has "
+                f"the options are for {processes} processes, and the process group of the services before it has "
                 f"{world}: call torch.distributed.init_process_group in all of them before the loader's first epoch, "
                 "or leave the DistributedReadingService out"
             )
@@ -139,7 +139,7 @@ class IPUReadingService(ReadingServiceInterface):
 
     def check(self, datapipe: Pipe) -> None:
         if self._batching.processes > 1:
-            self._part(datapipe, self._batching.process)  # which may refuse it
+            self._part(datapipe, self._batching.process)  # raises if the graph cannot be divided
 
     def initialize(self, datapipe: Pipe) -> Pipe:
         self._check_ranks()
@@ -147,12 +147,12 @@ class IPUReadingService(ReadingServiceInterface):
 
     def planned(self, datapipe: Pipe) -> Pipe:
         mine = self._mine(datapipe)
-        if type(mine) is FullSync:  # it keeps ranks in step: it has to count combined batches
+        if type(mine) is FullSync:  # it synchronizes ranks, so it has to count combined batches
             return structure.with_parents(mine, self._ahead_of)
         return self._ahead_of(mine)
 
     def _mine(self, datapipe: Pipe) -> Pipe:
-        """The graph as it has to be when this service stands alone."""
+        """Return the graph with this process's part taken, if this service stands alone."""
         if self._services is None:
             try:
                 return self.in_front(datapipe, ())
@@ -166,7 +166,7 @@ class IPUReadingService(ReadingServiceInterface):
         return Prefetcher(combined, self.ahead) if self.ahead else combined
 
     def _combined(self, datapipe: Pipe, steps: int | None) -> Combined:
-        """The stage that gives combined batches; it is given them already where the graph's batch is enlarged."""
+        """Return the stage of combined batches. Its input gives them already if the graph's batch is enlarged."""
         batcher, n = batcher_of(datapipe), self._batching.micro_batches
         of_graph = None if batcher is None else batcher.batch_size
         rows = of_graph if self.micro_batch is None else self.micro_batch
@@ -182,15 +182,15 @@ class IPUReadingService(ReadingServiceInterface):
 
 
 def _ahead(mode: DataLoaderMode, async_options: Mapping[str, Any]) -> int:
-    """Number of steps made ahead."""
+    """Return the number of steps made ahead."""
     if "rebatched_size" in async_options:
         raise BadArgument(
             "async_options cannot have a 'rebatched_size': the combined batch follows from the options and the graph's "
             "batch; for other micro-batches, call .batch(rows) in the graph or pass micro_batch="
         )
     if unknown := sorted(set(async_options) - set(_OF_THE_ACCESSOR)):
-        raise BadArgumentType(f"async_options: {', '.join(unknown)} unknown; there are {', '.join(_OF_THE_ACCESSOR)}")
+        raise BadArgumentType(f"async_options: {', '.join(unknown)} unknown; known are {', '.join(_OF_THE_ACCESSOR)}")
     size: int = async_options.get("buffer_size", 3)
     if type(size) is not int or size < 1:
-        raise BadArgument(f"async_options: buffer_size={size!r}; at least one step has to be made ahead")
+        raise BadArgument(f"async_options: buffer_size={size!r}; it must be an int of at least 1")
     return 0 if mode == DataLoaderMode.Sync else size

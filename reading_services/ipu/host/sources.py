@@ -1,4 +1,4 @@
-"""Source of an accessor, which gives one iterator for each epoch, in whichever process it is asked."""
+"""Source of an accessor: one iterator for each epoch, in the process that reads it."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from reading_services.ipu.host.rebatching import rebatched
 
 
 class Sourced(ABC):
-    """A dataset that knows best how an accessor should read it."""
+    """Dataset that chooses how an accessor reads it."""
 
     @abstractmethod
     def source(self, rebatched_size: int | None) -> EpochSource:
-        """The source of an accessor that is to give so many rows at a time, if any number."""
+        """Return the source for an accessor. Its elements have ``rebatched_size`` rows; None: as many as they have."""
 
 
 class EpochSource(Sourced):
-    """One iterator for each epoch. A source is sent to another process, and must depend on nothing that stays here."""
+    """Source of one iterator for each epoch. It is sent to another process, and must not depend on this one."""
 
     rows_vary = False
     """Whether elements may differ in their number of rows."""
     seed: int | None = None
-    """Seed of random numbers in the other process; None: they follow from this one's."""
+    """Seed of random numbers in the other process. None: the accessor draws it from this process's generator."""
 
     def source(self, rebatched_size: int | None) -> EpochSource:
         return Rebatched(self, rebatched_size) if rebatched_size else self
 
     batch_size = 1
-    """Rows in an element."""
+    """Rows of an element."""
 
     @abstractmethod
     def epoch(self, number: int) -> Iterator[Any]:
-        """The elements of an epoch, counted from 0."""
+        """Return an iterator of an epoch's elements. Epochs are counted from 0."""
 
     @abstractmethod
     def __len__(self) -> int:
-        """Number of elements of an epoch."""
+        """Return the number of elements of an epoch."""
 
 
 class Plain(EpochSource):
-    """Any object that can be iterated, each time anew; an epoch is one iteration."""
+    """Any object that can be iterated repeatedly; an epoch is one iteration."""
 
     def __init__(self, dataset: Iterable[Any] | Dataset[Any]) -> None:
         self.dataset = dataset
@@ -53,7 +53,7 @@ class Plain(EpochSource):
         return iter(self.dataset) if isinstance(self.dataset, Iterable) else self._by_index()
 
     def _by_index(self) -> Iterator[Any]:
-        """Elements 0, 1, 2 ... up to the first that is not there, as ``iter`` does, or that ends the iteration."""
+        """Yield elements 0, 1, 2 ..., as ``iter`` does, until the dataset raises IndexError or StopIteration."""
         dataset: Any = self.dataset
         index = 0
         while True:
@@ -63,7 +63,7 @@ class Plain(EpochSource):
                 return
             index += 1
             yield element
-            del element  # it may lie in memory that is about to be handed over
+            del element  # its memory may be handed over with it
 
     def __len__(self) -> int:
         dataset: Any = self.dataset
@@ -71,7 +71,7 @@ class Plain(EpochSource):
 
 
 class Rebatched(EpochSource):
-    """Another source's rows, in elements of exactly so many; what is left over in the end is kept on request."""
+    """Another source's rows in elements of ``rows`` rows. ``keep_rest``: the rest at the end is an element, too."""
 
     def __init__(self, inner: EpochSource, rows: int, keep_rest: bool = False) -> None:
         self.inner = inner

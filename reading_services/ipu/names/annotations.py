@@ -1,4 +1,4 @@
-"""Operations that tell PopTorch's compiler something, and change no number: they give back what they are given."""
+"""Operations that tell PopTorch's compiler something and change no number: they return their tensor as it is."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def set_available_memory(tensor: Tensor, available_memory_proportion: float) -> 
 
 
 def ipu_print_tensor(tensor: Tensor, title: str = "") -> Tensor:
-    """Return the tensor, and print nothing: ``print`` in ``forward`` does that on a simulated device."""
+    """Return the tensor, and print nothing: on a simulated device, use ``print`` in ``forward``."""
     return _tensor("ipu_print_tensor", tensor)
 
 
@@ -36,9 +36,9 @@ printIpuTensor = ipu_print_tensor
 
 
 class CPU:
-    """A function of the host in the middle of a model: calling this object calls the function.
+    """Function of the host in the middle of a model: a call of this object calls the function.
 
-    Like PopTorch's, it is for inference: the weights of a module in it are not trained, and are not the model's.
+    Like PopTorch's, it is for inference: the weights of a module in it are not trained and do not belong to the model.
 
     >>> CPU(lambda x: x + 1, "add_one")(1)
     2

@@ -1,9 +1,8 @@
-"""Nested structures of tensors: taken apart into their tensors, and put together again from others.
+"""Nested structures of tensors: taken apart into their tensors, and rebuilt with other tensors.
 
 A structure is a tensor, or a tuple, list, named tuple or mapping of structures (of any class that can be copied), or an
-object of a registered type, whose *parser* knows its tensors. The tensors come in one fixed order, that of the
-structure, so what was taken apart is put together by reading other tensors in the same order. Whatever else is in a
-structure stays as it is.
+object of a registered type, whose *parser* knows its tensors. The tensors have one fixed order, that of the structure.
+Rebuilding takes the new tensors in the same order. All other leaves of a structure stay as they are.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ from reading_services.ipu.names.errors import Error
 
 
 class ICustomArgParser(ABC):
-    """How objects of one type are taken apart into tensors, and put together again."""
+    """Base of parsers: a parser takes objects of one type apart into tensors, and rebuilds them."""
 
     @abstractmethod
     def yieldTensors(self, struct: Any) -> Iterator[torch.Tensor]:
-        """Give the tensors of an object, always in the same order."""
+        """Yield the tensors of an object, always in the same order."""
 
     @abstractmethod
     def reconstruct(self, original_structure: Any, tensor_iterator: Iterator[torch.Tensor]) -> Any:
-        """Make an object like another one, of the tensors that the iterator gives in that order."""
+        """Return an object like ``original_structure`` with the iterator's tensors, which come in that order."""
 
 
 _parsers: dict[type, ICustomArgParser] = {}
 
 
 def registerCustomArgParser(custom_type: type, parser: ICustomArgParser | None) -> None:
-    """Register how a type is taken apart, in place of what was said before; None takes it back.
+    """Register the parser of a type, and replace an earlier one. None removes the registered parser.
 
     >>> class Pair:
     ...     def __init__(self, left, right):
@@ -58,18 +57,18 @@ def registerCustomArgParser(custom_type: type, parser: ICustomArgParser | None) 
 
 
 def registered() -> dict[type, ICustomArgParser]:
-    """All parsers by type, to be given to another process."""
+    """Return all parsers by type, for another process."""
     return dict(_parsers)
 
 
 def parser_of(kind: type) -> ICustomArgParser | None:
-    """The parser of a type: its own, else that of the first registered type that it inherits from."""
+    """Return the parser of a type: its own, else that of the first registered type that it inherits from."""
     found = _parsers.get(kind)
     return found or next((parser for base, parser in _parsers.items() if issubclass(kind, base)), None)
 
 
 def leaves_of(structure: Any) -> Iterator[Any]:
-    """The leaves of a structure: its tensors, and whatever is no structure itself."""
+    """Yield the leaves of a structure: its tensors, and all objects that are not structures."""
     parser = None if isinstance(structure, torch.Tensor) else parser_of(type(structure))
     if parser is not None:
         yield from parser.yieldTensors(structure)
@@ -84,12 +83,12 @@ def leaves_of(structure: Any) -> Iterator[Any]:
 
 
 def is_texts(part: Any) -> bool:
-    """Whether this is what torch's collate makes of texts: a list or tuple of them, one a row."""
+    """Return whether this is a column of texts as torch's collate makes it: a list or tuple with one text a row."""
     return type(part) in (list, tuple) and bool(part) and all(isinstance(text, str | bytes) for text in part)
 
 
 def tensors_of(structure: Any) -> Iterator[torch.Tensor]:
-    """The tensors of a structure, in order.
+    """Return the tensors of a structure, in order.
 
     >>> list(tensors_of([torch.tensor(1), {"a": (torch.tensor(2),), "name": "n"}]))
     [tensor(1), tensor(2)]
@@ -98,12 +97,12 @@ def tensors_of(structure: Any) -> Iterator[torch.Tensor]:
 
 
 def columns_of(structure: Any) -> Iterator[Any]:
-    """The columns of a batch, with one entry a row: its tensors and its lists of texts, in order."""
+    """Return the columns of a batch, which have one entry a row: its tensors and its lists of texts, in order."""
     return (leaf for leaf in leaves_of(structure) if isinstance(leaf, torch.Tensor) or is_texts(leaf))
 
 
 def rebuilt(like: Any, tensors: Iterable[torch.Tensor]) -> Any:
-    """A structure like another one, of other tensors; what is no tensor is taken from the other one.
+    """Return a structure like ``like`` with other tensors. Leaves that are not tensors are those of ``like``.
 
     >>> rebuilt((torch.tensor(1), {"a": torch.tensor(2), "name": "n"}), [torch.tensor(3), torch.tensor(4)])
     (tensor(3), {'a': tensor(4), 'name': 'n'})
@@ -112,7 +111,7 @@ def rebuilt(like: Any, tensors: Iterable[torch.Tensor]) -> Any:
 
 
 def of_columns(like: Any, columns: Iterable[Any]) -> Any:
-    """A batch like another one, of other columns; what is no column is taken from the other one."""
+    """Return a batch like ``like`` with other columns. Leaves that are not columns are those of ``like``."""
     return _rebuilt(like, iter(columns), texts=True)
 
 
@@ -131,12 +130,12 @@ def _rebuilt(like: Any, tensors: Iterator[Any], texts: bool) -> Any:
 
 
 def _mapping(like: Any, parts: dict[Any, Any]) -> Any:
-    """A mapping like another one, with other values."""
+    """Return a mapping like ``like`` with other values."""
     if type(like) is dict or not isinstance(like, MutableMapping):
         return type(like)(parts)
-    made = copy(like)  # it may be made of more than its items
+    made = copy(like)  # it may have more than its items
     for key, part in parts.items():
         made[key] = part
-    attributes = getattr(made, "__dict__", {})  # some have their items as attributes, too
+    attributes = getattr(made, "__dict__", {})  # some classes also keep their items as attributes
     attributes.update({name: parts[name] for name in attributes if name in parts and attributes[name] is like[name]})
     return made

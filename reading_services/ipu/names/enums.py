@@ -4,18 +4,18 @@ from enum import IntEnum
 
 
 class DataLoaderMode(IntEnum):
-    """How a DataLoader makes its combined batches."""
+    """Place where a DataLoader makes its combined batches."""
 
     Sync = 0
-    """In the loop that asks for them."""
+    """In the loop of the caller."""
     Async = 1
-    """Ahead, in a process of their own."""
+    """Ahead of the loop, in a process of their own."""
     AsyncRebatched = 2
-    """Ahead, and regrouped there, so that what workers have left over is not lost."""
+    """Ahead and in a process of their own, regrouped there, so that no row left over by a worker is lost."""
 
 
 class SharingStrategy(IntEnum):
-    """How an asynchronous accessor gets its dataset, and its elements home."""
+    """Transport of an asynchronous accessor's dataset and elements between processes."""
 
     SharedMemory, FileSystem, Fork, ForkServer = range(4)
 
@@ -24,31 +24,31 @@ class OutputMode(IntEnum):
     """Selection of the outputs of one step that come back to the host."""
 
     Final = 0
-    """Those of the last micro-batch of each replica."""
+    """The outputs of the last micro-batch of each replica."""
     EveryN = 1
-    """Those of every n-th device iteration."""
+    """The outputs of every n-th device iteration."""
     All = 2
-    """Those of every micro-batch."""
+    """The outputs of every micro-batch."""
     Sum = 3
-    """Their sum over the step, for each replica."""
+    """The sum of the outputs over the step, for each replica."""
     Default = 4
     """Final for training, All for inference."""
 
 
 class ConnectionType(IntEnum):
-    """When a model takes its device."""
+    """Moment at which a model takes its device."""
 
     Always, OnDemand, Never = range(3)
 
 
 class ReductionType(IntEnum):
-    """How gradients are put together over accumulation steps and replicas."""
+    """Reduction of gradients over accumulation steps and replicas."""
 
     Sum, Mean, NoReduction = range(3)
 
 
 class MeanReductionStrategy(IntEnum):
-    """When a mean of gradients is divided."""
+    """Moment at which a mean of gradients is divided."""
 
     Running, Post, PostAndLoss = range(3)
 
@@ -71,7 +71,7 @@ class SyncPattern(IntEnum):
 
 
 class VariableRetrievalMode(IntEnum):
-    """The replicas that a variable is read of; stored only."""
+    """Replicas from which a variable is read; stored only."""
 
     OnePerGroup = 0
     AllReplicas = 2

@@ -1,7 +1,7 @@
 """Logging of the IPU side: the logger ``poptorch::python``, its levels and the form of its lines.
 
-Warnings of this side are records there, never ``warnings.warn``. The lines go to whatever standard error is when they
-are written; they reach the handlers of the root logger, too.
+Warnings of the IPU side are records of this logger, never ``warnings.warn``. Lines go to the current ``sys.stderr``,
+and to the handlers of the root logger.
 """
 
 import logging
@@ -25,7 +25,7 @@ logger = logging.getLogger("poptorch::python")
 
 
 class _Line(logging.Formatter):
-    """``[HH:MM:SS.mmm] [poptorch::python] [warning] text``."""
+    """Format of lines: ``[HH:MM:SS.mmm] [poptorch::python] [warning] text``."""
 
     default_time_format = "%H:%M:%S"
     default_msec_format = "%s.%03d"
@@ -52,7 +52,7 @@ class _ToStandardError(logging.Handler):
 
 
 def setLogLevel(level: str | int) -> None:
-    """Set the log level: a name, or 0 (TRACE), 1, 2, 3 (WARN), 4 (ERR) or 6 (OFF); records below it are dropped.
+    """Set the log level: a name, or 0 (TRACE), 1, 2, 3 (WARN), 4 (ERR) or 6 (OFF). Records below it are dropped.
 
     >>> setLogLevel("ERR")
     >>> setLogLevel(3)

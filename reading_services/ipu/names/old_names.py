@@ -1,7 +1,7 @@
-"""Whether PopTorch's own names are switched on, and what passes only then.
+"""Switch for PopTorch's own names, and the calls that are accepted only under these names.
 
-PopTorch's documents have programs that it refuses itself today. Under its own names (``loader2.old_names``) they run,
-with a warning for each thing that is let pass; ``import reading_services.ipu`` refuses them, as PopTorch does.
+PopTorch's documents have programs that PopTorch itself refuses today. Under its own names (``loader2.old_names``) they
+run, with a warning for each accepted call. ``import reading_services.ipu`` refuses them, as PopTorch does.
 """
 
 from reading_services.ipu.names.messages import logger
@@ -10,8 +10,8 @@ _on = False
 
 
 def switch(on: bool) -> None:
-    """Say whether the program uses PopTorch's own names from now on."""
-    global _on  # a process has one table of modules, in which the names are or are not
+    """Set whether the program uses PopTorch's own names from now on."""
+    global _on  # the names are in the process's one table of modules, or are not
     _on = on
 
 
@@ -21,7 +21,7 @@ def are_on() -> bool:
 
 
 def let_pass(what: str) -> bool:
-    """Return whether something passes that is refused otherwise; if it does, log a warning that says what."""
+    """Return whether a call is accepted that is otherwise refused. If it is, log a warning with ``what``."""
     if _on:
         logger.warning("%s. PopTorch refuses this now, and so does `import reading_services.ipu`", what)
     return _on

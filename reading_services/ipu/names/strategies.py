@@ -1,4 +1,4 @@
-"""Execution strategies: a model cut over several IPUs in blocks and stages, and the order in which these run."""
+"""Execution strategies: a model is cut into blocks and stages for several IPUs; a strategy orders the stages."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ M = TypeVar("M", bound=nn.Module)
 
 
 class AutoStage(IntEnum):
-    """Assignment to stages of blocks that no stage names."""
+    """Rule for the stages of blocks that no stage names."""
 
     SameAsIpu = 0
     AutoIncrement = 1
 
 
 class _Entered(threading.local):
-    """The blocks that the forward pass of this thread has come through, while somebody wants to know."""
+    """Blocks that the forward pass of this thread has entered. None unless ``entering`` collects them."""
 
     blocks: list[Block] | None = None
     ids: dict[Block, str] | None = None
-    """The ids of blocks without one, where they were asked for."""
+    """Ids of blocks without one, after ``Block.useAutoId``."""
 
 
 _entered = _Entered()
@@ -37,7 +37,7 @@ _entered = _Entered()
 
 @contextmanager
 def entering() -> Iterator[list[Block]]:
-    """Collect the blocks that a forward pass comes through."""
+    """Collect the blocks that a forward pass enters."""
     _entered.blocks, _entered.ids = [], None
     try:
         yield _entered.blocks
@@ -46,9 +46,9 @@ def entering() -> Iterator[list[Block]]:
 
 
 class Block(ContextDecorator):
-    """A part of a model, marked while it runs: ``with Block("B1", ipu_id=0): ...``, or ``Block.start("B1", ipu_id=0)``.
+    """Part of a model: ``with Block("B1", ipu_id=0): ...``, or ``Block.start("B1", ipu_id=0)``.
 
-    As a decorator, it begins where the function is called. A block lasts until the next one begins.
+    As a decorator, it begins when the function is called. A block lasts until the next one begins.
 
     >>> @Block("decoder", ipu_id=1)
     ... def decoder(x):
@@ -68,7 +68,7 @@ class Block(ContextDecorator):
 
     @staticmethod
     def useAutoId() -> None:
-        """Number blocks without an id "0", "1" ... in this forward pass, for stages to name them."""
+        """Give the blocks without an id in this forward pass the ids "0", "1" ..., so that stages can name them."""
         _entered.ids = {}
 
     def __enter__(self) -> Block:
@@ -88,7 +88,7 @@ BlockFunction = Block
 
 
 def BeginBlock(layer_to_call: M, user_id: str | None = None, ipu_id: int | None = None) -> M:
-    """Begin a block where a layer is called; it lasts until the next one begins. Returns the layer.
+    """Begin a block when a layer is called, and return the layer. The block lasts until the next one begins.
 
     >>> model = nn.Sequential(nn.Linear(1, 2), BeginBlock(nn.Linear(2, 1), "second", ipu_id=1))
     """
@@ -101,7 +101,7 @@ def BeginBlock(layer_to_call: M, user_id: str | None = None, ipu_id: int | None 
 
 
 def removeBlocks(module: nn.Module) -> None:
-    """Take back what ``BeginBlock`` did to a module and to all that are in it."""
+    """Undo ``BeginBlock`` for a module and all modules in it."""
     for each in module.modules():
         for number, hook in list(each._forward_pre_hooks.items()):
             if isinstance(hook, _Begin):
@@ -110,7 +110,7 @@ def removeBlocks(module: nn.Module) -> None:
 
 @dataclass(frozen=True)
 class _Begin:
-    """Begins a block where a layer is called."""
+    """Hook that begins a block when its layer is called."""
 
     block: Block
 
@@ -119,7 +119,7 @@ class _Begin:
 
 
 class Stage:
-    """The blocks that run one after the other as one stage.
+    """Blocks that run one after the other as one stage.
 
     >>> Stage("B1", "B2").ipu(1)
     Stage('B1', 'B2').ipu(1)
@@ -128,10 +128,10 @@ class Stage:
     def __init__(self, *block_ids: str) -> None:
         self.blocks = block_ids
         self.ipu_id: int | None = None
-        """The IPU that the stage was put on, if it was."""
+        """The IPU of the stage; None if the strategy chooses it."""
 
     def ipu(self, ipu: int) -> Stage:
-        """Put the stage on an IPU of this number; returns the stage."""
+        """Assign the stage to the IPU of this number, and return the stage."""
         self.ipu_id = ipu
         return self
 
@@ -141,21 +141,21 @@ class Stage:
 
 
 class ExecutionStrategy:
-    """Base of pipelined and sharded execution: stages, and blocks that are not in any of them.
+    """Base of pipelined and sharded execution: the stages, and a rule for blocks that are in none of them.
 
-    Each argument is a stage, a block, or the name of a block, which then is a stage of its own; or the only one is an
-    ``AutoStage``.
+    Each argument is a stage, a block, or the name of a block, which becomes a stage of its own. An ``AutoStage`` can be
+    the only argument.
     """
 
     _mode: int
 
     def __init__(self, *stages: Stage | Block | str | AutoStage) -> None:
         self.auto = AutoStage.SameAsIpu
-        """The assignment to stages of blocks that are in none."""
+        """The rule for blocks that are in no stage."""
         if len(stages) == 1 and isinstance(stages[0], AutoStage):
             self.auto, stages = stages[0], ()
         self.stages = tuple(map(self._stage, stages))
-        """The stages in the order that they run in."""
+        """The stages in the order in which they run."""
 
     @staticmethod
     def _stage(given: Stage | Block | str | AutoStage) -> Stage:
@@ -166,10 +166,10 @@ class ExecutionStrategy:
                 return Stage(given)
             case Block(user_id=str(name)):
                 return Stage(name) if given.ipu_id is None else Stage(name).ipu(given.ipu_id)
-        raise BadArgument(f"{given!r} is no stage: give a Stage, a Block that has a user_id, or the name of a block")
+        raise BadArgument(f"{given!r} is not a stage: pass a Stage, a Block with a user_id, or the name of a block")
 
     def stage(self, block_id: str) -> Stage:
-        """The stage that a block is in: ``options.setExecutionStrategy(s); s.stage("B1").ipu(0)``."""
+        """Return the stage of a block: ``options.setExecutionStrategy(s); s.stage("B1").ipu(0)``."""
         for stage in self.stages:
             if block_id in stage.blocks:
                 return stage
@@ -177,7 +177,7 @@ class ExecutionStrategy:
         raise BadArgument(f"no stage has a block {block_id!r}; the blocks are {names}")
 
     def backendOptions(self) -> dict[str, Any]:
-        """Options that the strategy adds to ``Options.toDict()``."""
+        """Return the options that the strategy adds to ``Options.toDict()``."""
         return {"execution_mode": self._mode}
 
     def __repr__(self) -> str:
@@ -186,12 +186,12 @@ class ExecutionStrategy:
 
 
 class PipelinedExecution(ExecutionStrategy):
-    """Each stage works on another micro-batch at the same time."""
+    """Execution in which each stage works on another micro-batch at the same time."""
 
     _mode = 0
 
 
 class ShardedExecution(ExecutionStrategy):
-    """One stage after the other works on the same micro-batch."""
+    """Execution in which the stages work one after the other on the same micro-batch."""
 
     _mode = 1

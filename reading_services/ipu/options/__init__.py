@@ -1,10 +1,10 @@
-"""Options, and what their parts are set to: importable as ``poptorch.options``, too.
+"""Options and the values of their parts: importable as ``poptorch.options``, too.
 
-- ``distributed``: which of several processes this is
+- ``distributed``: number of this process among several
 - ``execution``: options
 - ``files``: options from files and from JSON
-- ``stored``: the table of options that hardly anybody here acts upon, and of their setters
-- ``values``: named values that know their type and can be frozen
+- ``stored``: options that the simulated device mostly ignores, with their setters
+- ``values``: named values that have a type and can be frozen
 """
 
 from reading_services.ipu.names.errors import ConfigFileError

@@ -1,4 +1,4 @@
-"""Number of this process among several, and how many there are, as the environment says: errors name its variables."""
+"""Number of this process and of all processes, from the environment. Errors name the variable."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reading_services.ipu.options.values import OptionValues, Value
 
 @contextmanager
 def blaming(place: str) -> Iterator[None]:
-    """Add a note to an error that tells where the text that led to it comes from."""
+    """Add a note to an error: the file or variable that the faulty text comes from."""
     try:
         yield
     except Exception as error:
@@ -21,7 +21,7 @@ def blaming(place: str) -> Iterator[None]:
 
 
 def number(variable: str, otherwise: int) -> int:
-    """The number that a variable holds, or another one where it is not set.
+    """Return the number in an environment variable, or ``otherwise`` if it is not set.
 
     >>> number("NOT_SET", 3)
     3
@@ -31,7 +31,7 @@ def number(variable: str, otherwise: int) -> int:
 
 
 class _DistributedOptions(OptionValues):
-    """The number of this process, and of all; known from the start under a launcher that speaks MPI's way."""
+    """Number of this process and of all processes. A launcher with MPI's variables sets them from the start."""
 
     num_distributed_processes = Value(1)
     distributed_process_id = Value(0)
@@ -42,7 +42,7 @@ class _DistributedOptions(OptionValues):
         _DistributedOptions.setEnvVarNames(self, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK")
 
     def configureProcessId(self, process_id: int, num_processes: int) -> Self:
-        """Set the number of this process, counted from 0, and how many there are.
+        """Set the number of this process, counted from 0, and the number of processes.
 
         >>> from reading_services.ipu import Options
         >>> Options().Distributed.configureProcessId(1, 4).processId
@@ -51,14 +51,14 @@ class _DistributedOptions(OptionValues):
         return self.set(distributed_process_id=process_id, num_distributed_processes=num_processes)
 
     def setEnvVarNames(self, var_num_processes: str, var_process_id: str) -> Self:
-        """Take both numbers from environment variables; 1 and 0 where those are not set."""
+        """Take both numbers from environment variables. They are 1 and 0 if the variables are not set."""
         return self.set(
             num_distributed_processes=number(var_num_processes, 1),
             distributed_process_id=number(var_process_id, 0),
         )
 
     def disable(self) -> Self:
-        """Use one process, whatever the environment says."""
+        """Use one process, whatever the environment contains."""
         return self.set(num_distributed_processes=1, distributed_process_id=0)
 
     @property

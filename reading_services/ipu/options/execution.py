@@ -1,6 +1,6 @@
-"""Options: how a loader makes its batches, and how a model runs them."""
+"""Options of loaders and models: the batches of a loader, and the execution of a model."""
 
-# Setters are declared without bodies, which `kept` gives them.
+# Setters are declared without bodies; `kept` makes the bodies.
 # mypy: disable-error-code="empty-body"
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _PARTS = {
 
 
 def _part(kind: type[T], name: str, doc: str) -> T:
-    """A part of the options under its name: a property, so that nothing else takes its place."""
+    """Return a property for one part of the options. As a property, it cannot be replaced."""
     return cast("T", property(attrgetter(_PARTS[name]), doc=doc))
 
 
 class Options(StoredOptions, Files):
-    """How a loader makes its batches, and how a model runs them.
+    """Options of loaders and models: the batches of a loader, and the execution of a model.
 
-    A loader or a model that is given options freezes them; change a ``clone()`` for another one.
+    A loader or a model freezes its options. Change a ``clone()`` for another one.
 
     >>> options = Options().deviceIterations(50).replicationFactor(2)
     >>> options.Training.gradientAccumulation(4).gradient_accumulation
@@ -65,11 +65,11 @@ class Options(StoredOptions, Files):
     output_mode = Value(OutputMode.Default.value)
     output_return_period = Value(1)
     random_seed: int
-    """Absent until ``randomSeed``."""
+    """Absent until ``randomSeed`` is called."""
 
     Training = _part(_TrainingOptions, "Training", "Accumulation and reduction of gradients.")
-    Distributed = _part(_DistributedOptions, "Distributed", "Which of several processes this is.")
-    TensorLocations = _part(_TensorLocationOptions, "TensorLocations", "Where tensors are kept.")
+    Distributed = _part(_DistributedOptions, "Distributed", "Number of this process among several.")
+    TensorLocations = _part(_TensorLocationOptions, "TensorLocations", "Memory in which tensors are kept.")
     Precision = _part(_PrecisionOptions, "Precision", "Types of intermediate results.")
     Jit = _part(_JitOptions, "Jit", "Obsolete.")
     _Popart = _part(_PopartOptions, "_Popart", "Settings by the backend's own names.")
@@ -92,15 +92,15 @@ class Options(StoredOptions, Files):
             with blaming("from the environment variable POPTORCH_DEFAULT_OPTIONS"):
                 self.from_json(text)
 
-    @kept("How many batches the device takes in one step, with a weight update after each when it trains.")
+    @kept("Set the batches that the device takes in one step. In training, each ends with a weight update.")
     def deviceIterations(self, device_iterations: int) -> Self: ...
-    @kept("How many copies of the model this process runs, each on rows of its own.")
+    @kept("Set the number of copies of the model in this process. Each copy gets rows of its own.")
     def replicationFactor(self, replication_factor: int) -> Self: ...
-    @kept("How a model that is cut over several IPUs runs.", "_execution_strategy", ExecutionStrategy)
+    @kept("Set the execution strategy of a model on several IPUs.", "_execution_strategy", ExecutionStrategy)
     def setExecutionStrategy(self, strategy: ExecutionStrategy) -> Self: ...
 
     def inputReplicaGrouping(self, input_group_size: int, input_group_type: CommGroupType) -> Self:
-        """Let groups of replicas share their rows; set ``replicationFactor`` before.
+        """Let groups of replicas share their rows. Call ``replicationFactor`` before.
 
         >>> Options().replicationFactor(4).inputReplicaGrouping(2, CommGroupType.Orthogonal).input_group_size
         2
@@ -124,7 +124,7 @@ class Options(StoredOptions, Files):
         return self.set(input_group_size=input_group_size, input_cgt=input_group_type)
 
     def outputMode(self, output_mode: OutputMode, output_return_period: int | None = None) -> Self:
-        """Which outputs of a step come back; ``EveryN`` takes the number of iterations from one to the next.
+        """Choose the outputs of a step that come back. For ``EveryN``, the period is a number of iterations.
 
         >>> Options().outputMode(OutputMode.EveryN, 5).output_return_period
         5
@@ -136,7 +136,7 @@ class Options(StoredOptions, Files):
         return self.set(output_mode=output_mode.value, output_return_period=output_return_period or 1)
 
     def defaultOutputMode(self) -> bool:
-        """Whether no output mode was chosen."""
+        """Return whether no output mode was chosen."""
         return self.output_mode == OutputMode.Default
 
     def anchorTensor(
@@ -146,7 +146,7 @@ class Options(StoredOptions, Files):
         output_mode: OutputMode | None = None,
         output_return_period: int = 1,
     ) -> None:
-        """Keep a tensor of the graph for ``short_name`` (refused when frozen, which PopTorch forgot to)."""
+        """Keep a tensor of the graph for ``short_name``. Raise AttributeError if the options are frozen."""
         self.checkIsFrozen()
         if output_mode is not None:
             _check_output(output_mode, output_return_period)
@@ -162,11 +162,11 @@ class Options(StoredOptions, Files):
         return self.createOrSet(random_seed=random_seed)
 
     def clone(self) -> Self:
-        """An independent copy, which is not frozen."""
+        """Return an independent copy, which is not frozen."""
         return self.__deepcopy__({})
 
     def toDict(self) -> dict[str, Any]:
-        """Everything that the backend is told, in one flat dictionary."""
+        """Return all options of the backend in one flat dictionary."""
         if self.defaultOutputMode():
             raise BadArgument("An output mode must be picked before serialisation; call outputMode()")
         merged = self._execution_strategy.backendOptions()

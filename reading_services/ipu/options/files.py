@@ -1,7 +1,7 @@
 """Options from files and from JSON.
 
-A line of a file is a call with the leading ``options.`` left out. It is read, not executed: names of options with
-literal arguments, and enums, strategies and the like by the package's name. Nothing else is reached from a file.
+A line of a file is a call without the leading ``options.``. It is read and never executed: names of options with
+literal arguments, and enums, strategies and settings by the package's name. A file reaches nothing else.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _POPTORCH = SimpleNamespace(
     enums=SimpleNamespace(**_ENUMS),
     options=SimpleNamespace(TensorLocationSettings=TensorLocationSettings),
 )
-"""The names that a line finds under the package's name."""
+"""Names that a line can use after ``poptorch.``."""
 
 
 class Files:
-    """The part of Options that reads files and JSON."""
+    """Part of Options that reads files and JSON."""
 
     def loadFromFile(self, filepath: str) -> Self:
-        """Call what the lines of a file say, in their order; blank lines and ``#`` comments are passed over.
+        """Call the options in the lines of a file, in their order. Blank lines and ``#`` comments are skipped.
 
         ``deviceIterations(4)`` is such a line, or ``setExecutionStrategy(poptorch.ShardedExecution())``.
         """
@@ -48,7 +48,7 @@ class Files:
         return self
 
     def from_json(self, string: str) -> Self:
-        """Call what a JSON object says: the name of each method with its argument, or a list of them.
+        """Call the options in a JSON object: the name of each method with its argument, or a list of arguments.
 
         >>> from reading_services.ipu import Options
         >>> Options().from_json('{"Training.gradientAccumulation": 4, "outputMode": "OutputMode.All"}').output_mode
@@ -63,13 +63,13 @@ class Files:
 
 
 def _with_enum(value: Any) -> Any:
-    """The member of an enum that is meant by its name, or the value as it is."""
+    """Return the member of an enum if the value is its name, else the value as it is."""
     kind, _, member = value.partition(".") if isinstance(value, str) else ("", "", "")
     return getattr(_ENUMS[kind], member) if member and kind in _ENUMS else value
 
 
 def _read(line: str, number: int, name: str) -> ast.expr:
-    """The expression that a line is."""
+    """Parse a line into the expression of a call."""
     try:
         return ast.parse(f"options.{line}", name, "eval").body
     except SyntaxError as error:
@@ -77,7 +77,7 @@ def _read(line: str, number: int, name: str) -> ast.expr:
 
 
 def _public(owner: Any, name: str) -> Any:
-    """An attribute of the options, or of what may be named in their arguments; no other object is looked into."""
+    """Return a public attribute of the options, or of an object that their arguments can name. Refuse all others."""
     house = __name__.partition(".options.")[0]
     kind = owner if isinstance(owner, type) else type(owner)
     ours = kind is SimpleNamespace or any(base.__module__.startswith(f"{house}.") for base in kind.__mro__)
@@ -87,7 +87,7 @@ def _public(owner: Any, name: str) -> Any:
 
 
 def _value(options: Files, node: ast.expr) -> Any:
-    """The value of the expression of one line, or of a part of it."""
+    """Return the value of a line's expression, or of a part of it."""
     match node:
         case ast.Name(id="options"):
             return options
@@ -107,6 +107,6 @@ def _value(options: Files, node: ast.expr) -> Any:
         return ast.literal_eval(node)
     except ValueError:
         raise ConfigFileError(
-            f"{ast.unparse(node)} is not read from a file: a line is the call of an option with literals, enums and "
+            f"{ast.unparse(node)} is not read from a file: a line is a call of an option with literals, enums and "
             "strategies as its arguments"
         ) from None

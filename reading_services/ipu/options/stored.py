@@ -1,10 +1,10 @@
-"""The table of options that hardly anybody here acts upon: their names, types and defaults, and what sets them.
+"""Options that the simulated device mostly ignores: names, types, defaults and setters.
 
-Most are kept for whoever asks, and for the backend's dictionary. A setter is its signature (``values.kept``), or it is
-written out where it does more than to keep its argument.
+Most are only stored, for programs that read them back, and for the backend's dictionary. A setter is a signature
+(``values.kept``). It is written out if it does more than store its argument.
 """
 
-# Setters are declared without bodies, which `kept` gives them.
+# Setters are declared without bodies; `kept` makes the bodies.
 # mypy: disable-error-code="empty-body"
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class _PopartOptions(OptionValues):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The settings themselves."""
+        """The settings as a dictionary."""
         return self._values
 
-    # Its own form of what OptionValues has: a key with its value.
+    # The signature differs from that of OptionValues.set: one key and its value.
     def set(self, key: str, value: Any) -> Self:  # type: ignore[override]
-        """Set one setting, whether or not it was there.
+        """Set one setting, which need not exist.
 
         >>> from reading_services.ipu import Options
         >>> Options()._Popart.set("defaultPrefetchBufferingDepth", 2).options["defaultPrefetchBufferingDepth"]
@@ -50,27 +50,27 @@ class _PopartOptions(OptionValues):
         return self
 
     def merge(self, key: str, settings: dict[str, Any]) -> Self:
-        """Add to the dictionary that a setting is."""
+        """Add keys to a setting that is a dictionary."""
         return self.set(key, {**self._values.get(key, {}), **settings})
 
     def setEngineOptions(self, engine_options: dict[str, Any]) -> Self:
-        """Options for the engine; those set before stay."""
+        """Set options of the engine. Earlier ones stay."""
         return self.merge("engineOptions", engine_options)
 
     def setPatterns(self, patterns: dict[str, Any], level: int = 2) -> Self:
-        """Patterns that the compiler may use, on top of those of a level."""
+        """Set the patterns that the compiler may use in addition to those of a level."""
         return self.createOrSet(patterns=dict(patterns), patterns_level=level)
 
 
 def _by_number(proportions: Mapping[str, float]) -> dict[int, float]:
     for name in proportions:
         if not name.startswith("IPU") or not name[3:].isdecimal():
-            raise BadArgument(f"a device is named by IPU and its number, as IPU0 is, and not {name!r}")
+            raise BadArgument(f"the name of a device is IPU and its number, as in IPU0, and not {name!r}")
     return {int(name[3:]): share for name, share in proportions.items()}
 
 
 class StoredOptions(OptionValues):
-    """The part of Options that is about the device's surroundings."""
+    """Part of Options for the surroundings of the device."""
 
     broadcast_buffers = Value(True)
     log_dir = Value(".")
@@ -97,9 +97,9 @@ class StoredOptions(OptionValues):
             _show_compilation_progress_bar=True, _relax_optimizer_checks=False, _module_namescope_enabled=True
         )
 
-    @kept("When a model takes its device.", kind=ConnectionType, make=attrgetter("value"))
+    @kept("Set when a model takes its device.", kind=ConnectionType, make=attrgetter("value"))
     def connectionType(self, connection_type: ConnectionType) -> Self: ...
-    @kept("Which IPUs wait for each other.", kind=SyncPattern, make=attrgetter("value"))
+    @kept("Set which IPUs wait for each other.", kind=SyncPattern, make=attrgetter("value"))
     def syncPattern(self, sync_pattern: SyncPattern) -> Self: ...
 
     def enableSyntheticData(self, enabled: bool) -> Self:
@@ -109,51 +109,51 @@ class StoredOptions(OptionValues):
         self._popart.options["syntheticDataMode"] = 2 if enabled else 0
         return self
 
-    @kept("Whether replicas share a model's buffers; else each keeps its own.")
+    @kept("Let replicas share a model's buffers. If False, each keeps its own.")
     def broadcastBuffers(self, broadcast_buffers: bool = True) -> Self: ...
-    @kept("Whether a number of IPUs that cannot be had is rounded up to one that can.")
+    @kept("Round an impossible number of IPUs up to a possible one.")
     def autoRoundNumIPUs(self, auto_round_num_ipus: bool = True) -> Self: ...
-    @kept("Take a certain device.", kind=int)
+    @kept("Take the device of this number.", kind=int)
     def useIpuId(self, ipu_id: int) -> Self: ...
-    @kept("Kept: every device is a simulated one here.")
+    @kept("Store the flag: all devices are simulated anyway.")
     def useIpuModel(self, use_model: bool) -> Self: ...
-    @kept("Whether a model counts its cycles, for ``cycleCount()``.", "_Popart.instrumentWithHardwareCycleCounter")
+    @kept("Let a model count its cycles, for ``cycleCount()``.", "_Popart.instrumentWithHardwareCycleCounter")
     def logCycleCount(self, log_cycle_count: bool) -> Self: ...
-    @kept("What reports call the model.", "model_name")
+    @kept("Set the model's name in reports.", "model_name")
     def modelName(self, name: str) -> Self: ...
-    @kept("Where logs are written.")
+    @kept("Set the folder of the logs.")
     def logDir(self, log_dir: str) -> Self: ...
-    @kept("How often the same message is logged; None is always.", make=lambda n: 2**64 - 1 if n is None else n)
+    @kept("Set how often the same message is logged. None: always.", make=lambda n: 2**64 - 1 if n is None else n)
     def maxRepeatLogs(self, max_repeat_logs: int | None) -> Self: ...
-    @kept("Whether compiling shows a bar, and is timed.", "_show_compilation_progress_bar")
+    @kept("Show a progress bar while compiling, and time it.", "_show_compilation_progress_bar")
     def showCompilationProgressBar(self, show: bool = True) -> Self: ...
-    @kept("Let an optimiser's attributes that have no effect go without a warning.", "_relax_optimizer_checks")
+    @kept("Give no warning for an optimiser's attributes that have no effect.", "_relax_optimizer_checks")
     def relaxOptimizerAttributesChecks(self, relax: bool = True) -> Self: ...
-    @kept("How much of its memory each IPU has for convolutions: ``{'IPU0': 0.5}``.", make=_by_number)
+    @kept("Set the proportion of each IPU's memory for convolutions: ``{'IPU0': 0.5}``.", make=_by_number)
     def setAvailableMemoryProportion(self, available_memory_proportion: Mapping[str, float]) -> Self: ...
-    @kept("Whether norms are computed in the slower and more stable way.", "_Popart.enableStableNorm")
+    @kept("Compute norms in the slower and more stable way.", "_Popart.enableStableNorm")
     def enableStableNorm(self, enabled: bool) -> Self: ...
-    @kept("Buffers that may be changed on a compiled model.", "updatable_named_buffers", make=list)
+    @kept("Set the buffers that may be changed on a compiled model.", "updatable_named_buffers", make=list)
     def updatableNamedBuffers(self, buffers: Sequence[str]) -> Self: ...
-    @kept("Files that are left out when the place of an operation is told.", "source_location_excludes", make=list)
+    @kept("Set files that are left out of the source locations of operations.", "source_location_excludes", make=list)
     def sourceLocationExcludes(self, excludes: Sequence[str]) -> Self: ...
 
     def appendToLocationExcludes(self, *excludes: str) -> Self:
-        """More of such files."""
+        """Add to the files that are left out of source locations."""
         before = self("source_location_excludes") if self.exists("source_location_excludes") else []
         return self.sourceLocationExcludes([*before, *excludes])
 
     def disableModuleNamescope(self) -> Self:
-        """Leave modules' names out of reports."""
+        """Leave the names of modules out of reports."""
         self._keep("_module_namescope_enabled", False)
         return self
 
     def useOfflineIpuTarget(self, ipu_version: int = 2) -> Self:
-        """Compile only; a model cannot be run then."""
+        """Compile only: a model cannot run with these options."""
         return self.set(connection_type=ConnectionType.Never.value).createOrSet(ipu_version=ipu_version)
 
     def enableExecutableCaching(self, path: str | None) -> Self:
-        """Keep compiled models in a folder; None keeps none."""
+        """Keep compiled models in a folder. None keeps none."""
         where = {} if path is None else {"cachePath": path}
         self._popart.createOrSet(**where, enableEngineCaching=path is not None)
         return self
@@ -166,7 +166,7 @@ class StoredOptions(OptionValues):
 
 
 class _TrainingOptions(OptionValues):
-    """How micro-batches become one weight update."""
+    """Options for the weight update after several micro-batches."""
 
     gradient_accumulation = Value(1, at_least=1)
     accumulation_and_replication_reduction_type = Value(ReductionType.Mean)
@@ -174,15 +174,15 @@ class _TrainingOptions(OptionValues):
 
     _popart: _PopartOptions
 
-    @kept("How many micro-batches one weight update sums up the gradients of.")
+    @kept("Set the number of micro-batches whose gradients one weight update sums up.")
     def gradientAccumulation(self, gradient_accumulation: int) -> Self: ...
-    @kept("When a mean is divided; a matter of rounding.", "meanAccumulationAndReplicationReductionStrategy")
+    @kept("Set when a mean is divided, which changes its rounding.", "meanAccumulationAndReplicationReductionStrategy")
     def setMeanAccumulationAndReplicationReductionStrategy(self, strategy: MeanReductionStrategy) -> Self: ...
-    @kept("Kept, and not acted upon.", "_Popart.automaticLossScalingSettings.enabled")
+    @kept("Store the flag, which has no effect.", "_Popart.automaticLossScalingSettings.enabled")
     def setAutomaticLossScaling(self, enabled: bool) -> Self: ...
 
     def accumulationAndReplicationReductionType(self, reduction_type: ReductionType) -> Self:
-        """Whether gradients of accumulation steps and replicas are averaged (``Mean``) or summed (``Sum``)."""
+        """Average (``Mean``) or sum (``Sum``) the gradients of accumulation steps and replicas."""
         self.checkIsFrozen()
         if not isinstance(reduction_type, ReductionType) or reduction_type == ReductionType.NoReduction:
             raise BadArgument(
@@ -192,7 +192,7 @@ class _TrainingOptions(OptionValues):
         return self.set(accumulation_and_replication_reduction_type=reduction_type)
 
     def setConvolutionDithering(self, enabled: bool) -> Self:
-        """Kept, and not acted upon."""
+        """Store the flag, which has no effect."""
         self._popart.merge("convolutionOptions", {"enableConvolutionDithering": str(enabled).lower()})
         return self
 
@@ -202,15 +202,15 @@ class _PrecisionOptions(OptionValues):
 
     _popart: _PopartOptions
 
-    @kept("Whether overflow and NaN stop the device.", "_Popart.enableFloatingPointChecks", bool)
+    @kept("Stop the device at overflow and NaN.", "_Popart.enableFloatingPointChecks", bool)
     def enableFloatingPointExceptions(self, enabled: bool) -> Self: ...
-    @kept("Whether rounding is by chance.", "_Popart.enableStochasticRounding", bool)
+    @kept("Round stochastically.", "_Popart.enableStochasticRounding", bool)
     def enableStochasticRounding(self, enabled: bool) -> Self: ...
-    @kept("Whether running means and variances are in float32.", "_Popart.runningStatisticsAlwaysFloat", bool)
+    @kept("Keep running means and variances in float32.", "_Popart.runningStatisticsAlwaysFloat", bool)
     def runningStatisticsAlwaysFloat(self, enabled: bool) -> Self: ...
 
     def setPartialsType(self, dtype: torch.dtype) -> Self:
-        """The type in which convolutions and matrix products sum up: ``torch.float`` or ``torch.half``."""
+        """Set the type in which convolutions and matrix products sum up: ``torch.float`` or ``torch.half``."""
         word = {torch.float: "float", torch.half: "half"}.get(dtype)
         if word is None:
             raise BadArgument(f"setPartialsType takes torch.float or torch.half, and not {dtype!r}")
@@ -219,16 +219,16 @@ class _PrecisionOptions(OptionValues):
 
 
 class _JitOptions(OptionValues):
-    """Obsolete: how a model was traced."""
+    """Obsolete options of tracing."""
 
     trace_model = Value(True)
 
-    @kept("Kept, and not acted upon: there is one way in which models are run here.")
+    @kept("Store the flag, which has no effect: models run in one way here.")
     def traceModel(self, trace_model: bool) -> Self: ...
 
 
 class TensorLocationSettings:
-    """Where one kind of tensor is kept.
+    """Settings for the memory of one kind of tensor.
 
     >>> TensorLocationSettings().useOnChipStorage(False).minElementsForOffChip(100)
     TensorLocationSettings(minElementsForOffChip=100, onChip=False)
@@ -237,21 +237,21 @@ class TensorLocationSettings:
     def __init__(self, **kwargs: Any) -> None:
         self._kept: dict[str, Any] = dict(kwargs)
 
-    @kept("The least number of elements of a tensor that is kept off the chip.", "minElementsForOffChip", int)
+    @kept("Set the least number of elements of a tensor that is kept off the chip.", "minElementsForOffChip", int)
     def minElementsForOffChip(self, min_elements: int) -> Self: ...
-    @kept("The same for one that replicas share among them.", "minElementsForReplicatedTensorSharding", int)
+    @kept("Set the least number of elements of a divided tensor.", "minElementsForReplicatedTensorSharding", int)
     def minElementsForReplicatedTensorSharding(self, min_elements: int) -> Self: ...
-    @kept("Whether tensors are kept in the chip's own memory.", "onChip", bool)
+    @kept("Keep tensors in the chip's own memory.", "onChip", bool)
     def useOnChipStorage(self, use: bool = True) -> Self: ...
-    @kept("Whether replicas share tensors among them.", "useReplicatedTensorSharding", bool)
+    @kept("Divide tensors among the replicas.", "useReplicatedTensorSharding", bool)
     def useReplicatedTensorSharding(self, use: bool = True) -> Self: ...
-    @kept("Whether tiles for input and output load the tensors.", "useIOTilesToLoad", bool)
+    @kept("Load the tensors with the tiles for input and output.", "useIOTilesToLoad", bool)
     def useIOTilesToLoad(self, use: bool = True) -> Self: ...
-    @kept("Whether tiles for input and output store the tensors.", "useIOTilesToStore", bool)
+    @kept("Store the tensors with the tiles for input and output.", "useIOTilesToStore", bool)
     def useIOTilesToStore(self, use: bool = True) -> Self: ...
 
     def toDict(self) -> dict[str, Any]:
-        """What was set."""
+        """Return the settings that were made."""
         return dict(self._kept)
 
     def _keep(self, name: str, value: Any) -> None:
@@ -269,17 +269,15 @@ def _tiles(number: int) -> int:
 
 
 class _TensorLocationOptions(OptionValues):
-    """Where weights, activations and the optimiser's tensors are kept."""
+    """Memory in which weights, activations and the optimiser's tensors are kept."""
 
-    @kept("How many tiles do input and output and nothing else.", "numIOTiles", make=_tiles)
+    @kept("Set the number of tiles that are reserved for input and output.", "numIOTiles", make=_tiles)
     def numIOTiles(self, num_tiles: int) -> Self: ...
-    @kept("Where activations are kept.", "location_activation", TensorLocationSettings, TensorLocationSettings.toDict)
+    @kept("Set where activations are.", "location_activation", TensorLocationSettings, TensorLocationSettings.toDict)
     def setActivationLocation(self, location: TensorLocationSettings) -> Self: ...
-    @kept("Where weights are kept.", "location_weight", TensorLocationSettings, TensorLocationSettings.toDict)
+    @kept("Set where weights are.", "location_weight", TensorLocationSettings, TensorLocationSettings.toDict)
     def setWeightLocation(self, location: TensorLocationSettings) -> Self: ...
-    @kept(
-        "Where the optimiser's state is.", "location_optimizer", TensorLocationSettings, TensorLocationSettings.toDict
-    )
+    @kept("Set where optimiser state is.", "location_optimizer", TensorLocationSettings, TensorLocationSettings.toDict)
     def setOptimizerLocation(self, location: TensorLocationSettings) -> Self: ...
-    @kept("Where sums of gradients are.", "location_accumulator", TensorLocationSettings, TensorLocationSettings.toDict)
+    @kept("Set where gradient sums are.", "location_accumulator", TensorLocationSettings, TensorLocationSettings.toDict)
     def setAccumulatorLocation(self, location: TensorLocationSettings) -> Self: ...

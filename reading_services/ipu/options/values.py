@@ -1,8 +1,8 @@
-"""Typed options that can be frozen: named values that all parts of the options are made of.
+"""Typed options that can be frozen: the base of all parts of the options.
 
 A class declares its values as a table of ``Value(default)``, and its setters as a table of signatures (``kept``). A
-value is of its default's type (a bool passes for an int), and nothing changes once the object is frozen. Names that are
-not declared can be added by ``createOrSet`` only.
+value has the type of its default; a bool passes for an int. A frozen object cannot change. Only ``createOrSet`` adds
+names that are not declared.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 def kept(
     doc: str, name: str = "", kind: type = object, make: Callable[[Any], Any] = lambda given: given
 ) -> Callable[[F], F]:
-    """A setter that is declared by its signature: it keeps what ``make`` makes of its argument, and returns the object.
+    """Return a decorator that makes a setter from its signature. The setter stores its argument and returns the object.
 
-    It is kept as the value ``name``, which is the parameter's where there is none: ``_Popart.key`` is a setting of the
-    backend, and another name with an underscore an attribute. The argument has to be a ``kind``.
+    ``make`` converts the argument, which has to be a ``kind``. The value's name is ``name``, by default the
+    parameter's. ``_Popart.key`` is a setting of the backend; another name with an underscore is an attribute.
     """
 
     def method(declared: F) -> F:
@@ -36,7 +36,7 @@ def kept(
 
         @wraps(declared)
         def keep(self: Any, *args: Any, **kwargs: Any) -> Any:
-            declared(self, *args, **kwargs)  # for Python's own errors about arguments
+            declared(self, *args, **kwargs)  # raises Python's own errors about arguments
             given = signature.bind(self, *args, **kwargs)
             given.apply_defaults()
             value = given.arguments[parameter]
@@ -53,7 +53,7 @@ def kept(
 
 
 class Value(Generic[T]):
-    """One declared value: its default, which says its type, and the least that it may be."""
+    """One declared value: its default, which sets its type, and its least value."""
 
     def __init__(self, default: T, at_least: int | None = None) -> None:
         self.default = default
@@ -78,21 +78,21 @@ class Value(Generic[T]):
 
 
 class OptionValues:
-    """Named values; the methods that change them return the object, so that calls can be chained."""
+    """Named values. Methods that change them return the object, so that calls can be chained."""
 
     _values: dict[str, Any]
     _frozen: bool
     _popart: OptionValues | None
-    """The backend's settings, for those whose setters write there."""
-    _declared: dict[str, Value[Any]] = {}  # noqa: RUF012 - never changed: each class that declares more makes its own
+    """The backend's settings, if setters of this class write there."""
+    _declared: dict[str, Value[Any]] = {}  # noqa: RUF012 - never changed: a class that declares more makes its own
 
     def __init__(self, popart: OptionValues | None = None) -> None:
-        # Private attributes are made past __setattr__, which lets none be added later.
+        # __setattr__ refuses new private attributes, so they are made without it.
         values = {name: deepcopy(value.default) for name, value in self._declared.items()}
         self.__dict__.update(_values=values, _frozen=False, _popart=popart)
 
     def set(self, **values: Any) -> Self:
-        """Set values by their names; each has to be there already, and to be of the same type."""
+        """Set values by their names. Each must exist already, and keep its type."""
         self.checkIsFrozen()
         for name, value in values.items():
             if name not in self._values:
@@ -103,24 +103,24 @@ class OptionValues:
         return self
 
     def createOrSet(self, **values: Any) -> Self:
-        """Add values that are not among the declared ones; those that are there already are set."""
+        """Set values by their names. Names that do not exist are added."""
         self.checkIsFrozen()
         self.set(**{name: value for name, value in values.items() if name in self._values})
         self._values.update(values)
         return self
 
     def deleteIfExists(self, name: str) -> Self:
-        """Take a value away, if it is there (refused when frozen, which PopTorch forgot to)."""
+        """Remove a value if it exists. Raise AttributeError if the options are frozen."""
         self.checkIsFrozen()
         self._values.pop(name, None)
         return self
 
     def exists(self, name: str) -> bool:
-        """Whether there is a value of this name."""
+        """Return whether there is a value of this name."""
         return name in self._values
 
     def checkIsFrozen(self) -> None:
-        """Raise if the values can no longer be changed."""
+        """Raise AttributeError if the values are frozen."""
         if self._frozen:
             raise AttributeError(
                 "Can't modify frozen Options: a DataLoader or a model is using them. Set them before, or change a "
@@ -128,7 +128,7 @@ class OptionValues:
             )
 
     def toDict(self) -> dict[str, Any]:
-        """The values by their names."""
+        """Return the values by their names."""
         return dict(self._values)
 
     def _keep(self, name: str, value: Any) -> None:
@@ -154,17 +154,17 @@ class OptionValues:
         return self._values[name]
 
     def _hint(self, name: str) -> str:
-        """A hint for an unknown name: the method that may have been meant."""
+        """Return a hint for an unknown name: the method with a similar name, or an empty text."""
         first, *rest = name.split("_")
         method = first + "".join(word.title() for word in rest)
         return f" (call {method}() to set it)" if callable(getattr(type(self), method, None)) else ""
 
     def _names(self) -> list[str]:
-        """Declared names in their order, then the others in the alphabet's, whatever order they were added in."""
+        """Return the declared names in their order, then the others sorted."""
         return [n for n in self._declared if n in self._values] + sorted(self._values.keys() - self._declared.keys())
 
     def _freeze(self, frozen: bool = True) -> None:
-        for each in (self, *vars(self).values()):  # its parts, too
+        for each in (self, *vars(self).values()):  # with its parts
             if isinstance(each, OptionValues):
                 each._frozen = frozen
 
@@ -174,7 +174,7 @@ class OptionValues:
     def __call__(self, name: str) -> Any:
         return self._value(name)
 
-    if not TYPE_CHECKING:  # what a type checker does not know is a slip
+    if not TYPE_CHECKING:  # a type checker reports names that are not declared
 
         def __getattr__(self, name: str) -> Any:
             if name.startswith("_"):
@@ -192,7 +192,7 @@ class OptionValues:
             self.set(**{name: value})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """An independent copy, which is not frozen."""
+        """Return an independent copy, which is not frozen."""
         copied = type(self).__new__(type(self))
         memo[id(self)] = copied
         copied.__dict__.update(deepcopy(self.__dict__, memo), _frozen=False)
@@ -207,7 +207,7 @@ class OptionValues:
 
 
 def settled(value: object) -> str:
-    """A repr that is the same for equal values: dictionaries in the order of their keys, enums by their names."""
+    """Return a repr that is equal for equal values: dictionaries in the order of their keys, enums by their names."""
     match value:
         case Enum():
             return f"{type(value).__name__}.{value.name}"

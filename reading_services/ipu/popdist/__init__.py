@@ -1,4 +1,4 @@
-"""Instances that poprun started: number, replicas and device of this one, and of the others.
+"""Instances that poprun started: number, replicas and device of this one, and the numbers of all.
 
 The environment is read at each call. Without the launcher there is one instance with one replica.
 
@@ -34,37 +34,37 @@ __all__ = [
 
 
 def isPopdistEnvSet() -> bool:
-    """Whether this process was started by the launcher."""
+    """Return whether poprun started this process."""
     return "POPDIST_NUM_TOTAL_REPLICAS" in os.environ
 
 
 def getNumTotalReplicas() -> int:
-    """Replicas of all instances together."""
+    """Return the number of replicas of all instances together."""
     return number("POPDIST_NUM_TOTAL_REPLICAS", 1)
 
 
 def getNumLocalReplicas() -> int:
-    """Replicas of this instance."""
+    """Return the number of replicas of this instance."""
     return number("POPDIST_NUM_LOCAL_REPLICAS", 1)
 
 
 def getNumIpusPerReplica() -> int:
-    """IPUs that each replica takes."""
+    """Return the number of IPUs of each replica."""
     return number("POPDIST_NUM_IPUS_PER_REPLICA", 1)
 
 
 def getReplicaIndexOffset() -> int:
-    """The number that the first replica of this instance has among all."""
+    """Return the number of this instance's first replica, counted over all instances."""
     return number("POPDIST_REPLICA_INDEX_OFFSET", 0)
 
 
 def getLocalInstanceIndex() -> int:
-    """The number of this instance on its host."""
+    """Return the number of this instance on its host."""
     return number("POPDIST_LOCAL_INSTANCE_INDEX", 0)
 
 
 def getNumInstances() -> int:
-    """The number of instances.
+    """Return the number of instances.
 
     >>> getNumInstances(), getInstanceIndex()
     (1, 0)
@@ -73,24 +73,24 @@ def getNumInstances() -> int:
 
 
 def getInstanceIndex() -> int:
-    """The number of this instance among all."""
+    """Return the number of this instance, counted over all hosts."""
     return getReplicaIndexOffset() // _replicas_of_each()
 
 
 def getDeviceId(ipusPerReplica: int = 0) -> int:
-    """The device of this instance: devices are simulated, so each instance has the one of its own number."""
+    """Return the number of this instance's device. Devices are simulated, so it is the number of the instance."""
     return getInstanceIndex()
 
 
 def checkNumIpusPerReplica(ipusPerReplica: int) -> bool:
-    """Whether the launcher gave each replica so many IPUs."""
+    """Return whether the launcher gave each replica this many IPUs."""
     return ipusPerReplica == getNumIpusPerReplica()
 
 
 def init() -> None:
-    """Join the instances in a ``torch.distributed`` group; without the launcher there is nobody to talk to.
+    """Join the instances in a ``torch.distributed`` group of gloo. Without the launcher it does nothing.
 
-    The process group is gloo's, and is closed when the process ends. Calling it again changes nothing.
+    The group is closed when the process ends. A second call changes nothing.
     """
     from torch import distributed
 
@@ -99,7 +99,7 @@ def init() -> None:
     meet = os.environ.get("POPDIST_RENDEZVOUS") or ("env://" if "MASTER_ADDR" in os.environ else None)
     if meet is None:
         raise RuntimeError(
-            "popdist.init() does not know where the instances meet: start them with poprun, or set MASTER_ADDR and "
+            "popdist.init() has no address for the group: start the program with poprun, or set MASTER_ADDR and "
             "MASTER_PORT"
         )
     distributed.init_process_group("gloo", init_method=meet, rank=getInstanceIndex(), world_size=getNumInstances())
@@ -109,7 +109,7 @@ def init() -> None:
 def execute_on_instances(
     instances: Iterable[int], func: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
 ) -> T | None:
-    """Call a function in some instances only, and return its result there; None elsewhere.
+    """Call a function in some instances only, and return its result there. Return None in all other instances.
 
     >>> execute_on_instances({0}, max, 3, 4)
     4
@@ -127,7 +127,7 @@ def _leave() -> None:
 def _replicas_of_each() -> int:
     if os.environ.get("POPDIST_UNIFORM_REPLICAS_PER_INSTANCE", "1") != "1":
         raise RuntimeError(
-            "instances have different numbers of replicas (POPDIST_UNIFORM_REPLICAS_PER_INSTANCE is not 1), so it "
-            "does not follow from those how many instances there are, and which of them this is"
+            "instances have different numbers of replicas (POPDIST_UNIFORM_REPLICAS_PER_INSTANCE is not 1), so the "
+            "number of instances and the number of this one cannot be computed"
         )
     return max(1, getNumLocalReplicas())

@@ -1,4 +1,4 @@
-"""Options for instances that poprun started: what the launcher decides is set, and cannot be set otherwise."""
+"""Options for instances that poprun started: the launcher sets its values, and the program cannot change them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def _refused(method: str, why: str = "the launcher decides it") -> Callable[...,
     def refuse(self: object, *args: object, **kwargs: object) -> NoReturn:
         raise RuntimeError(f"Cannot call {method} with popdist.poptorch.Options")
 
-    refuse.__doc__ = f"Refused: {why}."
+    refuse.__doc__ = f"Raise RuntimeError: {why}."
     return refuse
 
 
 class Options(options.Options):
-    """``poptorch.Options`` with this instance's own number of replicas, its number, and how many instances there are.
+    """``poptorch.Options`` of one instance: its replicas, its number and the number of instances are set.
 
     Nothing is seeded: a loader that shuffles needs ``randomSeed`` with the same number in all instances.
 
@@ -52,7 +52,7 @@ class Options(options.Options):
         return self._ipus_per_replica
 
     def set(self, **values: Any) -> Self:
-        """Set values by their names; the number of replicas is not among those that can be set."""
+        """Set values by their names, except the number of replicas."""
         if "replication_factor" in values:
             self.replicationFactor()
         return super().set(**values)
@@ -62,7 +62,7 @@ class Options(options.Options):
 
 
 class _Distributed(_DistributedOptions):
-    """The number of this instance, as the launcher says."""
+    """Number of this instance, from the launcher."""
 
     disable = _refused("Distributed.disable")
     setEnvVarNames = _refused("Distributed.setEnvVarNames")

@@ -1,4 +1,4 @@
-"""The command line of poprun: options up to the first word that is none, then the program and what belongs to it."""
+"""The command line of poprun: options up to the first word that is not one, then the program and its arguments."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ _IGNORED = (
     *("--update-partition", "--reset-partition", "--remove-partition", "--vipu-cluster", "--vipu-allocation"),
     *("--numa-aware", "--offline-mode", "--allow-run-as-root"),
 )
-"""Options that only hardware or MPI has a use for."""
+"""Options that only hardware or MPI uses."""
 
 
 @dataclass(frozen=True)
 class LaunchPlan:
-    """The program, instances, replicas and variables to be started."""
+    """Program, instances, replicas and variables of one launch."""
 
     command: Sequence[str]
     replicas: int = 1
     instances: int = 1
     ipus_per_replica: int = 1
     shown: int | None = None
-    """The only instance whose output is shown; None shows all."""
+    """The only instance whose output is shown. None shows all."""
     cache: str | None = None
     variables: dict[str, str] = field(default_factory=dict)
-    """Environment variables that ``-x NAME=VALUE`` gives all instances."""
+    """Environment variables of all instances, from ``-x NAME=VALUE``."""
     topology: bool = False
     verbosity: int = 0
 
     @property
     def replicas_of_each(self) -> int:
-        """Replicas of one instance."""
+        """The number of replicas of one instance."""
         return self.replicas // self.instances
 
 
 def parse(words: Sequence[str]) -> LaunchPlan:
-    """The plan that a command line stands for; a wrong one ends the program with status 2, before anything starts."""
+    """Return the plan of a command line. A wrong one ends the program with status 2 before an instance starts."""
     parser = _parser()
     given, command = _split(parser, words)
     found = parser.parse_args(given)
     if not command:
-        parser.error("there is no program to start")
+        parser.error("the program is missing")
     if strange := [host for host in found.host if host not in _names_of_this_host()]:
         parser.error(f"instances are started on this host only, and not on {', '.join(strange)}: leave --host out")
     if found.num_replicas % found.num_instances:
@@ -74,21 +74,21 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "poprun",
         usage="poprun [options] program [program arguments]",
-        description="Start several instances of a program, each of which has its part of the replicas.",
+        description="Start several instances of a program, each with an equal number of the replicas.",
         allow_abbrev=False,
     )
     add = parser.add_argument
     add("--num-replicas", type=_count, default=1, metavar="N", help="replicas of all instances together")
-    add("--num-instances", type=_count, default=1, metavar="N", help="processes, which share them evenly")
+    add("--num-instances", type=_count, default=1, metavar="N", help="processes, with equal numbers of replicas")
     add("--ipus-per-replica", type=_count, default=1, metavar="N", help="recorded for the program")
-    add("--only-output-from-instance", type=_index, metavar="N", help="show what this one prints, errors included")
-    add("--print-topology", type=_yes, default=False, metavar="yes", help="show who has which replicas, then start")
-    add("--executable-cache-path", metavar="DIR", help="where the instances keep compiled models")
-    add("-H", "--host", type=_hosts, default=[], metavar="NAME", help="this host; others are refused")
+    add("--only-output-from-instance", type=_index, metavar="N", help="show the output and errors of one instance")
+    add("--print-topology", type=_yes, default=False, metavar="yes", help="show the instances' replicas, then start")
+    add("--executable-cache-path", metavar="DIR", help="folder in which the instances keep compiled models")
+    add("-H", "--host", type=_hosts, default=[], metavar="NAME", help="this host; any other is refused")
     for name in ("--mpi-global-args", "--mpi-local-args"):
         add(name, type=shlex.split, default=[], metavar="STR", help="only -x NAME=VALUE: a variable for all instances")
-    add("-v", "--verbose", action="store_true", help="tell what is done")
-    add("-vv", "--vv", action="store_true", help="tell more of it")
+    add("-v", "--verbose", action="store_true", help="log each step")
+    add("-vv", "--vv", action="store_true", help="log more of each step")
     add("--version", action="version", version=f"poprun of loader2 {_version()}")
     for name in _IGNORED:
         add(name, metavar="X", help="ignored")
@@ -96,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _split(parser: argparse.ArgumentParser, words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The options, each in one word with its value (which may look like an option), and the rest."""
+    """Split the words into options, each in one word with its value, and the rest. A value may look like an option."""
     valued = {name for action in parser._actions if action.nargs is None for name in action.option_strings}
     given: list[str] = []
     rest = list(words)
@@ -110,13 +110,13 @@ def _split(parser: argparse.ArgumentParser, words: Sequence[str]) -> tuple[list[
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
     return int(text)
 
 
 def _index(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
     return int(text)
 
 
@@ -137,7 +137,7 @@ def _names_of_this_host() -> set[str]:
 
 
 def _exported(words: Sequence[str]) -> dict[str, str]:
-    """The variables that MPI's ``-x NAME=VALUE`` hands to the instances; ``-x NAME`` names one that they have."""
+    """Return the variables of MPI's ``-x NAME=VALUE``. ``-x NAME`` names a variable that the instances have anyway."""
     pairs = [word.partition("=") for flag, word in pairwise(words) if flag == "-x"]
     return {name: value for name, equals, value in pairs if equals}
 

@@ -1,13 +1,13 @@
-"""poprun: start the instances, hand on their output and the signals that come, and end when they have ended.
+"""poprun: start the instances, forward their output and the signals, and return their exit status.
 
-It is written on plain processes. torch's elastic agent looks every tenth of a second whether a process has ended or its
-log file has grown, takes half a line for a line, and passes no exit status through; MPI need not be installed.
+It is written on plain processes. torch's elastic agent polls ends and log files ten times a second, may pass on half
+lines, and returns no exit status. MPI would have to be installed.
 
-What it keeps true: it waits for events only (a signal, an instance's end, the end of output), and each wait after a
-failure or a signal has an end, because those who do not leave within the grace time are killed. Its status is 0 if all
-instances' are, else that of the first one that failed, 128 + n for a death by signal n. All instances are one process
-group, whose leader, a shell deaf to the signals that are forwarded, waits for the launcher's end, however that comes,
-and then kills the group: neither an instance nor anything that it started is left behind.
+- The launcher waits for events only: a signal, an instance's end, the end of output. Each wait after a failure or a
+  signal has a limit: instances that do not exit within the grace time are killed.
+- The status is 0 if it is 0 for all instances, else that of the first one that failed, or 128 + n after signal n.
+- All instances are one process group. Its leader, a shell that ignores the forwarded signals, waits for the launcher's
+  end and then kills the group. So no instance, and no process that one started, outlives the launcher.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from reading_services.ipu.poprun.output import Carrier
 
 
 def variables(plan: LaunchPlan, instance: int, rendezvous: str) -> dict[str, str]:
-    """The environment of one instance: the launcher's own, and the variables that tell the instance its place.
+    """Return the environment of one instance: the launcher's own, and variables with the instance's number.
 
-    The names that MPI gives are set too: plain ``poptorch.Options`` learns from them which process it is in.
+    MPI's names are set too: plain ``poptorch.Options`` reads its process number from them.
     """
     each, index, instances = str(plan.replicas_of_each), str(instance), str(plan.instances)
     told = {
@@ -49,12 +49,12 @@ def variables(plan: LaunchPlan, instance: int, rendezvous: str) -> dict[str, str
     }
     if plan.cache is not None:
         told["POPTORCH_CACHE_DIR"] = plan.cache
-    # All instances are on this host; its name need not be one that they can reach each other by.
+    # All instances are on this host; its own name may not resolve to an address that they can connect to.
     return {"GLOO_SOCKET_IFNAME": "lo", **os.environ, **told, **plan.variables}
 
 
 def topology(plan: LaunchPlan) -> str:
-    """The replicas of each instance, as a table."""
+    """Return the replicas of each instance, as a table."""
     each = plan.replicas_of_each
     rows = [("host", "ILD", "instance", "replicas", "IPUs")]
     for instance in range(plan.instances):
@@ -78,7 +78,7 @@ class Group:
 
     def __init__(self) -> None:
         heard = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
-        try:  # the shell keeps the signals blocked; those that come for the launcher now are delivered below
+        try:  # the shell inherits blocked signals; signals to the launcher are delivered after this block
             self._leader = subprocess.Popen(
                 ["/bin/sh", "-c", "read -r _; kill -9 0"], stdin=subprocess.PIPE, process_group=0
             )
@@ -88,7 +88,7 @@ class Group:
     def start(
         self, command: Sequence[str], env: Mapping[str, str], stdin: int | None, out: int, err: int
     ) -> subprocess.Popen[bytes]:
-        """Start a process in the group."""
+        """Start a process in the group, and return it."""
         return subprocess.Popen(command, env=env, stdin=stdin, stdout=out, stderr=err, process_group=self._leader.pid)
 
     def signal(self, number: signal.Signals) -> None:
@@ -97,7 +97,7 @@ class Group:
             os.killpg(self._leader.pid, number)
 
     def end(self) -> None:
-        """Kill whoever is left."""
+        """Kill all processes of the group."""
         self.signal(signal.SIGKILL)
         self._leader.wait()
         assert self._leader.stdin is not None
@@ -105,15 +105,15 @@ class Group:
 
 
 GRACE = 10.0
-"""Seconds that instances have to leave after they were told to."""
+"""Seconds between a signal to the instances and their kill."""
 _LAST_WORDS = 1.0
-"""Seconds at least for what they said last to be written."""
+"""Least number of seconds for writing the last output."""
 _DONE = 0
-"""The byte that the carrier of output sends at its end; the others are numbers of signals."""
+"""Byte that the output thread sends at its end; all other bytes are numbers of signals."""
 
 
 def main(words: Sequence[str] | None = None, grace: float = GRACE) -> int:
-    """The command: returns the status to exit with."""
+    """Run the command and return the exit status. Instances get ``grace`` seconds to exit after a signal."""
     plan = parse(sys.argv[1:] if words is None else words)
     if plan.topology:
         sys.stdout.write(topology(plan))
@@ -124,7 +124,7 @@ def main(words: Sequence[str] | None = None, grace: float = GRACE) -> int:
 
 @contextmanager
 def _events() -> Iterator[tuple[int, int]]:
-    """A pipe that a byte is written to for each signal that comes: its number."""
+    """Return both ends of a pipe that receives a byte for each signal: its number."""
     reads, writes = os.pipe()
     for end in (reads, writes):
         os.set_blocking(end, False)
@@ -132,7 +132,7 @@ def _events() -> Iterator[tuple[int, int]]:
     before = signal.set_wakeup_fd(writes, warn_on_full_buffer=False)
     try:
         for number, handler in kept.items():
-            if handler != signal.SIG_IGN or number == signal.SIGCHLD:  # what nohup ignores stays ignored
+            if handler != signal.SIG_IGN or number == signal.SIGCHLD:  # a signal that nohup ignores stays ignored
                 signal.signal(number, lambda *_: None)
         yield reads, writes
     finally:
@@ -154,11 +154,11 @@ class _Launch:
         self._status = 0
         self._was_signalled = False
         self._until: float | None = None
-        """When those who were told to leave are killed; None as long as nobody was told."""
+        """Time at which signalled instances are killed; None before the first signal."""
 
     def run(self) -> int:
         group = Group()
-        meeting = os.memfd_create("rendezvous")  # where the instances find each other; gone with the launcher
+        meeting = os.memfd_create("rendezvous")  # the instances' rendezvous; it disappears with the launcher
         try:
             try:
                 for number in range(self._plan.instances):
@@ -186,8 +186,8 @@ class _Launch:
         }
         env = variables(self._plan, number, rendezvous)
         told = " ".join(f"{name}={value}" for name, value in env.items() if os.environ.get(name) != value)
-        self._log("D", f"instance {number} is told {told}")
-        # One instance reads what the launcher is given; not a terminal, from which only the foreground may read.
+        self._log("D", f"instance {number} gets {told}")
+        # The first instance reads the launcher's input, unless that is a terminal: only its foreground group may read.
         stdin = None if number == 0 and not os.isatty(0) else subprocess.DEVNULL
         try:
             self._running[number] = group.start(self._plan.command, env, stdin, pipes["stdout"], pipes["stderr"])
@@ -205,7 +205,7 @@ class _Launch:
             while self._running:
                 left = None if self._until is None or killed else self._until - monotonic()
                 if left is not None and left <= 0:
-                    self._log("I", f"instances {', '.join(map(str, self._running))} did not leave, and are killed")
+                    self._log("I", f"instances {', '.join(map(str, self._running))} did not exit and are killed")
                     group.signal(signal.SIGKILL)
                     killed, left = True, None
                 if not events.select(left):
@@ -215,7 +215,7 @@ class _Launch:
                 self._look_who_ended(group)
 
     def _forward(self, group: Group, number: signal.Signals) -> None:
-        """Hand a signal on to all instances; the second one gives them no more time."""
+        """Forward a signal to all instances. After a second one they are killed at once."""
         self._log("I", f"{number.name} is forwarded to all instances")
         group.signal(number)
         self._was_signalled = True
@@ -231,13 +231,13 @@ class _Launch:
             if code != 0 and self._until is None and self._status == 0:
                 self._status = code if code > 0 else 128 - code
                 how = f"ended with status {code}" if code > 0 else f"was killed by {_name_of(-code)}"
-                others = "; the others are terminated" if self._running else ""
+                others = "; the remaining ones are terminated" if self._running else ""
                 self._carrier.say(f"Error: instance {number} (process {process.pid}) {how}{others}")
                 group.signal(signal.SIGTERM)
                 self._until = monotonic() + self._grace
 
     def _wait_for_output(self) -> None:
-        """Wait until all output is written; a launcher told to leave is not kept by a reader who does not read."""
+        """Wait until all output is written. After a signal, give up if the output is not read in time."""
         with selectors.DefaultSelector() as events:
             events.register(self._events, selectors.EVENT_READ)
             until = max(self._until or 0.0, monotonic() + _LAST_WORDS)

@@ -1,8 +1,8 @@
-"""Output of the instances, carried to the launcher's own: whole lines, each with its instance's prefix.
+"""Output of the instances, forwarded to the launcher's own: whole lines, each with its instance's prefix.
 
-One thread reads all pipes and writes, so lines are never mixed, and a reader of the launcher's output that is slow
-slows the instances down. It waits for the pipes, and for the word that all instances have ended; what is in the pipes
-by then is still written, and a last line without an end is given one.
+One thread reads all pipes and writes, so lines are never mixed. A slow reader of the launcher's output slows the
+instances down. The thread waits for the pipes, and for ``finish`` after the last instance. It still writes the rest of
+the pipes, and ends an unfinished last line.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 
 _CHUNK = 1 << 16
-_FULL_PIPE = 1 << 20  # the most that a pipe can be made to hold
+_FULL_PIPE = 1 << 20  # the largest size of a pipe
 _LONGEST = 1 << 24
-"""A line that is longer than this is cut in two, so that what never ends a line does not fill the memory."""
+"""A longer line is cut in two, so that output without line ends does not fill the memory."""
 
 
 class Carrier:
-    """The thread that carries output, and the launcher's own messages between it."""
+    """Thread that forwards the output, and the launcher's own messages between its lines."""
 
     def __init__(self) -> None:
         self._pipes = selectors.DefaultSelector()
@@ -32,7 +32,7 @@ class Carrier:
         self._when_done = -1
 
     def pipe(self, prefix: str, sink: int) -> int:
-        """A descriptor to write to; whole lines come out of ``sink`` with the prefix. Before ``start`` only."""
+        """Return a descriptor to write to. ``sink`` gets its whole lines with the prefix. Call it before ``start``."""
         reads, writes = os.pipe()
         os.set_blocking(reads, False)
         self._begun[reads] = b""
@@ -40,17 +40,17 @@ class Carrier:
         return writes
 
     def start(self, when_done: int) -> None:
-        """Start carrying; a byte is written to ``when_done`` at the end."""
+        """Start the thread. It writes a byte to ``when_done`` at its end."""
         self._when_done = when_done
         self._thread.start()
 
     def say(self, message: str) -> None:
-        """A line of the launcher's own, on its standard error."""
+        """Write a message of the launcher's own to its standard error."""
         self._messages.put(message)
         os.write(self._wake, b"m")
 
     def finish(self) -> None:
-        """Carry what is there, and end."""
+        """Forward the output that is there, and end."""
         os.write(self._wake, b"e")
 
     def _run(self) -> None:
@@ -75,11 +75,11 @@ class Carrier:
             for _ in range(_FULL_PIPE // _CHUNK):
                 if key.fd not in self._begun or not self._carry(key):
                     break
-            if key.fd in self._begun:  # somebody who left the instances' group still holds the other end
+            if key.fd in self._begun:  # a process that left the instances' group still holds the other end
                 self._close(key)
 
     def _carry(self, key: selectors.SelectorKey) -> bool:
-        """Write the lines of a pipe that are complete; False when there is nothing to be read now."""
+        """Write the complete lines of a pipe. Return False if there is nothing to read now."""
         try:
             data = os.read(key.fd, _CHUNK)
         except BlockingIOError:
@@ -98,7 +98,7 @@ class Carrier:
     def _close(self, key: selectors.SelectorKey) -> None:
         if rest := self._begun.pop(key.fd, b""):
             self._write(key, rest)
-        with suppress(KeyError):  # closed by _write, because nobody reads any more
+        with suppress(KeyError):  # closed by _write, after its reader was gone
             self._pipes.unregister(key.fd)
             os.close(key.fd)
 
@@ -106,7 +106,7 @@ class Carrier:
         prefix, sink = key.data
         try:
             _write_all(sink, prefix + lines.replace(b"\n", b"\n" + prefix) + b"\n")
-        except OSError:  # nobody reads the launcher's output any more: the instance is told so in the same way
+        except OSError:  # the launcher's output has no reader any more: close the instance's pipe, too
             self._begun.pop(key.fd, None)
             self._close(key)
 

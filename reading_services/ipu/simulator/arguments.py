@@ -1,7 +1,7 @@
-"""The arguments of a call: matched to ``forward``'s signature, and to those that the model was compiled with.
+"""The arguments of a call: compared with ``forward``'s signature, and with those that the model was compiled with.
 
-A later call has the same tensors but for their data, the same nesting, and the same numbers beside them. A template is
-a value whose tensors are empty ones without memory: it says what each later value has to look like.
+A later call has tensors of the same shapes and types, the same nesting, and the same other values. A template is a
+value whose tensors are empty ones without memory. It describes all later values.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from reading_services.ipu.names.custom_types import parser_of, rebuilt, tensors_
 from reading_services.ipu.names.errors import Error
 
 ADVICE = (
-    "a compiled model takes what it was compiled with and nothing else: make a new wrapper for the model, or call "
-    "destroy() on this one, which then compiles again"
+    "a compiled model only takes arguments like those that it was compiled with: make a new wrapper for the model, or "
+    "call destroy() on this one, which then compiles again"
 )
 
 
 def template_of(value: Any) -> Any:
-    """The value with its tensors replaced by empty ones of the same shape and type."""
+    """Return the value with its tensors replaced by empty ones of the same shape and type."""
     return rebuilt(value, [tensor.detach().to("meta") for tensor in tensors_of(value)])
 
 
 def named(value: Any, name: str) -> Iterator[tuple[str, Tensor]]:
-    """The tensors in a value, each with the words that lead to it.
+    """Yield the tensors in a value, each with the expression that leads to it.
 
     >>> import torch
     >>> [name for name, _ in named({"mask": (torch.ones(1), torch.ones(2))}, "x")]
@@ -42,7 +42,7 @@ def named(value: Any, name: str) -> Iterator[tuple[str, Tensor]]:
 
 
 def matched(template: Any, value: Any, name: str) -> Iterator[Tensor]:
-    """The tensors of a value in the template's order; whatever differs from the template is an error."""
+    """Yield the tensors of a value in the template's order. Raise Error if it differs from the template."""
     if isinstance(template, Tensor) and isinstance(value, Tensor):
         _same("Shape mismatch", name, template.shape, value.shape)
         _same("Data type mismatch", name, template.dtype, value.dtype)
@@ -64,13 +64,13 @@ def matched(template: Any, value: Any, name: str) -> Iterator[Tensor]:
 
 
 def _parsed_alike(template: Any, value: Any) -> bool:
-    """Whether one parser takes both apart; what it makes may be of a base class of the user's."""
+    """Return whether one parser handles both. The parser may make objects of a base class of the user's."""
     parser = parser_of(type(template))
     return parser is not None and parser_of(type(value)) is parser
 
 
 def same_keys(template: Collection[Any], value: Collection[Any], name: str) -> None:
-    """Raise if two collections of keys differ; the order of the keys does not matter."""
+    """Raise Error if two collections of keys differ. The order of the keys does not matter."""
     missing = [key for key in template if key not in value]
     unexpected = [key for key in value if key not in template]
     parts: list[tuple[str, list[Any]]] = [("Missing arguments", missing), ("Unexpected arguments", unexpected)]
@@ -80,7 +80,7 @@ def same_keys(template: Collection[Any], value: Collection[Any], name: str) -> N
 
 
 def differs(what: str, expected: Any, got: Any) -> Error:
-    """The error for something that is not as it was when the model was compiled."""
+    """Return the error for an argument that differs from the time when the model was compiled."""
     return Error(f"{what}: expected {expected} but got {got}; {ADVICE}")
 
 
@@ -90,7 +90,7 @@ def _same(what: str, name: str, expected: Any, got: Any) -> None:
 
 
 def _parts(value: Any, name: str) -> list[tuple[str, Any]] | None:
-    """The values that a value is made of, each with its name; None for one that is not made of others."""
+    """Return the parts of a value, each with its name. Return None for a value without parts."""
     parser = None if isinstance(value, Tensor) else parser_of(type(value))
     if parser is not None:
         return [(f"{name}.{number}", each) for number, each in enumerate(parser.yieldTensors(value))]
@@ -106,22 +106,22 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 @dataclass(frozen=True)
 class Arguments:
-    """Arguments that a model was compiled with: all of ``forward`` without their data, defaults among them.
+    """Arguments that a model was compiled with: those of ``forward`` with defaults, without their data.
 
-    So it is one call whether an argument is given by its place or its name, or left out where it has that very value.
+    So an argument may be given by position or by name, or left out if its default has the same value.
     """
 
     signature: inspect.Signature
     names: tuple[str, ...]
-    """Of the positional arguments."""
+    """Names of the positional arguments."""
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     given: tuple[int, tuple[str, ...]]
-    """How many were given by their places, and the names of the others."""
+    """The number of arguments given by position, and the names of the others."""
 
     @classmethod
     def of(cls, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        """Arguments of a first call, after looking whether ``forward`` can be called so."""
+        """Check that ``forward`` can be called with these arguments, and return those of the first call."""
         signature = inspect.signature(forward)
         whole = bound(signature, args, kwargs)
         names = [name for name, each in signature.parameters.items() if each.kind in _POSITIONAL]
@@ -130,7 +130,7 @@ class Arguments:
         return cls(signature, tuple(names), template_of(whole.args), template_of(whole.kwargs), given)
 
     def tensors(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
-        """The tensors of a later call, in order; an error if it differs from the first one in anything else."""
+        """Return the tensors of a later call, in order. Raise Error if it differs from the first one in another way."""
         whole = bound(self.signature, args, kwargs)
         try:
             return self._matched(whole)
@@ -149,7 +149,7 @@ class Arguments:
         return found + [t for name, each in self.kwargs.items() for t in matched(each, whole.kwargs[name], name)]
 
     def growth(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-        """Return how many times as many rows all tensors of a later call have; 1 if it differs in anything else."""
+        """Return by how many times the rows of all tensors have grown. Return 1 if the call differs in another way."""
         try:
             whole = bound(self.signature, args, kwargs)
         except Error:
@@ -170,18 +170,18 @@ class Arguments:
         return times
 
     def named(self) -> list[tuple[str, Tensor]]:
-        """The tensors, without their data, by their names."""
+        """Return the tensors, without their data, by their names."""
         pairs = [*zip(self.names, self.args, strict=True), *self.kwargs.items()]
         return [found for name, value in pairs for found in named(value, name)]
 
     def filled(self, tensors: list[Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments of a call of ``forward`` with these tensors."""
+        """Return the arguments of a call of ``forward`` with these tensors."""
         count = len(list(tensors_of(self.args)))
         return rebuilt(self.args, tensors[:count]), rebuilt(self.kwargs, tensors[count:])
 
 
 def bound(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
-    """All arguments of a call, defaults included; an error if ``forward`` cannot be called so.
+    """Return all arguments of a call, with defaults. Raise if ``forward`` cannot be called with them.
 
     >>> bound(inspect.signature(lambda x, y=None, *, z=3: x), (1,), {"y": 2})
     <BoundArguments (x=1, y=2, z=3)>
@@ -194,7 +194,7 @@ def bound(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str,
     given = places[: len(args)]
     for name in kwargs:
         if name in given:
-            raise BadArgument(f"forward was given {name} twice: by its place and by its name")
+            raise BadArgument(f"forward got {name} twice: by position and by name")
         takes_it = name in parameters and parameters[name].kind is not inspect.Parameter.POSITIONAL_ONLY
         if not takes_it and inspect.Parameter.VAR_KEYWORD not in kinds:
             raise BadArgument(f"forward has no parameter {name}: its parameters are {list(parameters)}")
@@ -208,6 +208,6 @@ def bound(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _rest(signature: inspect.Signature) -> str | None:
-    """The name of ``*args`` in a signature, if it has it."""
+    """Return the name of ``*args`` in a signature, or None."""
     every = signature.parameters.items()
     return next((name for name, each in every if each.kind is inspect.Parameter.VAR_POSITIONAL), None)

@@ -1,4 +1,4 @@
-"""Compile a model for the simulated device: all that is looked at once, before the first step, between users' hooks."""
+"""Compilation of a model for the simulated device: all checks that are made once, between the users' hooks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _AFTER: OrderedDict[int, CompileHook] = OrderedDict()
 
 
 def registerPreCompileHook(hook: CompileHook) -> RemovableHandle:
-    """Call a function before each compilation; ``remove()`` of what is returned ends that.
+    """Call a function before each compilation. ``remove()`` of the returned handle ends that.
 
     >>> registerPreCompileHook(lambda: None).remove()
     """
@@ -40,7 +40,7 @@ def registerPreCompileHook(hook: CompileHook) -> RemovableHandle:
 
 
 def registerPostCompileHook(hook: CompileHook) -> RemovableHandle:
-    """Call a function after each compilation; ``remove()`` of what is returned ends that."""
+    """Call a function after each compilation. ``remove()`` of the returned handle ends that."""
     return _registered(_AFTER, hook)
 
 
@@ -54,7 +54,7 @@ def _registered(hooks: OrderedDict[int, CompileHook], hook: CompileHook) -> Remo
 
 @dataclass
 class Compiled:
-    """A compiled program, and what is known of its steps before any was run."""
+    """Compiled program, and the facts about its steps that are known before the first one."""
 
     program: Program
     arguments: Arguments
@@ -72,10 +72,10 @@ def compile_model(
     trains: bool,
     device: OnDevice | None = None,
 ) -> tuple[Compiled, list[Tensor]]:
-    """Compile a module for arguments like these; their tensors come back, too.
+    """Compile a module for arguments like these. Return their tensors, too.
 
     Args:
-        device: The device's copy of the module, if it is there: its weights stay as they are. None: make one.
+        device: The device's copy of the module, whose weights stay as they are. None: make one.
     """
     began = perf_counter()
     for hook in list(_BEFORE.values()):
@@ -91,7 +91,7 @@ def compile_model(
     stages, ipus = stages_and_ipus(program.blocks, options._execution_strategy)
     check_pipeline(options, batching, stages, trains)
     if kept.mode == OutputMode.EveryN and pipelined and ipus > 1:
-        raise Error("OutputMode.EveryN is not there for a model that is pipelined over several IPUs: take All or Final")
+        raise Error("OutputMode.EveryN is not supported for a model pipelined over several IPUs: use All or Final")
     if program.changes_buffers and batching.replicas > 1 and options.broadcast_buffers:
         raise Error(
             "PopTorch does not support broadcasting buffers that forward changes, and it has changed one: with several "

@@ -1,8 +1,8 @@
 """Cost model: the time that a step would take on the device, in modelled seconds.
 
-Nothing here reads a clock. A ``Work`` says what one call asks of the device, a ``CostModel`` holds the constants, and
-the ``StepCost`` that follows from the two is a prediction, never a measurement. Its parts add up to the whole: the wall
-time of a step is compute + bubble + reduction + transfers - what of them is hidden + sync + wait.
+Nothing here reads a clock. ``Work`` describes one call for the device, and ``CostModel`` has the constants. Both
+determine a ``StepCost``, which is a prediction and never a measurement. Its parts add up: the wall time of a step is
+compute + bubble + reduction + transfers - hidden transfers + sync + wait.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ SOURCED, DERIVED, ASSUMED, GIVEN = "sourced", "derived", "assumed", "given"
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """The work of one call for the device of this process: facts, no times.
+    """Work of one call for the device of this process, without times.
 
-    ``bytes_in`` and ``bytes_out`` are those of the whole call, as they cross the link (64-bit numbers as 32-bit ones).
-    ``flops`` are those of one micro-batch, its backward pass included where it is trained.
+    ``bytes_in`` and ``bytes_out`` count the whole call on the link, with 64-bit numbers as 32-bit ones. ``flops`` are
+    those of one micro-batch, with its backward pass in training.
 
     >>> Work(device_iterations=50, replicas=4, micro_batch=16).items
     3200
@@ -55,7 +55,7 @@ class Work:
 
     @classmethod
     def of(cls, batching: Batching, **facts: Any) -> Work:
-        """The work of a call of these batch sizes, with other facts of it."""
+        """Return the work of a call with these batch sizes and further facts."""
         return cls(
             device_iterations=batching.iterations,
             gradient_accumulation=batching.accumulation,
@@ -72,13 +72,13 @@ class Work:
 
     @property
     def items(self) -> int:
-        """The samples of the call; those that all replicas of a group share count once."""
+        """Samples of the call. Samples that a group of replicas shares count once."""
         return self.micro_batch * self.micro_batches * (self.replicas // self.group_size)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepCost:
-    """The modelled seconds of one step, part by part; ``wall`` is their sum."""
+    """Modelled seconds of one step, part by part; ``wall`` is their sum."""
 
     items: int = 0
     compute: float = 0.0
@@ -92,7 +92,7 @@ class StepCost:
 
     @property
     def transfer(self) -> float:
-        """Modelled seconds of transfers over the link, hidden behind compute or not."""
+        """Modelled seconds of transfers over the link, with those hidden behind compute."""
         return self.transfer_in + self.transfer_out
 
     @property
@@ -102,12 +102,12 @@ class StepCost:
 
     @property
     def wall(self) -> float:
-        """Wall time from the start of the call to the start of the next one: the wait for the loader included."""
+        """Wall time from the start of the call to the start of the next one, with the wait for the loader."""
         return self.step + self.wait
 
     @property
     def utilisation(self) -> float:
-        """The part of the wall time in which a chip computes."""
+        """Proportion of the wall time in which a chip computes."""
         return self.compute / self.wall if self.wall else 1.0
 
 
@@ -117,10 +117,10 @@ def constant(default: Any, unit: str, status: str, why: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class CostModel:
-    """The constants of the model, each of which can be set, and the time of a step that follows from them.
+    """Constants of the model, each of which can be set, and the time of a step.
 
-    ``print(CostModel().table())`` shows where each comes from: sourced (published), derived (worked out from published
-    figures), assumed, or given by you. The defaults reproduce the published figures of the data loading tutorial.
+    ``print(CostModel().table())`` shows the origin of each: sourced (published), derived (computed from published
+    figures), assumed, or given by the caller. The defaults reproduce the figures of PopTorch's data loading tutorial.
 
     >>> tutorial = Work(device_iterations=50, micro_batch=16, bytes_in=50 * 16 * 65_540, flops=16 * 59_255_880)
     >>> step = CostModel().step(tutorial)
@@ -165,18 +165,18 @@ class CostModel:
                 raise BadArgument(f"CostModel({each.name}={value}): it must {bound} and finite")
 
     def micro_batch_seconds(self, work: Work) -> float:
-        """The compute of one micro-batch, on all IPUs of a replica one after the other."""
+        """Return the compute seconds of one micro-batch on all IPUs of a replica, one after the other."""
         if self.seconds_per_item is not None:
             return self.seconds_per_item * work.micro_batch
         return max(self.least, work.flops / self.flops_per_second)
 
     def bandwidth(self, work: Work) -> float:
-        """Bytes a second between one process and its replicas; all processes share the ports of the machines."""
+        """Return the bytes a second between one process and its replicas. Processes share the machines' ports."""
         machines = math.ceil(work.processes * work.replicas * work.stages / IPUS_PER_MACHINE)
         return min(self.host_bandwidth, self.link_limit * machines / work.processes)
 
     def step(self, work: Work, load: float = 0.0, mode: Mode = "async") -> StepCost:
-        """The parts of one step. ``load`` is how long the loader takes for one: hidden in Async as far as that goes.
+        """Return the parts of one step. ``load``: the loader's seconds for a step, which async hides if possible.
 
         >>> CostModel(seconds_per_item=1.0, call=0.0).step(Work(), load=3.0).wait
         2.0
@@ -184,7 +184,7 @@ class CostModel:
         3.0
         """
         compute, bubble = self._compute(work)
-        if work.synthetic:  # neither transfers nor a host to wait for
+        if work.synthetic:  # no transfers, and no waiting for the host
             return StepCost(items=work.items, compute=compute, bubble=bubble)
         updates = work.device_iterations if work.training and work.replicas * work.processes > 1 else 0
         reduction = self.reduction * updates
@@ -204,10 +204,10 @@ class CostModel:
         return replace(cost, wait=load if mode == "sync" else max(0.0, load - cost.step))
 
     def _compute(self, work: Work) -> tuple[float, float]:
-        """Seconds that a chip computes, and that it waits for the other stages of its replica.
+        """Return the seconds of a chip's compute, and of its waits for the other stages of its replica.
 
-        Stages are taken to be equally long. A pipeline fills and empties for every weight update, where a micro-batch
-        passes all stages but the last twice, and in inference once for the call. Shards take turns.
+        Stages are assumed to be equally long. A pipeline fills and empties for every weight update, when a micro-batch
+        passes all stages but the last twice; in inference it does so once a call. Shards run one after the other.
         """
         micro_batch, stages, count = self.micro_batch_seconds(work), work.stages, work.micro_batches
         compute = count * micro_batch / stages
@@ -217,7 +217,7 @@ class CostModel:
         return compute, ramps * micro_batch / stages
 
     def table(self) -> str:
-        """The constants, their values, and where each comes from."""
+        """Return the constants, their values and their origins as text."""
         rows = [("constant", "value", "unit", "", "")]
         for each in fields(self):
             value, facts = getattr(self, each.name), each.metadata
@@ -229,7 +229,7 @@ class CostModel:
 
 
 def flops_of(run: Callable[[], object]) -> int:
-    """The floating-point operations of matrix products and convolutions, backward passes included, while ``run`` runs.
+    """Return the floating-point operations of matrix products and convolutions in a call of ``run``, backward included.
 
     >>> import torch
     >>> flops_of(lambda: torch.ones(2, 3) @ torch.ones(3, 4))

@@ -1,7 +1,7 @@
-"""Performance counters of one call, in modelled seconds: when each tensor was handed over, and how long that took.
+"""Performance counters of one call, in modelled seconds: when each tensor was transferred.
 
-The call is laid out by the cost model. Every micro step takes the same time: its inputs cross the link, one replica
-after the other, then all replicas compute, then the outputs that are kept cross it. Nothing here reads a clock.
+The cost model determines the times. Every micro step takes equally long: its inputs cross the link for one replica
+after the other, then all replicas compute, then the kept outputs cross the link. Nothing here reads a clock.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from reading_services.ipu.simulator.cost import StepCost
 from reading_services.ipu.simulator.rows import KeptOutputs
 
 Counters = dict[str, list[list[float]]]
-"""The ticks of a call by the kind of event, in seconds from its start: for each tensor a list."""
+"""Times of a call by kind of event, in seconds from its start: one list for each tensor."""
 Latency = tuple[float, float, float]
 
 
 def silent(inputs: int = 1, outputs: int = 1) -> Counters:
-    """Counters of a call on synthetic data, or of none so far."""
+    """Return the counters of a call on synthetic data, or before the first call."""
     counts = {"input": inputs, "input_complete": inputs, "output": outputs, "output_complete": outputs}
     return {kind: [[] for _ in range(count)] for kind, count in counts.items()}
 
 
 def counted(cost: StepCost, kept: KeptOutputs, inputs: int, outputs: int) -> Counters:
-    """Counters of a call that costs so much."""
+    """Return the counters of a call with this cost."""
     batching, counters = kept.batching, silent(inputs, outputs)
     micro_steps, replicas = batching.iterations * batching.accumulation, batching.replicas
     entering = cost.transfer_in / (micro_steps * replicas)
@@ -37,7 +37,7 @@ def counted(cost: StepCost, kept: KeptOutputs, inputs: int, outputs: int) -> Cou
 
 
 def _transfers(counters: Counters, kind: str, now: float, seconds: float, replicas: int) -> float:
-    """All tensors of a micro-batch cross the link, one after the other in equal times, for each replica in turn."""
+    """Count a micro-batch's tensors crossing the link, in equal times, for each replica. Return the time after it."""
     tensors = len(counters[kind])
     for _ in range(replicas):
         for number in range(tensors):
@@ -48,9 +48,9 @@ def _transfers(counters: Counters, kind: str, now: float, seconds: float, replic
 
 
 def latency(counters: Counters, start: str, end: str) -> Latency:
-    """Least, most and mean seconds from one kind of event to another; several starts may belong to one end.
+    """Return the least, largest and mean seconds from one kind of event to another.
 
-    Of several tensors it is the first that starts, and the last that ends or is complete.
+    Several starts may belong to one end. Of several tensors, the first start and the last end or completion count.
     """
     first = max if start.endswith("_complete") else min
     starts = [first(at_once) for at_once in zip(*counters[start], strict=True)]

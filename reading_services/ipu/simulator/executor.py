@@ -1,11 +1,11 @@
-"""Executors: a user's model that is trained, or asked, on the simulated device, one step a call.
+"""Executors: a user's model that trains, or infers, on the simulated device, one step a call.
 
-There are two copies of the weights. The host's are the user's parameters, the same objects as ever; the device's are
-the program's. Host to device they are copied whenever the device is attached, else only on demand; device to host after
-each step that trains, so that whoever looks at a weight sees what was trained.
+There are two copies of the weights. The host's copy is the user's parameters, which stay the same objects; the device's
+copy belongs to the program. They are copied to the device when it is attached, else only on demand. They are copied to
+the host after each step that trains, so that a weight always shows its trained value.
 
-All times that can be asked for are modelled, but for two: how long compiling took, and the last line of a report, which
-are measured here.
+All times that an executor returns are modelled, except two measured ones: the compile time, and the last line of a
+report.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from reading_services.ipu.simulator.report import CallMeter, Report
 
 _STEPS = count(1)
 _TRAINED: Any = WeakTensorKeyDictionary()
-"""For each weight of a user that a device trains, the number of the last step that did."""
+"""For each trained weight of a user, the number of the last step that trained it."""
 _LENT = ("_poptorch_trainer", "destroy", "copyWeightsToHostIfNeeded", "__getstate__")
-"""What a model has while it is trained, in its own dictionary: its copies and pickles have none of it."""
+"""Attributes that a model has while it is trained. Its copies and pickles leave them out."""
 
 
 def _refuse_wrapped(model: nn.Module) -> None:
-    """Raise if a model has a trainer already."""
+    """Raise RuntimeError if a model has a trainer already."""
     if "_poptorch_trainer" in vars(model):
         raise RuntimeError(
             "Model has already been wrapped in 'poptorch.trainingModel': call destroy() on the model or on its "
@@ -62,14 +62,14 @@ def _plain_state(model: nn.Module) -> Any:
 
 
 def _shallow_copy(model: nn.Module) -> nn.Module:
-    """A model with the same parts and attributes, which nobody trains."""
+    """Return a model with the same parts and attributes, without a trainer."""
     made = type(model).__new__(type(model))
     vars(made).update((name, each) for name, each in vars(model).items() if name not in _LENT)
     return made
 
 
 class _Weights:
-    """Copies parameters and buffers between a module of the host and its copy on the device."""
+    """Pairs of parameters and buffers: those of a module on the host, and of its copy on the device."""
 
     def __init__(self, host: nn.Module, device: nn.Module) -> None:
         self._host, self._device = host, device
@@ -83,27 +83,27 @@ class _Weights:
         self._copy((device, host) for host, device in self._pairs())
 
     def parameters(self) -> dict[int, nn.Parameter]:
-        """The device's parameters by the ids of the host's."""
+        """Return the device's parameters by the ids of the host's."""
         return {id(host): device for host, device in self._pairs() if isinstance(device, nn.Parameter)}
 
     def on_device(self) -> list[Tensor]:
-        """All of the device's weights."""
+        """Return all weights of the device."""
         return [device for _, device in self._pairs()]
 
     def mark_trained(self) -> None:
-        """Note that a step has trained them."""
+        """Record that a step has trained the weights."""
         number = next(_STEPS)
         for _, host in _named(self._host):
             _TRAINED[host] = number
 
     def last_trained(self) -> int:
-        """The number of the last step that has trained any of them, by whatever model."""
+        """Return the number of the last step of any model that trained one of the weights."""
         return max((_TRAINED.get(host, 0) for _, host in _named(self._host)), default=0)
 
     def _pairs(self) -> Iterator[tuple[Tensor, Tensor]]:
         device = dict(_named(self._device))
         for name, tensor in _named(self._host):
-            if name in device:  # a buffer that was None at the time is in neither
+            if name in device:  # buffers that were None at the time of the copy have no pair
                 yield tensor, device[name]
 
     @staticmethod
@@ -119,7 +119,7 @@ def _named(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 class PoplarExecutor:
-    """A model on the device; made by ``trainingModel`` and ``inferenceModel``, never directly.
+    """Model on the device; ``trainingModel`` and ``inferenceModel`` make it.
 
     Names that it does not have itself are those of the user's model.
     """
@@ -128,18 +128,18 @@ class PoplarExecutor:
         self.model = model
         """The user's own model."""
         self.options = options
-        """The options that it was made with, frozen."""
+        """The model's frozen options."""
         self.cost_model = CostModel()
-        """The constants of modelled time; another model can be put in its place at any time."""
+        """The constants of modelled time. It can be replaced at any time."""
         self.computes = True
-        """Whether steps are computed; one that is not takes its modelled time, trains nothing and gives zeros."""
-        self._module = _shallow_copy(model)  # its training flag and other attributes are those of now
+        """Whether steps are computed. If not, they take their modelled time, train nothing and return zeros."""
+        self._module = _shallow_copy(model)  # keeps the training flag and other attributes of this moment
         self._optimizer = optimizer
         self._given = given
         self._compiled: Compiled | None = None
         self._weights: _Weights | None = None
         self._held: Lock | None = None
-        self._seen = 0  # the number of the last step that had trained the weights when they were copied to the device
+        self._seen = 0  # number of the last step that trained the weights before they were copied to the device
         self._has_run = False
         self._said: set[str] = set()
         self._meter = CallMeter()
@@ -148,10 +148,10 @@ class PoplarExecutor:
             self._wrap()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """One step: all device iterations on these inputs, each of which trains if this is a training model."""
+        """Run one step: all device iterations on these inputs. A training model is trained by each iteration."""
         if self.options.connection_type == ConnectionType.Never:
             raise BadArgument("Trying to run a model on an offline device: the connection type is Never")
-        with torch.inference_mode(False):  # the device's weights are not made for the caller's mode
+        with torch.inference_mode(False):  # the device's weights must not be inference tensors
             if self._compiled is None:
                 tensors = self._compile(args, kwargs)
             else:
@@ -166,7 +166,7 @@ class PoplarExecutor:
     def _step(self, tensors: list[Tensor]) -> Any:
         compiled = self._known()
         began = perf_counter()
-        computes = self.computes and not compiled.work.synthetic  # nobody may look at what synthetic data give
+        computes = self.computes and not compiled.work.synthetic  # outputs of synthetic data mean nothing
         trains = self._optimizer is not None and computes
         try:
             with self._randomness.drawn():
@@ -181,7 +181,7 @@ class PoplarExecutor:
         return outputs
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile for inputs like these, and run nothing; weights stay as they are."""
+        """Compile for inputs like these. Nothing is run, and the weights stay as they are."""
         if self._compiled is not None:
             logger.warning("Call to compile() ignored: the executable is already compiled")
             return
@@ -191,7 +191,7 @@ class PoplarExecutor:
     def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
         trains = self._optimizer is not None
         if trains and vars(self.model).get("_poptorch_trainer") is not self:
-            self._wrap()  # it was destroyed, and is used again
+            self._wrap()  # used again after destroy()
         self._randomness = Randomness(self._first_seed())
         compiled, tensors = compile_model(self._module, self.options, self._randomness, args, kwargs, trains)
         self._weights = _Weights(self._module, compiled.program.module)
@@ -206,7 +206,7 @@ class PoplarExecutor:
         return tensors
 
     def _matched(self, compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
-        """Return the tensors of a later call. If only their rows have grown, and that passes, compile again."""
+        """Return the tensors of a later call. Compile again if only their number of rows grew and this is accepted."""
         try:
             return compiled.arguments.tensors(args, kwargs)
         except Error:
@@ -224,7 +224,7 @@ class PoplarExecutor:
         return tensors
 
     def _set_training(self) -> None:
-        """Give the program an optimiser by the last snapshot; what the one before had gathered is kept."""
+        """Give the program an optimiser from the last snapshot. It keeps the state of the optimiser before it."""
         if self._optimizer is None or self._weights is None:
             return
         program, options = self._known().program, self.options
@@ -238,7 +238,7 @@ class PoplarExecutor:
         )
 
     def setOptimizer(self, optimizer: Optimizer) -> None:
-        """Take over the hyper-parameters that an optimiser has now; momentum and the like go on."""
+        """Take over the current hyper-parameters of an optimiser. Its momentum and other state are kept."""
         if self._optimizer is None:
             raise Error("setOptimizer() is for training models, and this one is for inference")
         snapshot = Snapshot.of(optimizer)
@@ -251,11 +251,11 @@ class PoplarExecutor:
         self._set_training()
 
     def isCompiled(self) -> bool:
-        """Whether inputs are fixed and steps can be run."""
+        """Return whether the model is compiled: its inputs are fixed and steps can run."""
         return self._compiled is not None
 
     def isAttachedToDevice(self) -> bool:
-        """Whether a device is held."""
+        """Return whether the model holds a device."""
         return self._held is not None
 
     def attachToDevice(self) -> None:
@@ -273,14 +273,14 @@ class PoplarExecutor:
             raise
 
     def detachFromDevice(self) -> None:
-        """Let the device go; the next call takes it again."""
+        """Release the device. The next call takes it again."""
         self._known()
         if self._held is None:
             raise Error("Device is not attached")
         self._let_go()
 
     def destroy(self) -> None:
-        """Let the device go, and make the user's model a plain one again.
+        """Release the device, and make the user's model a plain one again.
 
         A model that was never compiled stays as it is.
         """
@@ -292,17 +292,17 @@ class PoplarExecutor:
         self._unwrap()
 
     def copyWeightsToHost(self) -> None:
-        """Overwrite the user's parameters and buffers by those of the device."""
+        """Overwrite the user's parameters and buffers with those of the device."""
         compiled = self._known()
         if self._weights is not None and self._held is not None and not compiled.work.synthetic:
             self._weights.to_host()
 
     def copyWeightsToHostIfNeeded(self) -> bool:
-        """Whether what was trained had to be copied home: never, since each step does that."""
+        """Return whether weights had to be copied to the host. Always False: each step copies them."""
         return False
 
     def copyWeightsToDevice(self) -> None:
-        """Overwrite the device's weights by the user's, whatever it has trained."""
+        """Overwrite the device's weights with the user's. Training results that are only on the device are lost."""
         compiled = self._known()
         if self._weights is None or self._held is None or compiled.work.synthetic:
             return
@@ -321,15 +321,15 @@ class PoplarExecutor:
         return found
 
     def compilationTime(self) -> timedelta:
-        """Compile time here: that of the simulation, and measured."""
+        """Return the measured compile time of the simulation."""
         if self._compiled is None:
             raise Error("Please compile the model before obtaining compilation time.")
         if not self.options._show_compilation_progress_bar:
-            raise Error("Please set showCompilationProgressBar option before compiling: it is what keeps the time")
+            raise Error("Please set showCompilationProgressBar option before compiling: it keeps the time")
         return self._compiled.took
 
     def cycleCount(self) -> int:
-        """The modelled cycles of replica 0 in the last step, transfers left out."""
+        """Return the modelled cycles of replica 0 in the last step, without transfers."""
         if not self.options._Popart.options["instrumentWithHardwareCycleCounter"]:
             raise Error("Cycle count logging is disabled. Please set poptorch.Options().logCycleCount(True)")
         if self._compiled is None or not self._has_run:
@@ -338,7 +338,7 @@ class PoplarExecutor:
         return max(1, round((cost.compute + cost.bubble + cost.reduction) * self.cost_model.clock))
 
     def getPerfCounters(self) -> Counters:
-        """When each tensor of the last step began and ended to cross the link, in modelled seconds from its start."""
+        """Return when each tensor of the last step crossed the link: start and end in modelled seconds."""
         if self._compiled is None:
             return silent()
         tensors = len(self._compiled.arguments.named()), len(self._compiled.program.like)
@@ -347,23 +347,23 @@ class PoplarExecutor:
         return counted(self.cost_model.step(self._compiled.work), self._compiled.kept, *tensors)
 
     def getHostIpuLatency(self) -> Latency:
-        """Least, most and mean modelled seconds that inputs take to the device."""
+        """Return the least, largest and mean modelled seconds from the host to the device."""
         return latency(self.getPerfCounters(), "input", "input_complete")
 
     def getComputeLatency(self) -> Latency:
-        """Least, most and mean modelled seconds from the end of the inputs to the outputs."""
+        """Return the least, largest and mean modelled seconds from the end of the inputs to the outputs."""
         return latency(self.getPerfCounters(), "input_complete", "output")
 
     def getIpuHostLatency(self) -> Latency:
-        """Least, most and mean modelled seconds from the device to the host."""
+        """Return the least, largest and mean modelled seconds from the device to the host."""
         return latency(self.getPerfCounters(), "output", "output_complete")
 
     def getLatency(self) -> Latency:
-        """Least, most and mean modelled seconds from the first input to the last output."""
+        """Return the least, largest and mean modelled seconds from the first input to the last output."""
         return latency(self.getPerfCounters(), "input", "output_complete")
 
     def report(self, load: float | None = None, mode: Mode = "async", cost: CostModel | None = None) -> Report:
-        """Report of the modelled time of all steps so far; ``load`` is how long the loader takes for one, if known."""
+        """Return a report of the modelled time of all steps. ``load``: the loader's seconds per step, if known."""
         return self._meter.report(cost or self.cost_model, load, mode)
 
     @property
@@ -378,7 +378,7 @@ class PoplarExecutor:
         self._randomness.numbers = state
 
     def __getattr__(self, name: str) -> Any:
-        if "model" not in vars(self):  # while it is being made or copied
+        if "model" not in vars(self):  # under construction, or in a copy
             raise AttributeError(name)
         return getattr(self.model, name)
 
@@ -388,7 +388,7 @@ class PoplarExecutor:
         return self._compiled
 
     def _wrap(self) -> None:
-        """Let the user's model know who trains it."""
+        """Register this executor as the trainer of the user's model."""
         _refuse_wrapped(self.model)
         lent = (self, self.destroy, self.copyWeightsToHostIfNeeded, partial(_plain_state, self.model))
         vars(self.model).update(zip(_LENT, lent, strict=True))
@@ -400,14 +400,14 @@ class PoplarExecutor:
                 vars(self.model).pop(name, None)
 
     def _may_be_replaced(self) -> bool:
-        """Whether another training model of the same model may take the place of this one, if that passes at all.
+        """Return whether another training model of the same model may replace this one.
 
-        It may where this one has not been compiled, or where its options have been changed since: they are for models
-        that are made later (``enableSyntheticData``).
+        It may if this one has not been compiled, or if its options have been changed since: changed options are for
+        models that are made later (``enableSyntheticData``). Both need PopTorch's own names.
         """
         changed = self._given._Popart.options != self.options._Popart.options
         return (self._compiled is None or changed) and old_names.let_pass(
-            "A second training model of one model takes the place of the first, which is destroyed"
+            "A second training model of one model replaces the first, which is destroyed"
         )
 
     def _let_go(self) -> None:
@@ -416,17 +416,17 @@ class PoplarExecutor:
             held.release()
 
     def _first_seed(self) -> int:
-        """The seed of the options, else torch's; each process has another one."""
+        """Return the seed of the options, else torch's. Each process has another one."""
         seed = self.options.random_seed if self.options.exists("random_seed") else torch.initial_seed()
         return (seed + self.options.Distributed.processId) % 2**63
 
     def _warn_of(self, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]) -> None:
         if not all(tensor.is_contiguous() for tensor in tensors):
-            self._say_once("an input is not contiguous, and is copied for that: .contiguous() does it beforehand")
+            self._say_once("an input is not contiguous and is copied: call .contiguous() on it beforehand")
         if any(tensor.requires_grad for tensor in tensors):
-            self._say_once("an input has requires_grad=True; it is detached, no gradient reaches it from the device")
+            self._say_once("an input has requires_grad=True; it is detached: no gradient reaches it from the device")
         if any(isinstance(each, Mapping) for each in (*args, *kwargs.values())):
-            self._say_once("a dictionary is an input: these are supported in part; their values have to be tensors")
+            self._say_once("a dictionary is an input: its values have to be tensors")
 
     def _say_once(self, text: str) -> None:
         if text not in self._said:
@@ -437,10 +437,10 @@ class PoplarExecutor:
 def trainingModel(
     model: nn.Module | PoplarExecutor, options: Options | None = None, optimizer: Optimizer | None = None
 ) -> PoplarExecutor:
-    """An executor whose calls train the model: one step of the optimiser for each device iteration.
+    """Return an executor whose calls train the model, with one step of the optimiser for each device iteration.
 
-    Its parameters stay the user's, and show what was trained after each call. Without an optimiser it is
-    SGD with a learning rate of 0.01.
+    The parameters stay the user's, and have their trained values after each call. Without an optimiser, it is SGD with
+    a learning rate of 0.01.
 
     >>> from torch.nn.functional import mse_loss
     >>> class Line(nn.Module):
@@ -469,7 +469,7 @@ def trainingModel(
 
 
 def inferenceModel(model: nn.Module | PoplarExecutor, options: Options | None = None) -> PoplarExecutor:
-    """An executor whose calls run the model; there may be any number of them for one model.
+    """Return an executor whose calls run the model. One model may have several of them.
 
     >>> double = inferenceModel(nn.Upsample(scale_factor=2), Options().deviceIterations(2))
     >>> double(torch.tensor([[[1.0, 2.0]], [[3.0, 4.0]]])).tolist()
@@ -485,7 +485,7 @@ def inferenceModel(model: nn.Module | PoplarExecutor, options: Options | None = 
 
 
 def _own(options: Options, mode: OutputMode, runs_mean: bool = False) -> Options:
-    """The executor's own options; the user's are frozen as these are, so that the two cannot come to differ."""
+    """Return the executor's own options. The user's are frozen with them, so that the two stay equal."""
     own = options.clone()
     if own.defaultOutputMode():
         own.outputMode(mode)

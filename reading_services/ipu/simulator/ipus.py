@@ -1,6 +1,6 @@
-"""Number of IPUs of a model: its stages and chips, and which chip this process holds.
+"""Number of IPUs of a model: its stages and chips, and the chip that this process holds.
 
-A chip that was asked for by its number is held by one model of this process at a time. There is no hardware.
+Options may ask for a chip by number; one model of this process holds it at a time. There is no hardware.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ _CHIPS: defaultdict[int, Lock] = defaultdict(Lock)
 
 
 def ipuHardwareIsAvailable(num_ipus: int = 1) -> bool:
-    """Return whether a program may use so many IPUs: up to 64 under PopTorch's own names, else none.
+    """Return whether a program may use this many IPUs: up to 64 under PopTorch's own names, else none.
 
-    A simulated device is no hardware, but a program for PopTorch goes no further without some.
+    A simulated device is not hardware, but a program for PopTorch stops if this returns False.
     """
     return old_names.are_on() and num_ipus <= MOST
 
 
 def ipuHardwareVersion() -> int:
-    """Return the generation of the IPUs: 2 under PopTorch's own names, else 0, which is none."""
+    """Return the generation of the IPUs: 2 under PopTorch's own names, else 0, which means none."""
     return 2 if old_names.are_on() else 0
 
 
 def stages_and_ipus(blocks: list[Block], strategy: ExecutionStrategy) -> tuple[int, int]:
-    """Number of stages of a model, by the blocks that a forward pass came through, and of their chips.
+    """Return the numbers of stages and chips of a model with these blocks.
 
-    A block that is in no stage is in one with the others of its chip, or has one of its own (``AutoIncrement``). Its
+    A block without a stage shares one with the other blocks of its chip, or has its own stage (``AutoIncrement``). Its
     chip is that of its stage, else its own, else the one with the number of its stage.
 
     >>> blocks = [Block("a", ipu_id=0), Block("b", ipu_id=1), Block("c", ipu_id=1)]
@@ -62,7 +62,7 @@ def stages_and_ipus(blocks: list[Block], strategy: ExecutionStrategy) -> tuple[i
 
 
 def check_pipeline(options: Options, batching: Batching, stages: int, training: bool) -> None:
-    """Raise if a pipeline would never be full."""
+    """Raise Error if a pipeline would never be full."""
     if stages == 1 or not isinstance(options._execution_strategy, PipelinedExecution):
         return
     passes = 2 * stages - 1
@@ -79,11 +79,11 @@ def check_pipeline(options: Options, batching: Batching, stages: int, training: 
 
 
 def check_number(options: Options, ipus: int, replicas: int) -> None:
-    """Raise if so many chips cannot be had: they come in powers of two."""
+    """Raise Error if this number of chips is not available: they come in powers of two."""
     number = ipus * replicas
     rounded = 1 << (number - 1).bit_length()
     if max(number, rounded if options.auto_round_num_ipus else 0) > MOST:
-        raise Error(f"Too many IPUs requested: {ipus} for each of {replicas} replicas; {MOST} are the most there are")
+        raise Error(f"Too many IPUs requested: {ipus} for each of {replicas} replicas; there are at most {MOST}")
     if number == rounded:
         return
     if not options.auto_round_num_ipus:
@@ -91,11 +91,11 @@ def check_number(options: Options, ipus: int, replicas: int) -> None:
             f"{ipus} IPUs for each of {replicas} replicas are {number}, which is no power of two: change one of them, "
             "or call poptorch.Options().autoRoundNumIPUs(True)"
         )
-    logger.warning("%d IPUs are asked for, and %d are taken: they come in powers of two", number, rounded)
+    logger.warning("%d IPUs are needed and %d are taken: they come in powers of two", number, rounded)
 
 
 def chip(options: Options) -> Lock:
-    """Take the chip that the options ask for, if they ask for one by its number; it is let go by ``release()``."""
+    """Take the chip that the options name by number, or a new one. ``release()`` of the result frees it."""
     held = _CHIPS[options.ipu_id] if options.exists("ipu_id") else Lock()
     if not held.acquire(blocking=os.environ.get("POPTORCH_WAIT_FOR_IPU", "0") not in ("", "0")):
         raise Error(

@@ -1,8 +1,8 @@
-"""Find the loss tensor that trains: the one that a loss function made, wherever in ``forward`` that was.
+"""Find the loss tensor that trains, anywhere in ``forward``.
 
-A loss function is one of torch's, or ``identity_loss`` around anything else. Of several, the one that follows from all
-others counts; a number that is returned and follows from it takes its place. What was found when the model was compiled
-is said by its place, so that it is found again in every later forward pass.
+A loss is the result of one of torch's loss functions, or of ``identity_loss``. Of several losses, the one that is
+computed from all others counts. A returned scalar that is computed from the losses replaces it. The place of the loss
+is stored when the model is compiled, so that it is found again in every later forward pass.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LOSSES = {name for name in vars(functional) if name.endswith("_loss")} | {
 
 @dataclass
 class Pass:
-    """One forward pass on a device, and the losses that were made in it."""
+    """One forward pass on a device, with the losses that it computed."""
 
     marked: list[Tensor] = field(default_factory=list)
     made: list[Tensor] = field(default_factory=list)
@@ -43,7 +43,7 @@ _running = _Running()
 
 
 def isRunningOnIpu() -> bool:
-    """Whether the caller is a ``forward`` that is run by a device.
+    """Return whether the caller is a ``forward`` that runs on a device.
 
     >>> isRunningOnIpu()
     False
@@ -52,7 +52,7 @@ def isRunningOnIpu() -> bool:
 
 
 def identity_loss(x: Tensor, reduction: str) -> Tensor:
-    """Mark a tensor as the loss to be trained, after reducing it by "sum", "mean" or "none".
+    """Mark a tensor as the loss to train, reduced by "sum", "mean" or "none".
 
     >>> identity_loss(torch.tensor([1.0, 3.0]), "mean")
     tensor(2.)
@@ -69,7 +69,7 @@ def identity_loss(x: Tensor, reduction: str) -> Tensor:
 
 @contextmanager
 def on_device() -> Iterator[Pass]:
-    """Mark the block as run by a device, and keep the losses that are marked in it."""
+    """Mark the block as run by a device, and collect the losses that are marked in it."""
     before, _running.forward = _running.forward, Pass()
     try:
         yield _running.forward
@@ -78,7 +78,7 @@ def on_device() -> Iterator[Pass]:
 
 
 class Watching(TorchFunctionMode):
-    """Keeps what torch's loss functions give in a pass."""
+    """Mode that collects the results of torch's loss functions in a pass."""
 
     def __init__(self, forward: Pass) -> None:
         super().__init__()
@@ -95,22 +95,22 @@ class Watching(TorchFunctionMode):
 
 @dataclass(frozen=True)
 class LossPlace:
-    """The place of the loss: among the marked tensors, those of loss functions, or the outputs."""
+    """Place of the loss: among the marked tensors, the results of loss functions, or the outputs."""
 
     among: Literal["marked", "made", "outputs"]
     number: int
 
     def find(self, forward: Pass, outputs: list[Tensor]) -> Tensor:
-        """The loss of a pass."""
+        """Return the loss of a pass."""
         there = outputs if self.among == "outputs" else getattr(forward, self.among)
         if self.number >= len(there):
-            raise Error("the loss that was there when the model was compiled is not in this pass: a graph is static")
+            raise Error("this pass does not make the loss that was found when compiling: a graph is static")
         loss: Tensor = there[self.number]
         return loss
 
 
 def find_loss(forward: Pass, outputs: list[Tensor]) -> LossPlace:
-    """The place of a model's loss, found by one forward pass of it."""
+    """Return the place of a model's loss, found in one forward pass."""
     made = [(LossPlace("marked", n), tensor) for n, tensor in enumerate(forward.marked) if tensor.requires_grad]
     made += [(LossPlace("made", n), tensor) for n, tensor in enumerate(forward.made) if tensor.requires_grad]
     last = [pair for pair in made if not any(_follows(other, pair[1]) for _, other in made)]
@@ -121,36 +121,36 @@ def find_loss(forward: Pass, outputs: list[Tensor]) -> LossPlace:
     ]
     if len(last) == 1 and last[0][0].among == "marked":
         return last[0][0]
-    for place, tensor in reversed(returned):  # one that follows from all losses, or is the only one
+    for place, tensor in reversed(returned):  # computed from all losses, or the only one
         if all(tensor is loss or _follows(tensor, loss) for _, loss in last):
             return place
     if len(last) > 1:
         raise Error(
-            f"Multiple independent losses found in graph: {len(last)} that do not follow from each other; add them up "
-            "and hand the sum to poptorch.identity_loss"
+            f"Multiple independent losses found in graph: {len(last)} that do not follow from each other; pass their "
+            "sum to poptorch.identity_loss"
         )
     if not last:
         raise Error(
-            "Couldn't find a loss in graph: use one of torch's loss functions, or mark what is to be trained by "
+            "Couldn't find a loss in graph: use one of torch's loss functions, or mark the loss with "
             "poptorch.identity_loss"
         )
     return last[0][0]
 
 
 def _follows(tensor: Tensor, loss: Tensor) -> bool:
-    """Whether a tensor was computed from a loss, and is not the loss itself."""
+    """Return whether a tensor was computed from a loss, and is not the loss itself."""
     if tensor is loss or tensor.grad_fn is loss.grad_fn:
         return False
     return any(node is loss.grad_fn for node in _made_by(tensor))
 
 
 def trained_by(loss: Tensor) -> Iterator[Tensor]:
-    """The tensors that a loss gives gradients to."""
+    """Yield the tensors that get gradients from a loss."""
     yield from (node.variable for node in _made_by(loss) if hasattr(node, "variable"))
 
 
 def _made_by(tensor: Tensor) -> Iterator[Any]:
-    """The operations that a tensor was computed by."""
+    """Yield the operations that a tensor was computed by."""
     seen: set[Any] = set()
     ahead = [tensor.grad_fn]
     while ahead:
@@ -162,5 +162,5 @@ def _made_by(tensor: Tensor) -> Iterator[Any]:
 
 
 def backward(loss: Tensor) -> None:
-    """Add the gradients of a loss; of one that was not reduced, those of its sum."""
+    """Add the gradients of a loss. For a loss that is not reduced, add those of its sum."""
     torch.autograd.backward(loss, torch.ones_like(loss))

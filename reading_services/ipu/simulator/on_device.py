@@ -1,11 +1,11 @@
 """The device's copy of a module, with weights of its own and everything else as it was.
 
-A weight that ``forward`` reaches past the copy (by a function that remembers the model, by another module that holds it
-or shares a parameter) is the user's, and the device's takes its place in every operation of torch.
+``forward`` may reach a weight of the user's model past the copy: by a function that refers to the model, or by another
+module that shares the weight. Every operation of torch then uses the device's weight instead.
 
-What ``forward`` may not change stays so: training flags and attributes are those of the time of the copy, and are put
-back before each forward pass, because a compiled program has them baked in. Parameters and registered buffers are the
-only things that live on. Objects that hold neither modules nor tensors are not copied but shared, as by a shallow copy.
+A compiled program has attributes baked in. So training flags and attributes are those of the time of the copy, and are
+restored before each forward pass. Only parameters and registered buffers persist. Objects without modules and tensors
+are shared, as in a shallow copy.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ _REGISTERED = ("_parameters", "_buffers", "_modules")
 
 
 def narrowed(dtype: torch.dtype) -> torch.dtype:
-    """The type that the device has in place of another one; it has no numbers of 64 bits."""
+    """Return the device's type for a host's type: it has no 64-bit numbers."""
     return NARROWED.get(dtype, dtype)
 
 
 def computed(tensor: Tensor) -> Tensor:
-    """A tensor as the device computes with it, detached and in memory of its own.
+    """Return a tensor in the device's form, detached and in memory of its own.
 
-    64-bit floats become 32-bit ones, and so do bfloat16. Integers keep 64 bits while they are inside, because torch
-    indexes with nothing else, and are narrowed where they leave.
+    64-bit floats and bfloat16 become 32-bit floats. Integers keep 64 bits inside, because torch indexes with 64-bit
+    integers only. They are narrowed when they are returned.
     """
     wide = tensor.dtype in (torch.float64, torch.bfloat16)
     return tensor.detach().to(torch.float32 if wide else tensor.dtype, copy=True, memory_format=torch.contiguous_format)
 
 
 class OnDevice:
-    """The device's copy of a module, and how it is kept as it was compiled."""
+    """Device's copy of a module, kept as it was compiled."""
 
     def __init__(self, module: nn.Module) -> None:
         self._copies: dict[int, Any] = {}
-        self._kept: list[object] = []  # what _copies is keyed by must not die and be replaced by something else
+        self._kept: list[object] = []  # keeps the originals alive, so that no id in _copies is used again
         self._plain: list[tuple[Tensor, Tensor, int]] = []
         self._buffers: dict[int, tuple[nn.Module, str]] = {}
         with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
@@ -52,7 +52,7 @@ class OnDevice:
         self._attributes = [(each, {k: v for k, v in vars(each).items() if k not in _REGISTERED}) for each in modules]
 
     def forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """One forward pass, which begins with the attributes that the copy was made with."""
+        """Run one forward pass, with the attributes that the copy was made with."""
         for module, attributes in self._attributes:
             registered = {name: vars(module)[name] for name in _REGISTERED}
             vars(module).clear()
@@ -66,15 +66,15 @@ class OnDevice:
             return self.module(*args, **kwargs)
 
     def in_place_of(self, tensor: Tensor) -> Tensor:
-        """The device's tensor for one of the user's module; any other one is itself."""
-        if id(tensor) in self._buffers:  # forward may put another one there, and each replica has its own
+        """Return the device's tensor for one of the user's module. Return any other one itself."""
+        if id(tensor) in self._buffers:  # forward may replace it, and each replica has its own
             module, name = self._buffers[id(tensor)]
-            return module._buffers[name]  # type: ignore[return-value]  # one that was None has no place
+            return module._buffers[name]  # type: ignore[return-value]  # buffers that were None are not in _buffers
         found: Tensor = self._copies.get(id(tensor), tensor)
         return found
 
     def plain(self) -> list[Tensor]:
-        """The tensors that are plain attributes of modules: they are baked in."""
+        """Return the tensors that are plain attributes of modules: they are baked in."""
         return [tensor for tensor, _, _ in self._plain]
 
     def _copied(self, value: Any) -> Any:
@@ -126,7 +126,7 @@ class OnDevice:
 
 
 class _Replaced(TorchFunctionMode):
-    """Has torch compute with other tensors in place of some."""
+    """Mode in which torch computes with replacements of some tensors."""
 
     def __init__(self, in_place_of: Callable[[Tensor], Tensor]) -> None:
         super().__init__()

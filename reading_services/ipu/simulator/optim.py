@@ -1,10 +1,11 @@
 """Optimisers that take PopTorch's extra arguments; their mathematics is that of torch.
 
-Scaling of the loss and the types of accumulators are about half precision on the chip: they are kept, and change no
-number here. ``max_grad_norm`` clips the gradients of all parameters together, as ``clip_grad_norm_`` does. What torch
-has not is computed here: LAMB, AdamW without bias correction, and RMSprop as TensorFlow has it.
+Loss scaling and accumulator types matter for half precision on the chip. Here they are stored and change no number.
+``max_grad_norm`` clips the gradients of all parameters together, as ``clip_grad_norm_`` does. Steps that torch does not
+have are computed here: LAMB, AdamW without bias correction, and RMSprop as in TensorFlow.
 
-A class is torch's with a table of the extra arguments and, where torch has not its step, how one weight is updated.
+A class is torch's with a table of the extra arguments. If torch does not have its step, it also has an update of one
+weight.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _MOMENTS: Table = _EXTRAS | {"first_order_momentum_accum_type": None, "second_or
 class VariableAttributes:
     """Constant and variable hyper-parameters after compiling: on a chip a constant takes less memory.
 
-    Those that an optimiser was given are variable, and its defaults are constant. Nothing is computed otherwise here.
+    Arguments passed to an optimiser are variable, and its defaults are constant. Here this has no effect on numbers.
 
     >>> attributes = SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1).variable_attrs
     >>> attributes.isConstant("lr"), attributes.isConstant("momentum")
@@ -47,15 +48,15 @@ class VariableAttributes:
         self._variable = set(variable_attributes).intersection(self._allowed)
 
     def isConstant(self, attr: str) -> bool:
-        """Whether it stays as it is when the model is compiled."""
+        """Return whether the hyper-parameter keeps the value that it is compiled with."""
         return attr not in self._variable
 
     def markAsConstant(self, attr: str) -> None:
-        """Mark a hyper-parameter as one that will not change."""
+        """Mark a hyper-parameter as constant."""
         self._variable.discard(self._known(attr))
 
     def markAsVariable(self, attr: str) -> None:
-        """Mark a hyper-parameter as one that may change."""
+        """Mark a hyper-parameter as variable."""
         self._variable.add(self._known(attr))
 
     def _known(self, attr: str) -> str:
@@ -65,7 +66,7 @@ class VariableAttributes:
 
 
 class Optimizer:
-    """Base of the optimisers: arguments and methods that PopTorch's have and torch's do not.
+    """Base of the optimisers: arguments and methods of PopTorch's that torch's do not have.
 
     >>> SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1, loss_scaling=128.0).loss_scaling
     128.0
@@ -76,12 +77,12 @@ class Optimizer:
     max_grad_norm: float | None
     use_combined_accum: bool
     _extras: ClassVar[Table] = _MOMENTS
-    """The arguments that torch's class does not take, and their defaults, which None stands for, too."""
+    """The arguments that torch's class does not take, with their defaults, for which None stands as well."""
     _variant: ClassVar[tuple[str, object]] = ("", True)
-    """The setting of a group, and its value, with which ``_update`` takes the place of torch's step."""
+    """The setting of a group, with its value, for which ``_update`` replaces torch's step."""
 
     def __init_subclass__(cls) -> None:
-        if Optimizer not in cls.__bases__:  # a user's own, of one of those below
+        if Optimizer not in cls.__bases__:  # a user's subclass of a class below
             return
         torchs, by_name = inspect.signature(cls.__bases__[1]), inspect.Parameter.KEYWORD_ONLY
         extras = [inspect.Parameter(name, by_name, default=value) for name, value in cls._extras.items()]
@@ -112,7 +113,7 @@ class Optimizer:
     @overload
     def step(self, closure: Callable[[], float]) -> float: ...
     def step(self: Any, closure: Callable[[], float] | None = None) -> float | None:
-        """One update of all parameters that have a gradient."""
+        """Update all parameters that have a gradient."""
         name, value = self._variant
         if not any(group.get(name) is value for group in self.param_groups):
             torchs: Any = super()
@@ -138,7 +139,7 @@ class Adam(Optimizer, torch.optim.Adam):
 
 
 class AdamW(Optimizer, torch.optim.AdamW):
-    """Adam with decoupled weight decay; with ``bias_correction=False``, its means are taken as they are.
+    """Adam with decoupled weight decay. ``bias_correction=False`` uses its means uncorrected.
 
     >>> weight = torch.nn.Parameter(torch.tensor([1.0]))
     >>> weight.grad = torch.tensor([2.0])
@@ -153,7 +154,7 @@ class AdamW(Optimizer, torch.optim.AdamW):
     def __init__(self, params: Params, *args: Any, **kwargs: Any) -> None:
         super().__init__(params, *args, **kwargs)
         if self.defaults["amsgrad"] and not self.defaults.get("bias_correction", True):
-            raise BadArgument("AdamW(amsgrad=True, bias_correction=False): one of them can be had, and not both")
+            raise BadArgument("AdamW(amsgrad=True, bias_correction=False): these exclude each other")
 
     @staticmethod
     def _update(parameter: torch.Tensor, grad: torch.Tensor, state: Table, group: Table) -> None:
@@ -163,9 +164,10 @@ class AdamW(Optimizer, torch.optim.AdamW):
 
 
 class RMSprop(Optimizer, torch.optim.RMSprop):
-    """RMSprop; with ``use_tf_variant=True``, as TensorFlow has it.
+    """RMSprop, with ``use_tf_variant=True`` as in TensorFlow.
 
-    There the mean of squares begins at 1, ``eps`` is added below the root, and momentum has the learning rate in it.
+    In that variant the mean of squares begins at 1, ``eps`` is added under the root, and momentum includes the learning
+    rate.
 
     >>> weight = torch.nn.Parameter(torch.tensor([1.0]))
     >>> weight.grad = torch.tensor([3.0])
@@ -206,7 +208,7 @@ class _Lamb(torch.optim.Optimizer):
 
 
 class LAMB(Optimizer, _Lamb):
-    """Adam whose step on each parameter is as long as the parameter itself, times the learning rate.
+    """Adam whose step on each parameter is scaled to the parameter's norm, times the learning rate.
 
     >>> weight = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
     >>> weight.grad = torch.tensor([1.0, 0.0])
@@ -215,7 +217,7 @@ class LAMB(Optimizer, _Lamb):
     tensor([2.5000, 4.0000])
     """
 
-    _variant = ("", None)  # all groups: torch has no such step
+    _variant = ("", None)  # all groups: torch does not have this step
 
     @staticmethod
     def _update(parameter: torch.Tensor, grad: torch.Tensor, state: Table, group: Table) -> None:
@@ -233,7 +235,7 @@ class LAMB(Optimizer, _Lamb):
 
 
 def _means(grad: torch.Tensor, state: Table, group: Table) -> tuple[torch.Tensor, torch.Tensor]:
-    """The running means of gradients and of their squares, after one more."""
+    """Update the running means of gradients and of their squares, and return them."""
     if not state:
         state.update(exp_avg=torch.zeros_like(grad), exp_avg_sq=torch.zeros_like(grad))
     first, second = group["betas"]

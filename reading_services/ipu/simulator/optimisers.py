@@ -1,4 +1,4 @@
-"""The optimiser on the device: torch's mathematics, with the hyper-parameters of the time when it was handed over."""
+"""The optimiser on the device: torch's mathematics, with the hyper-parameters of the time of its snapshot."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _KINDS: dict[type[Optimizer], type[Optimizer]] = {
     torch.optim.RMSprop: optim.RMSprop,
     optim.LAMB: optim.LAMB,
 }
-"""Optimisers that a user may give, and those that the device has for them."""
+"""Optimisers that a user may pass, with their counterparts on the device."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """An optimiser as it was at one time: its kind, and the hyper-parameters and parameters of its groups."""
+    """Optimiser at one time: its kind, and the hyper-parameters and parameters of its groups."""
 
     kind: type[Optimizer]
     groups: list[dict[str, Any]]
@@ -35,11 +35,11 @@ class Snapshot:
     accum_type: torch.dtype | None
     max_grad_norm: float | None
     runs_mean: bool
-    """Whether a mean has to be kept while it is summed up: the accumulator is of half precision."""
+    """Whether a mean is kept while gradients are summed up: the accumulator has half precision."""
 
     @classmethod
     def of(cls, optimizer: Optimizer) -> Snapshot:
-        """Take it now: later changes of ``param_groups``, by schedulers too, are not seen."""
+        """Take a snapshot. Later changes of ``param_groups``, also by schedulers, have no effect on it."""
         given = next((kind for kind in _KINDS if isinstance(optimizer, kind)), None)
         if given is None:
             names = ", ".join(each.__name__ for each in _KINDS)
@@ -57,12 +57,12 @@ class Snapshot:
         return cls(_KINDS[given], groups, optimizer, accum_type, getattr(optimizer, "max_grad_norm", None), runs_mean)
 
     def on_device(self, parameters: dict[int, nn.Parameter], before: Optimizer | None) -> Optimizer:
-        """An optimiser over the device's parameters, which are given by the ids of the host's.
+        """Return an optimiser over the device's parameters, which are passed by the ids of the host's.
 
-        Its state is that of the one before it, else what the host's has gathered. Parameters that are not the model's
-        are left out.
+        It gets the state of ``before``, else that of the host's optimiser. Parameters that are not the model's are
+        left out.
         """
-        kind: Any = self.kind  # all of them need nothing but parameters
+        kind: Any = self.kind  # parameters are the only argument that each kind requires
         made: Optimizer = kind([{"params": [nn.Parameter(torch.empty(0))]}])
         made.param_groups.clear()
         for group in self.groups:

@@ -1,7 +1,7 @@
 """Reduce gradients and share first weights among several processes, through ``torch.distributed``.
 
-All of them take part in each exchange, in the same order, because they run the same program. Each gets the same sums,
-to the last bit, so that weights which began equal stay so.
+All processes take part in each exchange in the same order, because they run the same program. Each gets the same sums,
+to the last bit, so that equal weights stay equal.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from reading_services.ipu.names.messages import logger
 
 
 def joined(processes: int) -> bool:
-    """Whether this process can reach the others; loud if there are others, and it cannot."""
+    """Return whether this process can reach all processes. Log a warning if there are several and it cannot."""
     if processes == 1:
         return False
     world = dist.get_world_size() if dist.is_available() and dist.is_initialized() else None
@@ -31,12 +31,12 @@ def joined(processes: int) -> bool:
 
 
 def sum_gradients(parameters: Iterable[nn.Parameter]) -> None:
-    """Replace gradients by their sums over all processes; one that is missing here counts as zeros."""
+    """Replace gradients by their sums over all processes. A missing gradient counts as zeros."""
     by_type: dict[torch.dtype, list[nn.Parameter]] = {}
     for parameter in parameters:
         by_type.setdefault(parameter.dtype, []).append(parameter)
     for dtype, group in by_type.items():
-        # One exchange for all: the gradients, then for each a number of how many processes have one.
+        # One exchange for all: the gradients, then for each the number of processes that have one.
         there = torch.tensor([parameter.grad is not None for parameter in group], dtype=dtype)
         grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in group]
         flat = torch.cat([*(grad.reshape(-1) for grad in grads), there])
@@ -47,6 +47,6 @@ def sum_gradients(parameters: Iterable[nn.Parameter]) -> None:
 
 
 def from_first(tensors: Iterable[Tensor]) -> None:
-    """Broadcast the first process's numbers to all."""
+    """Broadcast the tensors of the first process to all."""
     for tensor in tensors:
         dist.broadcast(tensor.detach(), src=0)

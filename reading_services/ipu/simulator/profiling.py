@@ -1,4 +1,4 @@
-"""Marks for a tracer of the whole system; there is none here, so they do nothing."""
+"""Marks for a tracer of the whole system. There is none here, so they have no effect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Channel:
-    """A named line in a trace.
+    """Named line in a trace.
 
     >>> channel = Channel("loading")
     >>> with channel.tracepoint("first batch"):
@@ -22,9 +22,9 @@ class Channel:
 
     @contextmanager
     def tracepoint(self, label: str) -> Iterator[None]:
-        """A span of the trace: the block."""
+        """Mark the block as a span of the trace."""
         yield
 
     def instrument(self, obj: T, *methods: str) -> T:
-        """Mark each call of these methods of an object; returns the object."""
+        """Mark each call of these methods of an object, and return the object."""
         return obj

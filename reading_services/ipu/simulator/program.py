@@ -1,12 +1,12 @@
-"""A compiled model's program: what the device does in one step.
+"""A compiled model's program: one step of the device.
 
 Row blocks go to replicas in the order device iteration (slowest), accumulation step, input group (fastest). Each
-micro-batch is one forward pass, and when training one backward pass; a device iteration ends with one weight update.
-All replicas have the same weights, so there is one copy of these here, and the gradients of all replicas meet in it.
-Buffers that ``forward`` changes are kept apart for each replica.
+micro-batch is one forward pass, and in training one backward pass. A device iteration ends with one weight update. All
+replicas have the same weights, so there is one copy here, which collects the gradients of all replicas. Buffers that
+``forward`` changes are kept separately for each replica.
 
-An output is a constant when torch made it of constants only, without drawing a random number, and nobody has written to
-it since. Whatever is not known to be constant counts as computed.
+An output is a constant if torch made it of constants only, without drawing a random number, and it was not written to
+since. All other outputs count as computed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from reading_services.ipu.simulator.rows import KeptOutputs, Outputs, no_backwar
 
 
 class Constants(TorchFunctionMode):
-    """Watches a forward pass for the constants that are made in it."""
+    """Mode that collects the constants that a forward pass makes."""
 
     def __init__(self, known: Iterable[Tensor]) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class Constants(TorchFunctionMode):
 
 @dataclass
 class Training:
-    """Settings of training: the optimiser, and how gradients of micro-batches and replicas are put together."""
+    """Settings of training: the optimiser, and the reduction of gradients of micro-batches and replicas."""
 
     optimizer: Optimizer
     averages: bool
@@ -74,7 +74,7 @@ class Training:
     max_grad_norm: float | None = None
 
     def update(self, micro_batches: int) -> None:
-        """One step of the optimiser, with the gradients that so many micro-batches have left."""
+        """Run one step of the optimiser with the gradients of this many micro-batches."""
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         if self.processes > 1:
             processes.sum_gradients(p for p in parameters if p.requires_grad)
@@ -88,9 +88,9 @@ class Training:
 
 
 class Program:
-    """A module on the device, and what was learned of it from one pass over the first micro-batch.
+    """Module on the device, with facts learned from one pass over the first micro-batch.
 
-    That pass, and a backward pass when it trains, are all that making one runs; no weight and no buffer changes.
+    The constructor runs only that pass, with a backward pass in training. It changes no weight and no buffer.
     """
 
     blocks: list[Block]
@@ -118,16 +118,16 @@ class Program:
         self._trace(self._rows(tensors, 0), trains)
 
     def continue_from(self, before: Program) -> None:
-        """Take the optimiser and the replicas' buffers of a program of the same device for other inputs."""
+        """Take over the optimiser and the replicas' buffers of a program of the same device with other inputs."""
         self.training, self._replicas = before.training, before._replicas
 
     def reset_replicas(self) -> None:
-        """Reset all replicas to the buffers that the module has."""
+        """Reset all replicas to the module's buffers."""
         apart = self.changes_buffers and self.batching.replicas > 1
         self._replicas = [_cloned(self._buffers()) for _ in range(self.batching.replicas if apart else 0)]
 
     def run(self, tensors: list[Tensor], kept: KeptOutputs) -> Any:
-        """One step: all device iterations on these rows, and the outputs that are kept."""
+        """Run one step: all device iterations on these rows. Return the kept outputs."""
         b, outputs = self.batching, Outputs(kept, self.like)
         with torch.set_grad_enabled(self.training is not None):
             for d in range(b.iterations):
@@ -144,7 +144,7 @@ class Program:
         return self._structured(outputs.finished())
 
     def silent(self, kept: KeptOutputs) -> Any:
-        """The outputs of a step that is not computed: of the right kind, and zero."""
+        """Return the outputs of a step that is not computed: zeros of the same shapes and types."""
         outputs = Outputs(kept, self.like)
         for tensor in outputs.tensors:
             tensor.zero_()
@@ -175,13 +175,13 @@ class Program:
             loss = self._loss.find(this, made)
             if any(self.device.in_place_of(each) is not each for each in trained_by(loss)):
                 raise Error(
-                    "forward has reached a weight of the user's model in place of the device's where torch cannot tell "
+                    "forward used a weight of the user's model, not of the device's, where torch cannot replace it "
                     "(an autograd.Function or a scripted module was given it): reach it by self, in forward and methods"
                 )
             backward(loss)
 
     def _micro_batch(self, rows: list[Tensor]) -> list[Tensor]:
-        """Run ``forward``, and ``backward`` when it trains: the computed outputs."""
+        """Run ``forward``, and in training ``backward``. Return the computed outputs."""
         args, kwargs = self.arguments.filled(rows)
         with on_device() as this, Watching(this) if self._loss and self._loss.among == "made" else nullcontext():
             found = list(tensors_of(self.device.forward(args, kwargs)))
@@ -196,7 +196,7 @@ class Program:
         return [rows_of(tensor, block, self.batching.micro_batches) for tensor in tensors]
 
     def _structured(self, tensors: list[Tensor]) -> Any:
-        """The value of ``forward``, made of these tensors and of the constants."""
+        """Return the value of ``forward`` made of these tensors and the constants."""
         left, total = iter(tensors), len(self.like) + len(self._constants)
         constants = {n: each.to(narrowed(each.dtype), copy=True) for n, each in self._constants.items()}
         for each in constants.values():
@@ -213,7 +213,7 @@ class Program:
 
     @contextmanager
     def _replica(self, r: int) -> Iterator[None]:
-        """Run with the buffers of one replica, and keep what becomes of them."""
+        """Run the block with the buffers of one replica, and keep their new values."""
         if self._replicas:
             self._load(self._replicas[r])
         yield
@@ -224,6 +224,6 @@ class Program:
 
 
 def _cloned(tensors: list[Tensor]) -> list[Tensor]:
-    """Copies of tensors; what is there twice is copied once."""
+    """Return copies of tensors. A tensor that occurs twice is copied once."""
     copies = {id(each): each.clone() for each in tensors}
     return [copies[id(each)] for each in tensors]

@@ -1,4 +1,4 @@
-"""Random numbers of the device: a stream of its own, so that neither side's depend on what the other one draws."""
+"""Random numbers of the device: a stream of its own, so that host and device draw independently."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 class Randomness:
-    """A seed, and the state that the generator has come to.
+    """Seed and state of the device's generator.
 
     >>> one, other = Randomness(3), Randomness(3)
     >>> with one.drawn():
@@ -26,7 +26,7 @@ class Randomness:
 
     @contextmanager
     def drawn(self) -> Iterator[None]:
-        """Use the device's stream for torch's draws in the block; the host's goes on as if nothing had been."""
+        """Use the device's stream for torch's draws in the block. The host's stream is unchanged after it."""
         host = torch.get_rng_state()
         torch.set_rng_state(self._state)
         try:
@@ -37,7 +37,7 @@ class Randomness:
 
     @contextmanager
     def tried(self) -> Iterator[None]:
-        """The same, but nothing of the stream is used up."""
+        """Use the device's stream in the block, and restore its state after it."""
         before = self._state
         with self.drawn():
             yield

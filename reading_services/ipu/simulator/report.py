@@ -1,8 +1,8 @@
-"""Report of modelled and measured times: a ``CallMeter`` that an executor feeds, and the ``Report`` that is made of it.
+"""Report of modelled and measured times: a ``CallMeter``, which an executor feeds, and the ``Report`` made of it.
 
-Two kinds of seconds never meet in one number. Modelled ones follow from the work and a ``CostModel``, and are those of
-the device; measured ones are what the simulation took on this computer's clock, and say nothing about a device. The
-only thing that crosses is ``load``, a time of the loader that somebody hands in, and the report says that it was.
+Modelled and measured seconds are never combined. Modelled ones follow from the work and a ``CostModel``, and are those
+of the device. Measured ones are the time of the simulation on this computer. The only exception is ``load``, the
+loader's time, which the caller passes in; the report says so.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LINES = 12
 
 @dataclass
 class Calls:
-    """Neighbouring calls with the same work: how many, and their measured seconds."""
+    """Consecutive calls with the same work: their number, and their measured seconds."""
 
     work: Work
     count: int = 0
@@ -34,14 +34,14 @@ class Calls:
 
 
 class CallMeter:
-    """Counts the calls of one executor; a million equal calls take the place of one."""
+    """Counter of the calls of one executor. Consecutive equal calls take the memory of one."""
 
     def __init__(self) -> None:
         self.calls: list[Calls] = []
         self._ended: float | None = None
 
     def add(self, work: Work, began: float, ended: float) -> None:
-        """One call, with the readings of ``time.perf_counter`` at its two ends."""
+        """Add one call, with the values of ``time.perf_counter`` at its start and end."""
         if not self.calls or self.calls[-1].work != work:
             self.calls.append(Calls(work))
         last = self.calls[-1]
@@ -51,12 +51,12 @@ class CallMeter:
         self._ended = ended
 
     def report(self, cost: CostModel | None = None, load: float | None = None, mode: Mode = "async") -> Report:
-        """The calls so far by a cost model. ``load`` is how many seconds the loader takes for a step, if known."""
+        """Return a report of the calls so far. ``load``: the loader's seconds per step, if known."""
         return Report(cost or CostModel(), [Calls(**each.__dict__) for each in self.calls], load, mode)
 
 
 class Report:
-    """Modelled time of a device, part by part, and apart from it the measured time of its simulation.
+    """Modelled time of a device, part by part, and separately the measured time of its simulation.
 
     >>> meter = CallMeter()
     >>> for second in range(3):
@@ -72,10 +72,10 @@ class Report:
         if mode not in ("async", "sync"):
             raise BadArgument(f"a report's mode={mode!r}: it must be 'async' or 'sync'")
         if load is not None and not load >= 0:
-            raise BadArgument(f"a report's load={load}: the seconds that a loader takes for a step are not negative")
+            raise BadArgument(f"a report's load={load}: the loader's seconds for a step must not be negative")
         self.cost, self.load, self.mode = cost, load, mode
         self.steps: list[tuple[int, int, StepCost]] = []
-        """Neighbouring steps that cost the same: the number of the first, how many, and the cost of one of them."""
+        """Consecutive steps with the same cost: the number of the first, their number, and the cost of one."""
         self.synthetic_seconds, first = 0.0, 1
         for each in calls:
             one = cost.step(each.work, load or 0.0, mode)
@@ -91,7 +91,7 @@ class Report:
         return sum(count for _, count, _ in self.steps)
 
     def total(self, part: str) -> float:
-        """The modelled seconds, or the items, of all steps together."""
+        """Return the modelled seconds, or the items, of all steps together."""
         return float(sum(count * getattr(cost, part) for _, count, cost in self.steps))
 
     @property
@@ -100,12 +100,12 @@ class Report:
 
     @property
     def synthetic_items_per_second(self) -> float:
-        """Items a second if the device's data came from nowhere."""
+        """Items a second without transfers and waits."""
         return _rate(self.total("items"), self.synthetic_seconds)
 
     @property
     def utilisation(self) -> float:
-        """The part of the modelled time in which a chip computes."""
+        """Proportion of the modelled time in which a chip computes."""
         return self.total("compute") / self.total("wall") if self.total("wall") else 1.0
 
     @property
@@ -113,7 +113,7 @@ class Report:
         return 1.0 - self.utilisation
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data: what is modelled and what was measured under two keys."""
+        """Return plain data, with modelled and measured values under two keys."""
         modelled = {
             "items_per_second": self.items_per_second,
             "synthetic_items_per_second": self.synthetic_items_per_second,
@@ -130,7 +130,7 @@ class Report:
         return {"modelled": modelled, "measured": dict(self.measured)}
 
     def timeline(self, most: int = 12) -> Timeline:
-        """The first steps as a picture: ``report.timeline().save("run.svg")``."""
+        """Return a picture of the first steps: ``report.timeline().save("run.svg")``."""
         from reading_services.ipu.simulator.timeline import Timeline
 
         costs = [cost for _, count, cost in self.steps for _ in range(min(count, most))]
@@ -158,9 +158,9 @@ class Report:
             f"utilisation {self.utilisation:.2f}, stall {self.stall:.2f}"
         )
         if self.load is None:
-            yield "  The loader is taken to be fast enough: hand its seconds for a step in as load= to see the waits."
+            yield "  The loader is assumed to be fast enough: pass its seconds for a step as load= to see the waits."
         else:
-            yield f"  The loader is taken to need {self.load * 1e3:.2f} ms for a step, as was handed in ({self.mode})."
+            yield f"  The loader needs {self.load * 1e3:.2f} ms for a step, as passed in load= ({self.mode})."
         inside, between = self.measured["inside"], self.measured["between"]
         yield f"Measured here: the simulation took {inside:.2f} s in {self.count:,} calls, and {between:.2f} s between."
 

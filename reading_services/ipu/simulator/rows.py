@@ -1,8 +1,8 @@
-"""Rows of a step: which micro-batch has which of the inputs', whether they come out even, and where outputs go.
+"""Rows of a step: division of the inputs into micro-batches, its check, and the places of outputs.
 
-One output tensor of the step is made for each output of ``forward``; each micro-batch that counts is written into its
-rows, in the order of the inputs: device iterations slowest, then accumulation steps, replicas fastest. Numbers without
-dimensions, losses say, are rows of their own, unless there is only one.
+The step has one output tensor for each output of ``forward``. The outputs of each kept micro-batch are written into its
+rows, in the order of the inputs: device iterations slowest, then accumulation steps, replicas fastest. Scalars, for
+example losses, have one row each, unless there is only one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from reading_services.ipu.simulator.on_device import computed, narrowed
 
 
 def check_rows(inputs: Iterable[tuple[str, Tensor]], batching: Batching) -> int:
-    """Raise unless each tensor can be cut into equal micro-batches; return the rows of one of the first's."""
+    """Raise unless each tensor can be cut into equal micro-batches. Return the rows of the first tensor's."""
     sizes = []
     for name, tensor in inputs:
         if tensor.numel() == 0:
@@ -41,7 +41,7 @@ def check_rows(inputs: Iterable[tuple[str, Tensor]], batching: Batching) -> int:
 
 
 def rows_of(tensor: Tensor, block: int, blocks: int) -> Tensor:
-    """One of so many equal blocks of rows, in memory of its own: ``forward`` may write to it."""
+    """Return one of ``blocks`` equal blocks of rows, in memory of its own: ``forward`` may write to it."""
     if tensor.dim():
         size = tensor.shape[0] // blocks
         tensor = tensor[block * size : (block + 1) * size]
@@ -49,7 +49,7 @@ def rows_of(tensor: Tensor, block: int, blocks: int) -> Tensor:
 
 
 def wire_bytes(tensors: Iterable[Tensor]) -> int:
-    """Number of bytes on the way to the device or back, where no number has 64 bits.
+    """Return the number of bytes on the link, on which no number has 64 bits.
 
     >>> wire_bytes([torch.zeros(3, dtype=torch.int64)])
     12
@@ -61,7 +61,7 @@ def wire_bytes(tensors: Iterable[Tensor]) -> int:
 
 @dataclass(frozen=True)
 class KeptOutputs:
-    """The micro-batches of a step whose outputs are kept.
+    """Selection of micro-batches whose outputs are kept.
 
     >>> kept = KeptOutputs(OutputMode.EveryN, 2, Batching(micro_batch=1, iterations=4))
     >>> kept.count, [kept.slot(d, 0, 0) for d in range(4)]
@@ -75,13 +75,13 @@ class KeptOutputs:
     def __post_init__(self) -> None:
         iterations = self.batching.iterations
         if self.mode == OutputMode.EveryN and self.period > iterations:
-            raise Error(f"Return period must be <= deviceIterations: it is {self.period}, and they are {iterations}")
+            raise Error(f"Return period must be <= deviceIterations: {self.period} > {iterations}")
         if self.mode == OutputMode.EveryN and iterations % self.period:
-            raise Error(f"Return period must be a factor of deviceIterations: {self.period} is none of {iterations}")
+            raise Error(f"Return period must be a factor of deviceIterations: {self.period} is not one of {iterations}")
 
     @property
     def count(self) -> int:
-        """Number of micro-batches' outputs in the end."""
+        """Number of micro-batches whose outputs are kept."""
         all_of_them = self.batching.iterations * self.batching.accumulation * self.batching.replicas
         match self.mode:
             case OutputMode.All:
@@ -92,11 +92,11 @@ class KeptOutputs:
 
     @property
     def each_step(self) -> bool:
-        """Whether outputs come back while the step is under way, not at its end only."""
+        """Whether outputs come back during the step, and not only at its end."""
         return self.mode in (OutputMode.All, OutputMode.EveryN)
 
     def slot(self, d: int, a: int, r: int) -> int | None:
-        """The place among them of one micro-batch's outputs; None if they are not kept."""
+        """Return the place of one micro-batch's outputs among the kept ones. Return None if they are not kept."""
         b = self.batching
         match self.mode:
             case OutputMode.All:
@@ -110,7 +110,7 @@ class KeptOutputs:
 
 
 class Outputs:
-    """The output tensors of one step while they are being filled."""
+    """Output tensors of one step while they are filled."""
 
     def __init__(self, kept: KeptOutputs, like: list[Tensor]) -> None:
         self.kept = kept
@@ -119,7 +119,7 @@ class Outputs:
         self.tensors = [make(_shape(each, kept.count), dtype=narrowed(each.dtype)) for each in like]
 
     def add(self, d: int, a: int, r: int, tensors: list[Tensor]) -> None:
-        """Take over the outputs of one micro-batch, if they are to be kept."""
+        """Copy the outputs of one micro-batch, if they are kept."""
         slot = self.kept.slot(d, a, r)
         if slot is None:
             return
@@ -137,13 +137,13 @@ class Outputs:
                 place.copy_(tensor.detach())
 
     def finished(self) -> list[Tensor]:
-        """The tensors, which nobody else has; a single number is without dimensions."""
+        """Return the tensors, to which no other reference is kept. A single scalar has no dimensions."""
         done = [
             whole[0] if like.dim() == 0 and self.kept.count == 1 else whole
             for whole, like in zip(self.tensors, self.like, strict=True)
         ]
         for tensor in done:
-            tensor.backward = no_backward  # type: ignore[method-assign]  # of this one, and of copies of it
+            tensor.backward = no_backward  # type: ignore[method-assign]  # for this tensor and copies of it
         return done
 
 

@@ -1,8 +1,7 @@
-"""Timeline of a modelled run as a picture: what the loader, the infeed queue, the link and the chips do at each moment.
+"""Timeline of a modelled run as a picture: loader, infeed queue, link and chips at each moment.
 
-Every moment of the run is in one rectangle of the lane of chips or in one of the lane of stalls, and in no two of them:
-what computes and what keeps it from computing add up to the run. The lanes of loader, queue and link lie beside them,
-and may overlap with both.
+Every moment of the run is in exactly one rectangle of the chips' lane or the stalls' lane: compute and stalls add up to
+the run. The lanes of loader, queue and link are parallel to them and may overlap with both.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ HEIGHT = LEGEND + 46
 
 @dataclass(frozen=True)
 class Span:
-    """One rectangle: what is going on in a lane, for which step, and its modelled seconds from ``start`` to ``end``."""
+    """One rectangle: the activity in a lane, its step, and its modelled seconds from ``start`` to ``end``."""
 
     lane: str
     kind: str
@@ -49,9 +48,9 @@ class Span:
 
 
 class Timeline:
-    """A modelled run as rectangles, to be had as SVG.
+    """Modelled run as rectangles, available as SVG.
 
-    In Async the loader works on the next step from the moment when this one was taken; the first step is there already.
+    In async mode the loader starts on the next step when this one is taken. The first step is there already.
 
     >>> timeline = Timeline([StepCost(compute=0.02, transfer_in=0.01, wait=0.005)] * 2, load=0.035)
     >>> [(span.lane, span.kind, span.step) for span in timeline.spans][:3]
@@ -66,7 +65,7 @@ class Timeline:
         self.seconds = sum(cost.wall for cost in costs)
 
     def svg(self) -> str:
-        """The picture as SVG; each rectangle tells its kind, its step and its modelled milliseconds when pointed at."""
+        """Return the picture as SVG. The tooltip of a rectangle is its kind, step and modelled milliseconds."""
         size = f'width="{WIDTH}" height="{HEIGHT}"'
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">',
@@ -93,13 +92,13 @@ class Timeline:
         return path
 
     def _boxes(self) -> Iterator[tuple[Span, float, float, int]]:
-        """Each span with its left and right edge and its top."""
+        """Yield each span with its left and right edge and its top."""
         scale = (RIGHT - LEFT) / (self.seconds or 1.0)
         for span in self.spans:
             yield span, LEFT + span.start * scale, LEFT + span.end * scale, _top(span.lane)
 
     def _texts(self) -> Iterator[tuple[float, int, str, Any]]:
-        """Each text with its place, the height of its middle, and the end that is there."""
+        """Yield each text with its x and y position and its anchor."""
         loader = "a loader that is fast enough" if self.load is None else f"{self.load * 1e3:.2f} ms of loading a step"
         yield LEFT, 18, f"Modelled, not measured: {self.seconds * 1e3:.1f} ms, with {loader} ({self.mode})", "start"
         for lane in LANES:
@@ -118,7 +117,7 @@ def _spans(costs: Sequence[StepCost], load: float, mode: Mode) -> Iterator[Span]
         if mode == "sync":
             yield Span("loader", "loading", step, begun, arrives)
             yield Span("stalls", "waits for the loader", step, begun, arrives)
-        else:  # what it loads from here on is for the step after this one
+        else:  # the loader works on the next step
             loaded = min(begun + load, begun + cost.wall)
             yield Span("loader", "loading", step + 1, begun, loaded)
             yield Span("infeed queue", "ready in the queue", step + 1, loaded, begun + cost.wall)
@@ -133,7 +132,7 @@ def _spans(costs: Sequence[StepCost], load: float, mode: Mode) -> Iterator[Span]
 
 
 def _parts(cost: StepCost) -> Iterator[tuple[str, str, float]]:
-    """Spans of a chip, one after the other in a step, transfers as far as they are not hidden behind the rest."""
+    """Yield the spans of a chip in a step, one after the other. Hidden transfers are left out."""
     before = cost.transfer_in - min(cost.hidden, cost.transfer_in)
     yield "stalls", "waits for transfers", before
     yield "chips", "compute", cost.compute
@@ -143,7 +142,7 @@ def _parts(cost: StepCost) -> Iterator[tuple[str, str, float]]:
 
 
 def _on_the_link(cost: StepCost, step: int, start: float) -> Iterator[Span]:
-    """Transfers: in front of compute and behind it, or both from the start on where they overlap with it."""
+    """Yield the transfers: before and after compute, or both from the start if they overlap with it."""
     end_of_in = start + cost.transfer_in
     leaves = end_of_in + (0.0 if cost.hidden else cost.compute + cost.bubble + cost.reduction)
     yield Span("host link", "transfer in", step, start, end_of_in)

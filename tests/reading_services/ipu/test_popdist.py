@@ -189,5 +189,5 @@ def test_instances_find_each_other(tmp_path: Path) -> None:
 def test_init_tells_where_to_meet_when_nobody_said_it(launched: pytest.MonkeyPatch) -> None:
     for name in ("POPDIST_RENDEZVOUS", "MASTER_ADDR"):
         launched.delenv(name, raising=False)
-    with pytest.raises(RuntimeError, match="start them with poprun"):
+    with pytest.raises(RuntimeError, match="start the program with poprun"):
         popdist.init()

@@ -131,7 +131,9 @@ def test_the_first_that_fails_ends_the_others(run: Run) -> None:
     program = "if [ $OMPI_COMM_WORLD_RANK = 1 ]; then exit 5; fi; sleep 300"
     status, _, err = run("--num-instances", "3", "--num-replicas", "3", "sh", "-c", program)
     assert status == 5
-    assert re.fullmatch(r"Error: instance 1 \(process \d+\) ended with status 5; the others are terminated", err[0])
+    assert re.fullmatch(
+        r"Error: instance 1 \(process \d+\) ended with status 5; the remaining ones are terminated", err[0]
+    )
 
 
 STUBBORN = """
@@ -150,7 +152,7 @@ def test_who_does_not_leave_is_killed(run: Run, tmp_path: Path) -> None:
     program = (sys.executable, "-S", script(tmp_path, STUBBORN), str(tmp_path / "deaf"))
     status, _, err = run("-v", "--num-instances", "2", "--num-replicas", "2", *program, grace=0.2)
     assert status == 134
-    assert any(line.endswith("instances 0 did not leave, and are killed") for line in err)
+    assert any(line.endswith("instances 0 did not exit and are killed") for line in err)
 
 
 def test_what_an_instance_leaves_behind_ends_with_it(run: Run, tmp_path: Path) -> None:
@@ -208,10 +210,10 @@ def test_the_topology_comes_first(run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        ("", 2, "no program"),
-        ("--num-replicas 2", 2, "no program"),
+        ("", 2, "the program is missing"),
+        ("--num-replicas 2", 2, "the program is missing"),
         ("--nope echo", 2, "--nope"),
-        ("--num-instances 0 echo", 2, "'0' is no number from 1 on"),
+        ("--num-instances 0 echo", 2, "'0' is not a number from 1 on"),
         ("--num-replicas -1 echo", 2, "'-1'"),
         ("--num-replicas two echo", 2, "'two'"),
         ("--ipus-per-replica 1.5 echo", 2, "'1.5'"),

@@ -1,7 +1,7 @@
 """Bottleneck of a run: whether the loader holds the device up, what else does, and what to change.
 
-The loader is measured on this computer; the device is modelled. The one thing taken from the former to the latter is
-the loader's time for a step, which the wait of the device follows from, and every line of the verdict says which it is.
+The loader is measured on this computer; the device is modelled. Of the measured values, the model only uses the
+loader's time for a step, from which the device's wait follows. Each line of a verdict says which of the two it is.
 Nothing here measures: a verdict follows from its figures (see ``judging``).
 """
 
@@ -17,12 +17,12 @@ from reading_services.ipu.simulator.cost import Mode, StepCost, Work
 from reading_services.ipu.simulator.timeline import Timeline
 from reading_services.stage_times import StageTime
 
-FREE = 0.02  # a wait of less than this part of the time is none
+FREE = 0.02  # a wait of less than this proportion of the time does not count
 
 
 @dataclass(frozen=True)
 class Rate:
-    """Measured rate: how many steps and items a loader gave in how many seconds, and the longest that one step took."""
+    """Measured rate of a loader: its steps and items in some seconds, and the longest time of one step."""
 
     steps: int
     items: int
@@ -41,7 +41,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The bottleneck of a device: ``bottleneck`` is "loader", "transfer" or "compute". ``print`` shows how it came out.
+    """Bottleneck of a device: ``bottleneck`` is "loader", "transfer" or "compute". ``print`` shows the figures.
 
     ``loader`` is measured; ``work``, ``real`` and ``synthetic`` are modelled.
     """
@@ -57,12 +57,12 @@ class Verdict:
 
     @property
     def slow(self) -> bool:
-        """Whether the loader needs longer for a step than the device: the bottleneck, whether or not it runs ahead."""
+        """Whether the loader needs longer for a step than the device."""
         return self.loader.load - self.real.step > FREE * self.loader.load
 
     @property
     def waits(self) -> bool:
-        """Whether the device waits for the loader, be it only because that does not run ahead."""
+        """Whether the device waits for the loader, which may only be because the loader does not run ahead."""
         return self.real.wait > FREE * self.real.wall
 
     @property
@@ -74,7 +74,7 @@ class Verdict:
 
     @property
     def device_rate(self) -> float:
-        """Modelled items/s on data that is always there."""
+        """Modelled items/s if the loader never keeps the device waiting."""
         return self.work.items / self.real.step if self.real.step else math.inf
 
     @property
@@ -84,7 +84,7 @@ class Verdict:
 
     @property
     def slowest(self) -> StageTime | None:
-        """The stage of the loader's graph that takes most of its time, if stages were timed."""
+        """The stage of the loader's graph that takes most of its time. None if no stage was timed."""
         return max(self.stages, key=lambda each: each.seconds, default=None)
 
     @property
@@ -93,11 +93,11 @@ class Verdict:
         return list(self._advice())
 
     def timeline(self, steps: int = 6) -> Timeline:
-        """A picture of some steps as modelled."""
+        """Return a picture of some modelled steps."""
         return Timeline([self.real] * steps, self.loader.load, self.mode)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data: what was measured and what is modelled under two keys."""
+        """Return plain data, with measured and modelled values under two keys."""
         return {
             "bottleneck": self.bottleneck,
             "advice": self.advice,
@@ -207,7 +207,7 @@ class Verdict:
 
 
 def in_ms(seconds: float) -> str:
-    """Seconds as text.
+    """Return seconds as text.
 
     >>> in_ms(0.0234)
     '23.40 ms'

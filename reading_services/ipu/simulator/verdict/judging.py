@@ -1,8 +1,8 @@
-"""Find the bottleneck: measure a loader, model the device that it feeds, and put the two beside each other.
+"""Find the bottleneck: measure a loader, model the device that it feeds, and compare the two.
 
-The loader is measured on this computer, by the clock. Starting workers is not counted: neither is the first step. What
-a loader has made beforehand comes faster than it is made, so counting begins only when a quarter of the time has gone
-by and all that was ready is used up.
+The loader is measured on this computer, by the clock. The start of workers and the first step do not count. A loader
+gives steps that it made beforehand faster than it makes them. So counting begins after a quarter of the time, when all
+of them are used up.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ WARMING_UP = 0.25
 
 
 def rows_in(step: Any) -> int:
-    """Number of rows of a step; a step without tensors has as many as its length says."""
+    """Return the number of rows of a step. A step without tensors has the rows of its length."""
     rows = next((len(each) for each in tensors_of(step) if each.dim()), None)
     return rows if rows is not None else len(step) if isinstance(step, list) else 1
 
 
 def measured(loader: Iterable[Any], seconds: float = 2.0) -> Rate:
-    """Iterate a loader for so many seconds, over and over again if it ends before, and tell its rate."""
+    """Iterate a loader for some seconds, repeatedly if it ends before, and return its rate."""
     if not seconds > 0:
         raise BadArgument(f"seconds={seconds}: a loader is measured for more than 0 seconds")
     steps = items = 0
@@ -55,7 +55,7 @@ def measured(loader: Iterable[Any], seconds: float = 2.0) -> Rate:
         before = now
         if steps and now - started >= seconds:
             break
-    if not steps:  # all it had came while it warmed up, and it cannot be iterated again
+    if not steps:  # it ended while it warmed up, and cannot be iterated again
         raise BadArgument(
             f"{type(loader).__name__} ends within {WARMING_UP * seconds:.2f} s and cannot be iterated again: "
             "measure it for a shorter time, or give it more data"
@@ -64,7 +64,7 @@ def measured(loader: Iterable[Any], seconds: float = 2.0) -> Rate:
 
 
 def runs_ahead(loader: Any) -> bool:
-    """Whether the loader works while the device does: in workers, in a thread, or in a process of its own."""
+    """Return whether the loader works while the device does: in workers, a thread, or a process of its own."""
     if isinstance(loader, AsynchronousDataAccessor) or getattr(loader, "_accessor", None) is not None:
         return True  # the second is a DataLoader that is not in Sync mode
     if any(
@@ -76,35 +76,35 @@ def runs_ahead(loader: Any) -> bool:
 
 
 def workers_of(loader: Any) -> int:
-    """Number of workers of a loader; 0 where it has none or does not tell."""
+    """Return the number of workers of a loader: 0 if it has none or if it is not known."""
     return max(int(getattr(each, "num_workers", 0) or 0) for each in _services_of(loader))
 
 
 def _services_of(loader: Any) -> list[Any]:
-    """A loader and its services, those of a chain one by one."""
+    """Return a loader and its services, those of a chain one by one."""
     service = getattr(loader, "reading_service", None)
     return [loader, service, *getattr(service, "reading_services", ())]
 
 
 def options_of(loader: Any) -> Options | None:
-    """The options that a loader was made with; None if it tells of none."""
+    """Return the options that a loader was made with, or None if it has none."""
     found = (getattr(each, "options", None) for each in _services_of(loader))
     return next((each for each in found if isinstance(each, Options)), None)
 
 
 def graph_of(loader: Any) -> IterDataPipe[Any] | None:
-    """The graph of a DataLoader2, or the loader itself if it is one; None for other loaders."""
+    """Return the graph of a DataLoader2, or the loader itself if it is a graph. Return None for other loaders."""
     graph = getattr(loader, "datapipe", loader)
     return graph if isinstance(graph, IterDataPipe) else None
 
 
 def first_step(loader: Iterable[Any]) -> Any:
-    """The first step of a loader."""
+    """Return the first step of a loader. Raise if there is none."""
     if not isinstance(loader, Iterable):
-        raise BadArgumentType(f"{loader!r:.200} is no loader: it cannot be iterated")
+        raise BadArgumentType(f"{loader!r:.200} is not a loader: it cannot be iterated")
     for step in loader:
         return step
-    raise BadArgument(f"{type(loader).__name__} gives no step: has it as many rows as one step needs?")
+    raise BadArgument(f"{type(loader).__name__} gives no step: it may have fewer rows than one step needs")
 
 
 def _again_and_again(loader: Iterable[Any]) -> Iterator[Any]:
@@ -117,7 +117,7 @@ def _again_and_again(loader: Iterable[Any]) -> Iterator[Any]:
 
 
 TUTORIAL_FLOPS = 59_255_880
-"""Of one sample in the tutorial's model, its backward pass included."""
+"""FLOPs of one sample in the tutorial's model, with its backward pass."""
 
 
 def verdict(
@@ -129,12 +129,17 @@ def verdict(
     seconds: float = 2.0,
     stages: bool | None = None,
 ) -> Verdict:
-    """Measure a loader, model the device that it feeds, and tell which of the two holds the other up.
+    """Measure a loader, model the device that it feeds, and return which of the two holds the other up.
 
-    ``options`` are the loader's own if it has any. ``model``, a module or what wraps it for the device, is run on one
-    micro-batch to count its operations. Without it, and without ``seconds_per_item`` in ``cost``, the compute of the
-    data loading tutorial's model is assumed. The loader is measured for some ``seconds``. ``stages`` times each stage
-    of a DataLoader2's graph: True whatever it takes, None if it can be done in as many seconds again, False never.
+    Args:
+        loader: The loader, a list of steps, or a graph.
+        model: A module, or its wrapper for the device. It runs on one micro-batch to count its operations. ``None``:
+            ``cost.seconds_per_item``, or else the compute of the data loading tutorial's model.
+        options: The options of the device. ``None``: those of the loader, if it has any.
+        cost: The constants of the device. ``None``: those of the model, or the defaults.
+        seconds: The seconds for which the loader is measured.
+        stages: Time each stage of a DataLoader2's graph. True: however long it takes. None: if it takes at most
+            ``seconds`` again. False: never.
 
     >>> import torch
     >>> steps = [torch.zeros(800, 1000)] * 4
@@ -146,7 +151,7 @@ def verdict(
     graph = None if stages is False else graph_of(loader)
     timed: list[StageTime] = []
     if graph is not None:
-        with suppress(BadArgument, GraphError):  # it would take too long, or branches
+        with suppress(BadArgument, GraphError):  # it would take too long, or the graph branches
             timed = stage_times(graph, seconds if stages is None else 3600.0)
     first = first_step(loader)
     batching = Batching.of(options, None)
@@ -159,7 +164,7 @@ def verdict(
     elif cost.seconds_per_item is None:
         compute = in_ms(cost.micro_batch_seconds(work))
         assumed = f"the compute of the data loading tutorial's model, {compute} a micro-batch"
-    del first  # whatever holds a step keeps its slot from the loader
+    del first  # a held step would keep its slot from the loader
     rate = measured(loader, seconds)
     mode: Mode = "async" if runs_ahead(loader) else "sync"
     return Verdict(
@@ -175,7 +180,7 @@ def verdict(
 
 
 def counted(model: Any, step: Any, work: Work) -> Work:
-    """The work of a model, by running a copy of it on the first micro-batch of a step."""
+    """Return the work with a model's operations and output bytes. A copy runs on the first micro-batch of a step."""
     module = model if isinstance(model, nn.Module) else model.model
     module = copy.deepcopy(module)
     rows = [each[: work.micro_batch].clone() if each.dim() else each.clone() for each in tensors_of(step)]

@@ -150,7 +150,7 @@ def test_numbers_of_chips_that_cannot_be_had(replicas: int, rounds: bool, said: 
 def test_numbers_of_chips_that_are_rounded(caplog: pytest.LogCaptureFixture) -> None:
     options = poptorch.Options().replicationFactor(3).autoRoundNumIPUs(True)
     assert poptorch.inferenceModel(Linear(), options)(torch.ones(3, 3)).shape == (3, 2)
-    assert "3 IPUs are asked for, and 4 are taken" in caplog.text
+    assert "3 IPUs are needed and 4 are taken" in caplog.text
     assert poptorch.inferenceModel(Linear(), poptorch.Options().replicationFactor(64))(torch.ones(64, 3)).shape == (
         64,
         2,

@@ -184,7 +184,7 @@ def test_a_weight_that_torch_gives_away_unseen_is_an_error() -> None:
 
     twice: Any = Twice
     model = By(lambda out, target: F.mse_loss(out, target) + twice.apply(model.layer.weight).sum())
-    with pytest.raises(poptorch.Error, match=r"forward has reached a weight of the user's model.*autograd\.Function"):
+    with pytest.raises(poptorch.Error, match=r"forward used a weight of the user's model.*autograd\.Function"):
         poptorch.trainingModel(model)(X, TARGET)
     assert model.layer.weight.grad is None
 

@@ -197,7 +197,7 @@ def test_a_rate_leaves_out_what_was_ready_and_the_start() -> None:
 
 @pytest.mark.parametrize(
     ("loader", "error", "said"),
-    [([], BadArgument, "gives no step"), (3, BadArgumentType, "3 is no loader"), (iter([1]), BadArgument, "again")],
+    [([], BadArgument, "gives no step"), (3, BadArgumentType, "3 is not a loader"), (iter([1]), BadArgument, "again")],
 )
 def test_what_cannot_be_measured_is_said(loader: object, error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
