@@ -73,7 +73,7 @@ def as_written(pipe: structure.Pipe) -> structure.Pipe:
 
 
 def _stands_for(pipe: object) -> Any:
-    return vars(pipe).get(getattr(type(pipe), "_stands_for", None))
+    return vars(pipe).get(getattr(type(pipe), "_stands_for", None) or "")
 
 
 def operator_calls() -> dict[str, str]:
