@@ -130,7 +130,7 @@ def on_post_template(output: str, template_name: str, config: MkDocsConfig) -> s
 
 def operator_page(kind: str, name: str, operator: Any) -> str:
     """The reference page of a chain method."""
-    method = getattr(METHODS[kind][1], name)
+    method = vars(METHODS[kind][1])[name].method
     facts = "\n".join(f"| {title} | {text} |" for title, text in facts_of(kind, name, operator).items())
     of = "an `IterDataPipe`" if kind == "iter" else "a `MapDataPipe`"
     return (

@@ -26,7 +26,7 @@ from datapipes.errors import BadArgument, BadArgumentType, LengthUnknown
 from datapipes.iter import IterableWrapper, MapToIterConverter
 from datapipes.map import SequenceWrapper
 from datapipes.messages.interrupts import ShortInterrupts
-from datapipes.operators.checks import length_of, misspelt
+from datapipes.operators.checks import explained, length_of
 from datapipes.parts.group import ranks
 from datapipes.position import kept
 from datapipes.position.cells import Given, Table
@@ -98,13 +98,7 @@ class DataLoader2(Generic[T_co]):
     batch_sampler: ClassVar[None] = None
     """None, as in torch's loaders of what is in batches already: trainers look here before they take ``sampler``."""
 
-    if not TYPE_CHECKING:  # who checks types is told by the signature of the constructor
-
-        def __new__(cls, *args: Any, **given: Any) -> Self:
-            if cls.__init__ is DataLoader2.__init__ and (error := refused(given) or misspelt(cls, given)) is not None:
-                raise error
-            return super().__new__(cls)
-
+    @explained(refused)
     def __init__(
         self,
         datapipe: IterDataPipe[T_co] | MapDataPipe[T_co] | Dataset[T_co],

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import pkgutil
+import pydoc
 import re
 import subprocess
 import sys
@@ -64,6 +66,11 @@ FIRST = {
     "source_dp": {"dataframe", "in_memory_cache", "load_parquet_as_df"},
     "root": {"list_files", "list_files_by_fsspec", "list_files_by_iopath"},
 }
+
+
+def method_of(base: Any, name: str) -> Any:
+    """Return a chain method as a pipe has it."""
+    return getattr(base.__new__(base), name)
 
 
 @pytest.mark.parametrize(("module", "base", "fluent"), KINDS)
@@ -173,13 +180,37 @@ def test_an_operator_is_documented_with_an_example_and_its_method_too(base: type
     text = operator.__doc__ or ""
     assert ">>>" in text, f"{operator} has no example"
     assert "." in text.splitlines()[0], f"{operator} does not say in a sentence what it does"
-    assert getattr(base, name).__doc__ == text
+    assert method_of(base, name).__doc__ == text
 
 
 @pytest.mark.parametrize(("base", "name", "operator"), OPERATORS)
 def test_each_parameter_of_a_method_is_described_where_help_shows_it(base: type, name: str, operator: Any) -> None:
-    method = getattr(base, name)
-    assert list(described(method.__doc__)) == [*signature(method).parameters][1:]
+    method = method_of(base, name)
+    assert list(described(method.__doc__)) == [*signature(method).parameters]
+
+
+@pytest.mark.parametrize(
+    ("source", "methods"), [(datapipes.iter.IterableWrapper, IterMethods), (datapipes.map.SequenceWrapper, MapMethods)]
+)
+def test_help_has_the_text_of_a_class_and_then_a_line_for_each_method(source: Any, methods: type) -> None:
+    lines = pydoc.plain(pydoc.render_doc(source)).splitlines()
+    assert len(lines) <= 400
+    text = inspect.getdoc(source) or ""
+    assert [line.removeprefix(" |").strip() for line in lines[5:]][: text.count("\n")] == [
+        line.strip() for line in text.splitlines()[:-1]
+    ]
+    for name, operator in operators_of(methods).items():
+        [listed] = [line for line in lines if line.startswith(f" |  {name} = ")]
+        assert listed.startswith(f" |  {name} = <{operator.__name__}: ")
+        assert len(listed) < 80
+
+
+@pytest.mark.parametrize(("base", "name", "operator"), OPERATORS)
+def test_help_about_a_method_has_the_whole_text(base: Any, name: str, operator: Any) -> None:
+    for asked in (getattr(base, name), method_of(base, name)):
+        said = pydoc.plain(pydoc.render_doc(asked))
+        assert all(line.strip() in said for line in operator.__doc__.splitlines())
+    assert str(signature(getattr(base, name))).startswith("(self, /")
 
 
 @pytest.mark.parametrize("module", [datapipes.iter, datapipes.map])

@@ -9,7 +9,6 @@ not take an operator's name.
 
 from __future__ import annotations
 
-import inspect
 import keyword
 import multiprocessing
 from collections.abc import Callable
@@ -81,8 +80,7 @@ def _is_operators(base: Any, name: str) -> bool:
 
 def _hide_operator(base: Any, name: str, owner: Factory) -> None:
     if name not in base.functions and multiprocessing.parent_process() is None:  # a worker would only say it again
-        method: Any = getattr(_METHODS[base.__name__], name)
-        operator = inspect.unwrap(method, stop=inspect.isclass).__name__
+        operator = vars(_METHODS[base.__name__])[name].operator.__name__
         warn(
             f"{describe_owner(owner)} takes the name {name!r} from the operator {operator} of this library, for each "
             f"{base.__name__} in the whole program; where you mean the operator, write {operator}(pipe, ...)"

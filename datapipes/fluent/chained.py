@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, update_wrapper
 from importlib import import_module
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
@@ -39,43 +39,71 @@ def overloaded(operator: Callable[..., Any]) -> Callable[[M], M]:
 
 
 def operators_of(methods: type) -> dict[str, Callable[..., Any]]:
-    """The operator of each chain method, by the method's name, sorted."""
-    named = {name: getattr(methods, name) for name in sorted(vars(methods)) if not name.startswith("__")}
-    # Behind an operator that is a function, and a class to who looks for it, there is the bare function.
-    return {name: inspect.unwrap(m, stop=inspect.isclass) for name, m in named.items() if callable(m)}
+    """Return the operator of each chain method, by the method's name, sorted."""
+    return {name: made.operator for name, made in sorted(vars(methods).items()) if isinstance(made, _Chained)}
 
 
 class _Chained:
-    """Descriptor: a method until it is first asked for; then what its signature is read from, if anybody asks."""
-
-    __wrapped__: Callable[..., Any]  # the operator
+    """Descriptor of a chain method. A pipe gets the method, with the operator's text; a class gets it in a line."""
 
     def __init__(self, operator: Any) -> None:
         self._import: Callable[[], Callable[..., Any]] = operator
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self._owner, self._name = owner, name
+        self.name, self.qualname = name, f"{owner.__qualname__}.{name}"
 
     def __get__(self, pipe: Any, kind: type | None = None) -> Any:
-        self.__wrapped__ = operator = self._import()
-        method: Any = explaining(operator, self._name)
+        return self._of_class if pipe is None else self.method.__get__(pipe)
+
+    @cached_property
+    def operator(self) -> Any:
+        """The operator's class, or its function."""
+        return self._import()
+
+    @cached_property
+    def method(self) -> Any:
+        """The function that makes the operator of its first argument."""
+        method: Any = explaining(self.operator, self.name)
         # The package has the class as well; were its file named here, the operator's example would be tried there too.
-        method.__module__, method.__qualname__ = __package__, f"{self._owner.__qualname__}.{self._name}"
-        method.__doc__ = operator.__doc__
+        method.__module__, method.__qualname__, method.__doc__ = __package__, self.qualname, self.operator.__doc__
         method.__wrapped__ = self
-        setattr(self._owner, self._name, method)  # from now on it is found without coming here
-        return method.__get__(pipe, kind)
+        return method
+
+    @cached_property
+    def _of_class(self) -> _OfClass:
+        return _OfClass(self)
 
     @cached_property
     def __signature__(self) -> Signature:
-        signature = inspect.signature(self.__wrapped__)
+        signature = inspect.signature(self.operator)
         parameters = list(signature.parameters.values())
         if parameters[0].kind is not Parameter.VAR_POSITIONAL:  # of which the pipe is but the first
             parameters.pop(0)
         returned = signature.return_annotation
-        if inspect.isclass(getattr(self.__wrapped__, "__wrapped__", self.__wrapped__)):  # and no function called one
-            returned = self.__wrapped__.__name__
+        if inspect.isclass(getattr(self.operator, "__wrapped__", self.operator)):  # and no function called one
+            returned = self.operator.__name__
         return Signature([Parameter("self", Parameter.POSITIONAL_ONLY), *parameters], return_annotation=returned)
+
+
+class _OfClass:
+    """A chain method as ``help`` lists it among those of a class. It is no function: these are listed with all text."""
+
+    def __init__(self, chained: _Chained) -> None:
+        update_wrapper(self, chained.method, ("__module__", "__name__", "__qualname__"))
+        self.__origin__ = chained.operator  # what ``help`` shows of this object by itself
+        first_line = (chained.operator.__doc__ or "").partition("\n")[0]
+        summary = f"{chained.operator.__name__}: {first_line}"
+        room = _LINE - len(chained.name)
+        self._text = f"<{summary if len(summary) <= room else f'{summary[: room - 3]}...'}>"
+
+    def __call__(self, pipe: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return self.__wrapped__(pipe, *args, **kwargs)  # type: ignore[attr-defined]  # update_wrapper sets it
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+_LINE = 62  # what ``help`` shows of a name and a value
 
 
 if TYPE_CHECKING:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar
 from difflib import get_close_matches
+from functools import wraps
 from operator import index
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from datapipes.description.printing import stage
 from datapipes.description.structure import Pipe, is_pipe, is_stream, parents
 from datapipes.errors import BadArgument, BadArgumentType, LengthUnknown
 from datapipes.messages.short import shortened
 from datapipes.position.on_error import may_leave_out
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def needs_callable(method: str, fn: object, *, or_none: bool = False) -> None:
@@ -56,21 +59,36 @@ def check_options(pipe: Pipe, options: Collection[str], known: Collection[str] |
             raise BadArgumentType(f"{pipe._fluent}() got an unexpected keyword argument {name!r}; {remedy}")
 
 
-def misspelt(called: Any, given: Mapping[str, object]) -> BadArgumentType | None:
-    """Return the error for a keyword argument that a class does not take and that is near one of its own.
+def misspelt(init: Callable[..., Any], given: Mapping[str, object]) -> BadArgumentType | None:
+    """Return the error for a keyword argument that a constructor does not take and that is near one of its own.
 
     None: there is no such argument.
     """
     if not given:
         return None
-    parameters = inspect.signature(called.__init__).parameters
+    parameters = inspect.signature(init).parameters
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return None
     for name, value in given.items():
         if name not in parameters and (near := get_close_matches(name, parameters, n=1)):
-            call = f"{called.__name__}({name}={shortened(value)})"
+            call = f"{init.__qualname__.removesuffix('.__init__')}({name}={shortened(value)})"
             return BadArgumentType(f"{call}: there is no argument of that name; did you mean {near[0]}=?")
     return None
+
+
+def explained(why: Callable[[dict[str, object]], BadArgumentType | None]) -> Callable[[F], F]:
+    """Decorator of a constructor: raise what ``why`` returns for keyword arguments, or the error of a misspelt one."""
+
+    def decorate(init: F) -> F:
+        @wraps(init)
+        def checked(self: object, *args: Any, **given: Any) -> None:
+            if (wrong := why(given) or misspelt(init, given)) is not None:
+                raise wrong
+            init(self, *args, **given)
+
+        return cast("F", checked)
+
+    return decorate
 
 
 def whole_number(name: str, value: Any, asking: object) -> int:

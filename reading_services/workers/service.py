@@ -47,7 +47,7 @@ class OnWorkers(ReadingServiceInterface):
     if not TYPE_CHECKING:  # a type checker reads the signature of the constructor
 
         def __new__(cls, *args: Any, **given: Any) -> Self:
-            if (wrong := misspelt(cls, given)) is not None:
+            if (wrong := misspelt(cls.__init__, given)) is not None:
                 raise wrong
             return super().__new__(cls)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import pydoc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,20 @@ def test_arguments_of_torchs_loader_are_refused_with_what_has_their_place() -> N
             super().__init__(graph.header(num_workers))
 
     assert list(Own(graph, num_workers=2)) == [0, 1]
+
+    class Named(DataLoader2[int]):
+        def __init__(self, data_pipe: Any, show_progress: bool = False) -> None:
+            super().__init__(datapipe=data_pipe, progress=show_progress)
+
+    assert list(Named(graph)) == [0, 1, 2]
     assert list(pickle.loads(pickle.dumps(DataLoader2(graph)))) == [0, 1, 2]
+
+
+def test_help_and_signature_have_the_arguments_of_the_constructor() -> None:
+    assert [*inspect.signature(DataLoader2).parameters] == [
+        *("datapipe", "datapipe_adapter_fn", "reading_service", "progress")
+    ]
+    assert " |  DataLoader2(datapipe: 'IterDataPipe" in pydoc.plain(pydoc.render_doc(DataLoader2))
 
 
 # -- slips, each with what to write instead ----------------------------------------------------------------------------
