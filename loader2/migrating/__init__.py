@@ -4,6 +4,6 @@
 - ``migration``: the command: files found, differences shown or written, notes
 - ``names``: old dotted name -> new dotted name
 - ``notebooks``: the code cells of notebooks
-- ``notes``: what a person has to decide, with its line
+- ``notes``: notes on lines that the programmer has to decide
 - ``programs``: Python files: imports, chains of attributes, strings
 """

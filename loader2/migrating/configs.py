@@ -1,7 +1,7 @@
 """Old names in YAML, JSON and TOML: values and keys that are a dotted name and nothing else.
 
-The text is not parsed, because writing it again would lose its comments and its layout: it is read as strings, comments
-and words, and a word counts where it is a whole value, as in ``_target_: torchdata.datapipes.iter.Mapper``.
+The text is not parsed: writing it again would lose its comments and layout. It is read as strings, comments and words.
+A word counts if it is a whole value, as in ``_target_: torchdata.datapipes.iter.Mapper``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _IN_BRACKETS: Final = re.compile(r"[\[{][^\]}]*,$")
 
 
 def migrated(text: str) -> tuple[str, list[Note]]:
-    """A text with new names, and notes on names that have no counterpart.
+    """Return a text with new names, and notes on names that have no counterpart.
 
     >>> migrated("_target_: torchdata.datapipes.iter.Mapper  # torchdata.datapipes.iter.Mapper")[0]
     '_target_: datapipes.iter.Mapper  # torchdata.datapipes.iter.Mapper'
@@ -44,7 +44,7 @@ def migrated(text: str) -> tuple[str, list[Note]]:
 
 
 def _is_a_value(found: re.Match[str]) -> bool:
-    """Whether a word without quotes is all that stands between what separates values."""
+    """Return whether a word without quotes is a whole value or key."""
     before = found.string[found.string.rfind("\n", 0, found.start()) + 1 : found.start()].rstrip()
     behind = found.string[found.end() :].partition("\n")[0].strip()
     begins = not before or before[-1] in ":-[{=" or _IN_BRACKETS.search(before) is not None

@@ -1,4 +1,4 @@
-"""The command ``python -m loader2 migrate``: which files it reads, and what it shows of them."""
+"""The command ``python -m loader2 migrate``: it finds files, and shows or writes the changed ones."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _MENTIONED: Final = re.compile(
     rb"torchdata|poptorch|popdist|[Dd]ata[Pp]ipe|loader2|reading_services|DataChunk|(?:argument|runtime)_validation|"
     rb"non_deterministic|guaranteed_|traverse|apply_s|utils[^\n]*graph"
 )
-"""What a file has in it that is worth reading: an old name, or ours, for the notes."""
+"""Pattern of a file that is worth reading: it has an old name, or one of the library's, which notes may concern."""
 
 
 def main(paths: Sequence[Path], write: bool) -> int:
-    """Show what would change, or write it, and what is left to decide; 1 if a file could not be read."""
+    """Show the changes, or write them, and print notes. Return 1 if a file could not be read, 2 at wrong arguments."""
     try:
         needed("libcst", "migrate")
     except ModuleNotFoundError as error:
@@ -47,7 +47,7 @@ def main(paths: Sequence[Path], write: bool) -> int:
         try:
             text, notes = migrated(path.suffix, source)
         except (SyntaxError, ValueError) as error:
-            print(f"{path}: passed over, because it cannot be read: {error}", file=sys.stderr)
+            print(f"{path}: skipped, because it cannot be read: {error}", file=sys.stderr)
             failed += 1
             continue
         if text != source:
@@ -63,21 +63,21 @@ def main(paths: Sequence[Path], write: bool) -> int:
         noted += len(notes)
     print(
         f"{len(found)} files read, {changed} {'written' if write else 'to change (--write does it)'}, {noted} notes, "
-        f"{failed} passed over",
+        f"{failed} skipped",
         file=sys.stderr,
     )
     return 1 if failed else 0
 
 
 def files(path: Path) -> Iterator[Path]:
-    """A file, or those of a folder that may hold names; neither hidden folders nor environments are looked into."""
+    """Yield a file, or those of a folder that may hold names. Hidden folders and environments are skipped."""
     if path.is_file():
         if path.suffix not in _SUFFIXES:
             raise BadArgument(f"{path} is none of {', '.join(_SUFFIXES)}")
         yield path
         return
     if not path.is_dir():
-        raise BadArgument(f"{path} is not there")
+        raise BadArgument(f"{path} does not exist")
     for inner in sorted(path.iterdir()):
         is_ours = not inner.name.startswith(".") and inner.name not in _NOT_THEIRS and not inner.is_symlink()
         if is_ours and (inner.suffix in _SUFFIXES if inner.is_file() else not (inner / "pyvenv.cfg").exists()):
@@ -85,7 +85,7 @@ def files(path: Path) -> Iterator[Path]:
 
 
 def migrated(suffix: str, source: bytes) -> tuple[bytes, list[Note]]:
-    """The contents of a file with new names, and notes; a ``ValueError`` or ``SyntaxError`` if it cannot be read."""
+    """Return a file's contents with new names, and notes. Raise ValueError or SyntaxError if it cannot be read."""
     if not _MENTIONED.search(source):
         return source, []
     if suffix in _PROGRAMS:
@@ -101,7 +101,7 @@ def migrated(suffix: str, source: bytes) -> tuple[bytes, list[Note]]:
 
 
 def difference(path: Path, before: bytes, after: bytes) -> Iterator[str]:
-    """The unified diff of a file."""
+    """Yield the lines of a file's unified diff."""
     encoding, _ = tokenize.detect_encoding(io.BytesIO(before).readline) if path.suffix in _PROGRAMS else ("utf-8", [])
     for line in difflib.unified_diff(
         before.decode(encoding).splitlines(keepends=True),
@@ -113,10 +113,10 @@ def difference(path: Path, before: bytes, after: bytes) -> Iterator[str]:
 
 
 def hiding(path: Path) -> Iterator[Note]:
-    """Notes on modules beside a script that hide a package of ours."""
+    """Yield notes on modules beside a script that hide a package of the library."""
     folder = path.resolve().parent
     if (folder / "__init__.py").exists():
         return
     for name in _PACKAGES:
         if (folder / f"{name}.py").exists() or (folder / name / "__init__.py").exists():
-            yield Note(1, f"{name} beside this file hides the library's package of that name: call it otherwise")
+            yield Note(1, f"{name} beside this file hides the library's package of that name: rename it")

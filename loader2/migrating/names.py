@@ -1,6 +1,6 @@
 """Old dotted names and their counterparts here, by the tables of ``loader2.old_modules``.
 
-A counterpart is public: what old programs found in private modules of ours, or elsewhere, they are told to do without.
+A counterpart is public. For a private name, or one of another library, programs get the advice to write without it.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _OURS: Final = ("datapipes", "loader2", "reading_services")
 
 @dataclass(frozen=True)
 class Module:
-    """A module of ours that an old name stands for."""
+    """Module of the library that an old name means."""
 
     module: str
 
     @property
     def dotted(self) -> str:
-        """The new name, whole."""
+        """The whole new name."""
         return self.module
 
 
 @dataclass(frozen=True)
 class Member:
-    """A name in a module of ours, and the attributes of it that an old dotted name goes on with."""
+    """Name in a module of the library, with the attributes that follow it in an old dotted name."""
 
     module: str
     name: str
@@ -38,18 +38,18 @@ class Member:
 
     @property
     def dotted(self) -> str:
-        """The new name, whole."""
+        """The whole new name."""
         return ".".join((self.module, self.name, *self.rest))
 
 
 @dataclass(frozen=True)
 class Gone:
-    """An old name without a counterpart."""
+    """Old name without a counterpart."""
 
     name: str
 
     def advice(self) -> str:
-        """What is wrong with the name and what to do, in a sentence."""
+        """Return a sentence: the name has no counterpart, and what to write instead."""
         parts = self.name.split(".")
         remedy = instead_of(self.name)
         if any(part.startswith("_") for part in parts):
@@ -62,7 +62,7 @@ New = Module | Member | Gone
 
 @cache
 def new(dotted: str) -> New | None:
-    """What an old dotted name stands for; None: it is no old name.
+    """Return the meaning of an old dotted name. Return None if it is not an old name.
 
     >>> new("torchdata.datapipes.iter.Mapper"), new("torchdata.datapipes.iter.util.cacheholder")
     (Member(module='datapipes.iter', name='Mapper', rest=()), Module(module='datapipes.iter'))
@@ -84,7 +84,7 @@ def new(dotted: str) -> New | None:
 
 
 def in_text(text: str) -> New | None:
-    """What a text stands for that is an old dotted name from its beginning to its end, of two parts at least.
+    """Return the meaning of a text that is an old dotted name of at least two parts. Return None for all other texts.
 
     >>> in_text("torch.utils.data.datapipes.iter.IterableWrapper").dotted, in_text("poptorch"), in_text("see torchdata")
     ('datapipes.iter.IterableWrapper', None, None)
@@ -94,12 +94,12 @@ def in_text(text: str) -> New | None:
 
 @cache
 def names_of(module: str) -> dict[str, tuple[str, str]]:
-    """The names of an old module, each with the module that has it here and its name there."""
+    """Return the names of an old module, each with its module and its name here."""
     return names_in(_MODULES[module]) if module in LENT else {**imported(), **names_in(_MODULES[module])}
 
 
 def _module(old: str) -> New | None:
-    """The module that an old one became: the first that has anything of it, or that of its package if it is empty."""
+    """Return the module that replaces an old one: the first with any of its names. An empty module has its parent's."""
     if old in LENT:
         return None
     homes = _MODULES[old]
@@ -109,5 +109,5 @@ def _module(old: str) -> New | None:
 
 
 def _is_ours(module: str) -> bool:
-    """Whether this is a module of ours for everybody."""
+    """Return whether this is a public module of the library."""
     return module.partition(".")[0] in _OURS and hasattr(import_module(module), "__all__")

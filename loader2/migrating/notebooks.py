@@ -1,8 +1,8 @@
-"""Old names in notebooks: the code cells are one program, and nothing but changed lines of code changes in the file.
+"""Old names in notebooks: all code cells are one program. Only changed lines of code change in the file.
 
 A notebook is JSON. It is read as tokens with their places in the text, because writing it again would change its
-layout. Lines that Python does not know (``%matplotlib inline``, ``!pip install x``, ``dp?``) are left out while the
-code is read.
+layout. Lines that are not Python (``%matplotlib inline``, ``!pip install x``, ``dp?``) are left out while the code is
+read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BETWEEN: Final = "# <the next cell of a notebook>"
 
 @dataclass
 class _Cell:
-    """A code cell: its number among all cells, and the tokens of its source."""
+    """Code cell: its number among all cells, and the tokens of its source."""
 
     number: int
     tokens: list[re.Match[str]] = field(default_factory=list)
@@ -38,7 +38,7 @@ class _Cell:
 
 
 def migrated(source: bytes) -> tuple[bytes, list[Note]]:
-    """Return a notebook with new names, and notes; a ``ValueError`` if it is no JSON.
+    """Return a notebook with new names, and notes. Raise ValueError if it is not JSON.
 
     >>> cell = b'{"cells": [{"cell_type": "code", "source": ["%time\\\\n", "import poptorch"]}]}'
     >>> migrated(cell)[0]
@@ -49,18 +49,18 @@ def migrated(source: bytes) -> tuple[bytes, list[Note]]:
     text = source.decode()
     book = json.loads(text)
     if not isinstance(book, dict) or "cells" not in book:
-        return source, [Note(1, "a notebook of a format before 4 is left: save it anew, and migrate it again")]
+        return source, [Note(1, "a notebook of a format before 4 is left: save it in format 4, and migrate it again")]
     if _language(book) not in (None, "python"):
         return source, []
     notes: list[Note] = []
     cells: list[_Cell] = []
-    codes: list[list[str]] = []  # the lines of each cell, with others in place of its magic lines
+    codes: list[list[str]] = []  # the lines of each cell, with placeholders for its magic lines
     magics: list[list[str]] = []
     for cell in _code_cells(text):
         python = _python(cell.lines)
         if python is None:
             line = text.count("\n", 0, cell.tokens[0].start()) + 1
-            notes.append(Note(line, f"cell {cell.number} cannot be read as Python, and is left"))
+            notes.append(Note(line, f"cell {cell.number} cannot be read as Python and is left"))
             continue
         cells.append(cell)
         codes.append(python[0])
@@ -79,7 +79,7 @@ def migrated(source: bytes) -> tuple[bytes, list[Note]]:
 
 
 def _language(book: dict[str, Any]) -> Any:
-    """The language of a notebook's cells; None if it does not say one."""
+    """Return the language of a notebook's cells, or None if the notebook does not name it."""
     found: Any = book
     for key in ("metadata", "language_info", "name"):
         found = found.get(key) if isinstance(found, dict) else None
@@ -87,8 +87,8 @@ def _language(book: dict[str, Any]) -> Any:
 
 
 def _code_cells(text: str) -> Iterator[_Cell]:
-    """The code cells that have a source, in their order."""
-    path: list[str | int] = []  # where the next value is, in the containers around it
+    """Return the code cells that have a source, in their order."""
+    path: list[str | int] = []  # the keys and indices that lead to the next value
     cells: dict[int, _Cell] = {}
     kinds: dict[int, str] = {}
     is_key = False
@@ -118,7 +118,7 @@ def _code_cells(text: str) -> Iterator[_Cell]:
 
 
 def _python(lines: list[str]) -> tuple[list[str], list[str]] | None:
-    """The lines of a cell as Python, with the magic ones replaced, and what was replaced; None if it is no Python."""
+    """Return a cell's lines with placeholders for magic ones, and these ones. Return None if it is not Python."""
     lines = [*lines[:-1], lines[-1].removesuffix("\n") + "\n"] if lines else lines
     if _is_python(lines):
         return lines, []
@@ -139,7 +139,7 @@ def _python(lines: list[str]) -> tuple[list[str], list[str]] | None:
 
 
 def _is_python(lines: Sequence[str]) -> bool:
-    with warnings.catch_warnings(action="ignore"):  # of escapes in strings
+    with warnings.catch_warnings(action="ignore"):  # for escapes in strings
         try:
             ast.parse("".join(lines))
         except (SyntaxError, ValueError):
@@ -148,7 +148,7 @@ def _is_python(lines: Sequence[str]) -> bool:
 
 
 def _shown(code: str, magics: list[str]) -> list[str]:
-    """The lines of a cell with its magic lines in their places."""
+    """Return the lines of a cell with its magic lines restored."""
     return _lines(
         re.sub(r"^[ \t]*pass  # magic (\d+)\n", lambda found: magics[int(found[1])], code, flags=re.MULTILINE)
     )
@@ -159,7 +159,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _edit(cell: _Cell, lines: list[str], text: str) -> Iterator[tuple[int, int, str]]:
-    """The piece of the file to replace, and by what: none if the cell stays as it is."""
+    """Yield the piece of the file to replace, with its replacement. Yield nothing if the cell is unchanged."""
     before = cell.lines
     if before and not before[-1].endswith("\n") and lines:
         lines = [*lines[:-1], lines[-1].removesuffix("\n")]
@@ -184,7 +184,7 @@ def _edit(cell: _Cell, lines: list[str], text: str) -> Iterator[tuple[int, int, 
 
 
 def _placed(note: Note, cells: list[_Cell], codes: list[list[str]], text: str) -> Note:
-    """A note on a line of the joined program, as one on the line of the file."""
+    """Return a note on a line of the joined program as a note on the line of the file."""
     line = note.line - 1
     for cell, code in zip(cells, codes, strict=True):
         if line < len(code):

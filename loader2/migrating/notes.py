@@ -1,4 +1,4 @@
-"""What a person has to decide: programs that are right in Python and mean something else here, by line."""
+"""Notes for the programmer, by line: code that stays valid Python and has another meaning here."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from datapipes.map import MapDataPipe
 from loader2.migrating.names import Member, names_of, new
 from loader2.old_modules import TORCHDATA
 
-_GOES_ON: Final = "a state goes on in mid-epoch"
+_GOES_ON: Final = "a state resumes in mid-epoch"
 
 _ATTRIBUTES: Final = {
-    "_restore_checkpoint_beginning_of_epoch": f"{_GOES_ON} by itself: keep this call if epochs are to begin again",
+    "_restore_checkpoint_beginning_of_epoch": f"{_GOES_ON} by itself: keep this call if epochs should start over",
     "_simple_graph_snapshot_restoration": f"{_GOES_ON} by itself: use state_dict() and load_state_dict() of the loader",
     **dict.fromkeys(
         ("_number_of_samples_yielded", "_valid_iterator_id", "_snapshot_state", "_fast_forward_iterator"),
@@ -33,19 +33,19 @@ _PACKAGES: Final = {
     "popdist": "reading_services.ipu.popdist",
 }
 _LOADERS: Final = ("torch.utils.data.DataLoader", "torchdata.stateful_dataloader.StatefulDataLoader")
-"""Loaders of others, in whose workers torch's ``get_worker_info()`` tells which worker this is."""
+"""Other loaders. In their workers, torch's ``get_worker_info()`` returns the worker's number."""
 
 
 @dataclass(frozen=True, order=True)
 class Note:
-    """A line, what is to be decided there, and what to do."""
+    """Line with a decision to take, and the advice."""
 
     line: int
     text: str
 
 
 def decisions(tree: ast.Module) -> Iterator[Note]:
-    """Notes on a program that uses pipes."""
+    """Yield notes on a program that uses pipes."""
     program = _Program(tree)
     for node in ast.walk(tree):
         match node:
@@ -68,13 +68,13 @@ def decisions(tree: ast.Module) -> Iterator[Note]:
                     if alias.name == "PrototypeMultiProcessingReadingService":
                         yield Note(
                             node.lineno,
-                            f"{alias.name} is MultiProcessingReadingService: see that its arguments are the ones you "
+                            f"{alias.name} is MultiProcessingReadingService: check that its arguments are the ones you "
                             "want",
                         )
 
 
 class _Program:
-    """One file: what its imports bind, its classes, and which loaders it uses."""
+    """One file: the names that its imports bind, its classes, and the loaders that it uses."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._bound: dict[str, str] = {}
@@ -97,7 +97,7 @@ class _Program:
         self._uses_pipes = any(each is not None and _is_of_pipes(each) for each in asked)
 
     def dotted(self, node: ast.expr) -> str | None:
-        """Return the whole name that a name or a chain of attributes stands for; None if no import binds it."""
+        """Return the whole dotted name of a name or a chain of attributes. Return None if no import binds it."""
         match node:
             case ast.Name(id=name):
                 return self._bound.get(name)
@@ -107,14 +107,14 @@ class _Program:
         return None
 
     def call_notes(self, node: ast.Call) -> Iterator[Note]:
-        """Notes on a call."""
+        """Yield notes on a call."""
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         given = {keyword.arg for keyword in node.keywords}
         if name in ("parse_csv_as_dict", "CSVDictParser") and given.isdisjoint(("ragged", None)):
             yield Note(
                 node.lineno,
                 "a row that is shorter or longer than the header is an error here: pass "
-                'ragged="keep" to have it filled up, as torchdata did',
+                'ragged="keep" to fill it up, as torchdata does',
             )
         if name == "from_state" and given.isdisjoint(("datapipe", None)):
             yield Note(
@@ -126,7 +126,7 @@ class _Program:
         count = next(iter(node.args[name in ("Forker", "UnZipper") :]), None)
         count = arguments.get("num_instances", arguments.get("sequence_length", count))
         if name in ("fork", "Forker", "unzip", "UnZipper") and isinstance(count, ast.Constant) and count.value == 1:
-            yield Note(node.lineno, f"{name} gives a list also of one pipe: write [0] behind it, or leave it out")
+            yield Note(node.lineno, f"{name} returns a list even for one pipe: write [0] after it, or leave it out")
         if self._uses_pipes and self.dotted(node.func) in _LOADERS and ("shuffle" in given or len(node.args) > 2):
             yield Note(
                 node.lineno,
@@ -134,13 +134,13 @@ class _Program:
                 "none: put shuffle() into the graph, above its sharding_filter()",
             )
         if name in ("ipuHardwareIsAvailable", "ipuHardwareVersion"):
-            yield Note(node.lineno, f"{name}() finds no IPU here, the device is simulated: leave the check out")
+            yield Note(node.lineno, f"{name}() finds no IPU here, because the device is simulated: leave the check out")
         for value in (*node.args, *arguments.values()):
             if isinstance(value, ast.Constant) and value.value in _PACKAGES:
                 yield _package(node, f"{name}({value.value!r})", value.value)
 
     def class_notes(self, node: ast.ClassDef) -> Iterator[Note]:
-        """Notes on a class: the name of its method, what it takes over from its base, and how it shards."""
+        """Yield notes on a class: its method's name, private attributes of its base, and its sharding."""
         bases = self._bases(node)
         kind: type = MapDataPipe if any(base.endswith("MapDataPipe") for base in bases) else IterDataPipe
         taken = {*dir(kind), *PROTOCOL} - OF_TORCH[kind.__name__]
@@ -149,13 +149,11 @@ class _Program:
                 case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]):
                     if str(self.dotted(func)).endswith(".functional_datapipe") and name in taken:
                         what = (
-                            "which loaders call"
-                            if name in PROTOCOL
-                            else f"whose place {node.name} takes, with a warning"
+                            "which loaders call" if name in PROTOCOL else f"which {node.name} replaces, with a warning"
                         )
                         yield Note(
                             decorator.lineno,
-                            f"{name} is a method of this library's pipes, too, {what}: give it another name, or leave "
+                            f"{name} is a method of this library's pipes, too, {what}: rename it, or leave "
                             f"{node.name} out if it does the same",
                         )
         if any(map(_is_pipe, bases)):
@@ -163,7 +161,7 @@ class _Program:
             yield from self._private(node, bases)
 
     def _bases(self, node: ast.ClassDef) -> list[str]:
-        """The whole names of the classes that a class derives from, those of this file replaced by their own bases."""
+        """Return the whole names of a class's bases. A base in this file is replaced by its own bases."""
         found: list[str] = []
         for base in node.bases:
             base = base.value if isinstance(base, ast.Subscript) else base
@@ -175,10 +173,10 @@ class _Program:
         return found
 
     def _private(self, node: ast.ClassDef, bases: list[str]) -> Iterator[Note]:
-        """Notes on private attributes that come from nowhere: torchdata's class may have had them."""
+        """Yield notes on private attributes without a definition: torchdata's class may have had them."""
         ours = [_our_class(base) for base in bases if base.rpartition(".")[2] not in _WITHOUT_ATTRIBUTES]
         if any(each is None for each in ours):
-            return  # some base is of somebody else, and may have them
+            return  # a base of another library may have them
         own = {name for each in self._lineage(node) for name in _defined(each)}
         for each in ast.walk(node):
             match each:
@@ -187,11 +185,11 @@ class _Program:
                     if is_private and name not in own and not any(hasattr(base, name) for base in ours):
                         shown = " or ".join(sorted(base.rpartition(".")[2] for base in bases))
                         yield Note(
-                            each.lineno, f"self.{name} is not here: if it was private to {shown}, write without it"
+                            each.lineno, f"self.{name} is not defined: if it was private to {shown}, write without it"
                         )
 
     def _lineage(self, node: ast.ClassDef) -> Iterator[ast.ClassDef]:
-        """A class, and those of this file that it derives from."""
+        """Yield a class, and its bases in this file."""
         yield node
         for base in node.bases:
             inner = self._classes.get(base.id) if isinstance(base, ast.Name) else None
@@ -203,7 +201,7 @@ _WITHOUT_ATTRIBUTES: Final = ("ABC", "Generic", "Protocol", "object")
 
 
 def _defined(node: ast.ClassDef) -> Iterator[str]:
-    """The names that a class gives its objects: methods, and what is assigned in it or to ``self``."""
+    """Yield the names that a class defines: methods, and assignments in it or to ``self``."""
     for each in ast.walk(node):
         match each:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
@@ -219,12 +217,12 @@ def _is_of_pipes(dotted: str) -> bool:
 
 
 def _is_pipe(dotted: str) -> bool:
-    """Whether a class is a pipe: one of the tables, or one from elsewhere that is called so."""
+    """Return whether a class is a pipe: one of the tables, or another one with a name like that."""
     return dotted.endswith("DataPipe") or isinstance(_our_class(dotted), type(IterDataPipe))
 
 
 def _our_class(dotted: str) -> Any:
-    """The class of this library that an old dotted name, or a new one, stands for; None if there is none."""
+    """Return the library's class for an old or a new dotted name, or None."""
     here = new(dotted)
     module, _, name = (here.dotted if isinstance(here, Member) else dotted).rpartition(".")
     found = getattr(import_module(module), name, None) if module in ("datapipes.iter", "datapipes.map") else None
@@ -232,19 +230,19 @@ def _our_class(dotted: str) -> Any:
 
 
 def _comparison_notes(node: ast.Compare) -> Iterator[Note]:
-    """Notes on strings that something is compared with: names of packages, and of classes that are called otherwise."""
+    """Yield notes on strings in comparisons: names of packages, and of classes with another name here."""
     compared = (node.left, *node.comparators)
     for each in chain.from_iterable(getattr(each, "elts", [each]) for each in compared):
         match each:
             case ast.Constant(value=str(name)) if name in _PACKAGES:
                 yield _package(each, repr(name), name)
             case ast.Constant(value=str(name)) if name in _long_names():
-                yield Note(each.lineno, f"no class is called {name} here: {_long_names()[name]} is its name")
+                yield Note(each.lineno, f"no class is called {name} here: its name is {_long_names()[name]}")
 
 
 @cache
 def _long_names() -> dict[str, str]:
-    """Names of classes in the modules of torch and torchdata that had them, and what they are called here."""
+    """Return old class names in modules of torch and torchdata, with their names here."""
     known = (pair for module in TORCHDATA for pair in names_of(module).items())
     return {
         old: name
@@ -255,25 +253,25 @@ def _long_names() -> dict[str, str]:
 
 def _package(node: ast.expr, shown: str, package: str) -> Note:
     return Note(
-        node.lineno, f"{shown} asks for {package}, which need not be there any more: ask for {_PACKAGES[package]}"
+        node.lineno, f"{shown} asks for {package}, which may not be installed any more: ask for {_PACKAGES[package]}"
     )
 
 
 def _version(node: ast.expr | ast.stmt, package: str) -> Note:
     return Note(
-        node.lineno, f"{package}.__version__ is that of {package}, which need not be there any more: leave it out"
+        node.lineno, f"{package}.__version__ is that of {package}, which may not be installed any more: leave it out"
     )
 
 
 def _sharding(node: ast.ClassDef, is_for_own_loader: bool) -> Iterator[Note]:
-    """Notes on a class that takes its part of the elements by itself."""
+    """Yield notes on a class that shards by itself."""
     for method in node.body:
         match method:
             case ast.FunctionDef(name="is_shardable"):
                 yield Note(
                     method.lineno,
-                    f"{node.name}.is_shardable is asked by nobody: a class shards if it has apply_sharding; take that "
-                    "away where this returned False",
+                    f"{node.name}.is_shardable is never called: a class shards if it has apply_sharding; remove that "
+                    "method where this returned False",
                 )
             case ast.FunctionDef(name="apply_sharding", args=args) if len(args.args) < 4 and not args.vararg:
                 yield Note(
@@ -287,7 +285,7 @@ def _sharding(node: ast.ClassDef, is_for_own_loader: bool) -> Iterator[Note]:
             case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if name in _WHO_AM_I:
                 yield Note(
                     call.lineno,
-                    f"{node.name} asks {name}() itself: torch's get_worker_info() is None in these workers "
-                    "(reading_services.get_worker_info() is not), and what is taken here is not to be shared a "
-                    "second time by a sharding_filter()",
+                    f"{node.name} calls {name}() itself: torch's get_worker_info() is None in these workers "
+                    "(reading_services.get_worker_info() is not), and a sharding_filter() must not shard a second "
+                    "time after the class",
                 )

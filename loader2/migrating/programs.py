@@ -1,9 +1,9 @@
-"""Old names in a Python file: imports, chains of attributes and strings; the rest of the file stays as it is.
+"""Old names in a Python file: imports, chains of attributes and strings. The rest of the file stays as it is.
 
-An import goes on binding the name that it bound (``import poptorch`` becomes ``import reading_services.ipu as
-poptorch``, and a class that is called otherwise here is imported under its old name), so that what is written with it,
-here or in files that import it from here, is right as it stands. Only where a name stood for more than one module of
-ours (``torch``, ``torchdata``, ``torchdata.dataloader2``) are chains rewritten, and their modules imported beside it.
+An import keeps binding the name that it bound: ``import poptorch`` becomes ``import reading_services.ipu as poptorch``,
+and a class with another name here is imported under its old name. So code that uses the name stays valid, in this file
+and in files that import it from here. Some names meant several modules of the library (``torch``, ``torchdata``,
+``torchdata.dataloader2``). Their chains are rewritten, and the modules are imported beside them.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from loader2.old_modules import STAYING
 _DOTTED: Final = re.compile(r"[A-Za-z_]\w*(?:\.\w+)+")
 _ROOTS: Final = ("datapipes", "loader2", "reading_services")
 _RENAMED: Final = ("PrototypeMultiProcessingReadingService",)
-"""Names that go where nothing but this file has them: their counterparts take other arguments, as is noted."""
+"""Names that are replaced if only this file has them. Their counterparts take other arguments, as a note says."""
 _WIDTH: Final = 88
-"""Characters of a line: an import that is taken apart and has more gets a name in a line."""
+"""Characters of a line. A longer import is written with one name on each line."""
 
 _Import = cst.Import | cst.ImportFrom
 
 
 def migrated(source: bytes) -> tuple[bytes, list[Note]]:
-    """A program with new names, and what is left to decide; a ``SyntaxError`` if it is no Python.
+    """Return a program with new names, and notes. Raise SyntaxError if it is not Python.
 
     >>> text, notes = migrated(b"import torch\\n\\ntorch.utils.data.graph.traverse_dps(dp)  # all\\n")
     >>> print(text.decode(), end="")
@@ -59,7 +59,7 @@ def migrated(source: bytes) -> tuple[bytes, list[Note]]:
     <BLANKLINE>
     datapipes.graph.traverse_dps(dp)  # all
     """
-    with warnings.catch_warnings(action="ignore"):  # of escapes in somebody's strings
+    with warnings.catch_warnings(action="ignore"):  # for escapes in the program's strings
         tree = ast.parse(source)
     try:
         module = cst.parse_module(source)
@@ -72,7 +72,7 @@ def migrated(source: bytes) -> tuple[bytes, list[Note]]:
 
 
 def _edited(module: cst.Module, edits: list[tuple[CodeSpan, str]]) -> bytes:
-    """The module with pieces replaced, from the last to the first."""
+    """Return the module with pieces replaced, from the last to the first."""
     code = module.code.encode()
     for span, text in sorted(edits, key=lambda edit: edit[0].start, reverse=True):
         code = code[: span.start] + text.encode() + code[span.start + span.length :]
@@ -81,7 +81,7 @@ def _edited(module: cst.Module, edits: list[tuple[CodeSpan, str]]) -> bytes:
 
 @dataclass(frozen=True)
 class _Binding:
-    """A name that an import binds, and the dotted name that it stands for."""
+    """Name that an import binds, with the dotted name that it means."""
 
     node: _Import
     alias: cst.ImportAlias
@@ -91,7 +91,7 @@ class _Binding:
 
 
 class _Program:
-    """One file: what is to be replaced in it, and notes."""
+    """One file, with its edits and notes."""
 
     def __init__(self, module: cst.Module) -> None:
         wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
@@ -109,9 +109,9 @@ class _Program:
         self._taken = {root for root in _ROOTS if any(map(self._is_others, self._assigned_as(root)))}
         self._imports: list[_Import] = []
         self._needs: dict[_Import, set[str]] = {}
-        self._stays: dict[cst.ImportAlias, set[str]] = {}  # names imported, and which attributes of them stay
-        self._added: dict[cst.ImportFrom, list[str]] = {}  # names that go to the import of their module beside it
-        self._said: set[tuple[cst.CSTNode, str]] = set()  # blocks, and the imports that are in them by now
+        self._stays: dict[cst.ImportAlias, set[str]] = {}  # imported names with their attributes that stay
+        self._added: dict[cst.ImportFrom, list[str]] = {}  # names added to a neighbouring import of their module
+        self._said: set[tuple[cst.CSTNode, str]] = set()  # blocks, with the imports written into them
         self.edits: list[tuple[CodeSpan, str]] = []
         self.notes: list[Note] = []
 
@@ -158,7 +158,7 @@ class _Program:
         known = {name for name in old if isinstance(name, Module | Member)}
         texts = {self._as_bound(parts[0], binding, name) for binding, name in zip(bindings, old, strict=True)}
         if len(texts) == 1 and (text := texts.pop()) is not None:
-            pass  # the names bound stay, and so does what follows them
+            pass  # the bound names stay, and so do their attributes
         elif len(known) == 1:
             (name,) = known
             statement, module = self._reference(name.module)
@@ -168,19 +168,19 @@ class _Program:
         else:
             for binding in bindings:
                 self._stays.setdefault(binding.alias, set()).add("".join(parts[1:2]))
-            if not any(isinstance(new(binding.target), Gone) for binding in bindings):  # told at the import
+            if not any(isinstance(new(binding.target), Gone) for binding in bindings):  # noted at the import
                 self.notes += (self._note(node, name.advice()) for name in old if isinstance(name, Gone))
             if known:
                 names = " or ".join(sorted(name.dotted for name in known))
                 self._note_at(
-                    node, f"{'.'.join(parts)} is {names} by what was imported, and is left: write one of them"
+                    node, f"{'.'.join(parts)} is {names}, depending on the import, and is left: write one of them"
                 )
             return
         if text != ".".join(parts):
             self.edits.append((self._spans[node], text))
 
     def _as_bound(self, local: str, binding: _Binding, name: New | None) -> str | None:
-        """A new name by what an import will bind then; None if it is not below that."""
+        """Return a new name in terms of the name that an import will bind. Return None if it is not below that."""
         here = new(binding.target)
         if not isinstance(name, Module | Member) or not isinstance(here, Module | Member):
             return None
@@ -189,7 +189,7 @@ class _Program:
         return local + name.dotted.removeprefix(here.dotted) if is_below else None
 
     def _is_renamed(self, binding: _Binding) -> bool:
-        """Whether the file uses a name by its new spelling from now on; nothing else may go by either of them."""
+        """Return whether the file uses a name's new spelling from now on. It needs both spellings to be unambiguous."""
         here, old = new(binding.target), binding.alias.evaluated_name
         if old not in _RENAMED or binding.alias.asname is not None or not isinstance(here, Member):
             return False
@@ -200,7 +200,7 @@ class _Program:
         return alone and not is_told and any(assignment.references for assignment in self._assigned_as(old))
 
     def _where_to_import(self, statement: str, bindings: list[_Binding]) -> list[_Binding]:
-        """The imports beside which a module of ours has to be imported."""
+        """Return the imports beside which a module of the library has to be imported."""
         if bare := [binding for binding in bindings if _is_torchdata(binding)]:
             return bare
         if any(statement == self._replacing(binding) for binding in bindings):
@@ -208,7 +208,7 @@ class _Program:
         return bindings[:1] if len({new(binding.target) for binding in bindings}) == 1 else bindings
 
     def _bindings(self, name: cst.Name) -> list[_Binding]:
-        """The imports that a name may come from."""
+        """Return the imports that a name may come from."""
         scope = start = self._scopes.get(name)
         while scope is not None:
             found = self._assigned[scope].get(name.value, []) if scope in self._assigned else []
@@ -220,7 +220,7 @@ class _Program:
         return []
 
     def _reference(self, module: str) -> tuple[str, str]:
-        """The statement that imports a module of ours, and what to call it then."""
+        """Return the statement that imports a module of the library, and the name that it binds."""
         if module.partition(".")[0] not in self._taken:
             return f"import {module}", module
         name = module.replace(".", "_") if "." in module else f"{module}_"
@@ -230,7 +230,7 @@ class _Program:
         return (assignment for names in self._assigned.values() for assignment in names.get(root, ()))
 
     def _is_others(self, assignment: BaseAssignment) -> bool:
-        """Whether a name like one of our packages' is something else in this file."""
+        """Return whether a name like that of a package of the library means something else in this file."""
         if isinstance(assignment, ImportAssignment) and (binding := _binding(assignment)) is not None:
             here = new(binding.target)
             target = here.dotted if isinstance(here, Module | Member) else binding.target
@@ -240,7 +240,7 @@ class _Program:
     # -- imports -------------------------------------------------------------------------------------------------------
 
     def _replacing(self, binding: _Binding) -> str | None:
-        """The import of ours in the place of ``import a.b.c``."""
+        """Return the library's import that replaces ``import a.b.c``, or None."""
         here = new(get_full_name_for_node(binding.alias.name) or "")
         return self._reference(here.module)[0] if binding.is_root and isinstance(here, Module) else None
 
@@ -257,7 +257,7 @@ class _Program:
                 self._note_at(node, here.advice())
             module = here.module if isinstance(here, Module) else None
             if old == "torchdata" and needs and alias not in self._stays:
-                continue  # it stood for our modules alone
+                continue  # it only meant modules of the library
             if old == "torchdata" and not (self._stays.get(alias) or {""}) <= {*STAYING}:
                 self._note_at(node, "torchdata is still imported: leave it out, or the program needs torchdata")
             if module is None:
@@ -280,7 +280,7 @@ class _Program:
         self._replace(node, list(dict.fromkeys([*statements, *beside, *needs])))
 
     def _retold(self, node: _Import, texts: Mapping[cst.ImportAlias, str]) -> str:
-        """The text of a statement with some of its names replaced, and all else as it is."""
+        """Return the text of a statement with some of its names replaced."""
         span = self._spans[node]
         code = self._code[span.start : span.start + span.length]
         for alias, text in reversed([*texts.items()]):
@@ -289,7 +289,7 @@ class _Program:
         return code.decode()
 
     def _is_bound_elsewhere(self, node: cst.Import, root: str) -> bool:
-        """Whether another import of the scope binds the same root and stays."""
+        """Return whether another import of the scope binds the same root and stays."""
         for assignment in self._assigned_as(root):
             binding = _binding(assignment) if isinstance(assignment, ImportAssignment) else None
             same = binding is not None and binding.node is not node and binding.is_root
@@ -312,7 +312,7 @@ class _Program:
             if self._goes_beside(node, home, homes[home]):
                 self._delete(node)
                 return
-            assert node.module is not None  # said above
+            assert node.module is not None  # checked above
             self.edits.append((self._spans[node.module], home))
             for alias, text in homes[home]:
                 if text != _text(alias):
@@ -332,7 +332,7 @@ class _Program:
             )
 
     def _homes(self, node: cst.ImportFrom) -> dict[str | None, list[tuple[cst.ImportAlias, str]]]:
-        """The names of an import by the module to import them from, None where they stay; and each as it is written."""
+        """Return the names of an import, as text, by the module to import them from. None: they stay."""
         homes: dict[str | None, list[tuple[cst.ImportAlias, str]]] = {}
         module = get_full_name_for_node(node.module) if node.module is not None else None
         if module is None or node.relative or isinstance(node.names, cst.ImportStar):
@@ -344,7 +344,7 @@ class _Program:
         return homes
 
     def _single_home(self, node: cst.ImportFrom) -> str | None:
-        """The module of ours in the place of that of an import, if all of its names are there, and nothing else is."""
+        """Return the library's module for an import, if all of its names are there and it gets no other import."""
         homes = self._homes(node)
         if len(homes) != 1 or node in self._needs or isinstance(node.names, cst.ImportStar):
             return None
@@ -352,7 +352,7 @@ class _Program:
         return home if len(names) == len(node.names) else None
 
     def _goes_beside(self, node: cst.ImportFrom, home: str | None, names: list[tuple[cst.ImportAlias, str]]) -> bool:
-        """Have an import of the same module, among those above and below without a gap, import these names as well."""
+        """Add names to a neighbouring import of the same module. Return False if there is none or a comment forbids."""
         run = self._run(node)
         target = next((each for each in run if home and self._single_home(each) == home), None)
         if target is None or target is node or self._has_comment(node) or any(self._comments(target)):
@@ -372,7 +372,7 @@ class _Program:
         return True
 
     def _run(self, node: cst.ImportFrom) -> list[cst.ImportFrom]:
-        """The imports from modules in the lines around one, each alone in its line, as far as there is nothing else."""
+        """Return the consecutive import lines around an import, if each is alone in its line."""
         line = self._parents[node]
         lines: list[Any] = list(getattr(self._parents[line], "body", []))
         if line not in lines or not isinstance(line, cst.SimpleStatementLine) or len(line.body) > 1:
@@ -386,27 +386,27 @@ class _Program:
         return [statement for statement in statements if isinstance(statement, cst.ImportFrom)]
 
     def _line_start(self, span: CodeSpan) -> str:
-        """The end of the line before, and the indent, if a piece of the program is the first one in its line."""
+        """Return the newline and indent before a piece of the program. Return "" if it is not the first in its line."""
         begin = self._code.rfind(b"\n", 0, span.start) + 1
         before = self._code[begin : span.start].decode()
         return "" if before.strip() else self._module.default_newline + before
 
     def _has_comment(self, node: cst.ImportFrom) -> bool:
-        """Whether a comment is in the lines of an import, or above it."""
+        """Return whether a comment is in the lines of an import, or above it."""
         line = self._parents[node]
         above = isinstance(line, cst.SimpleStatementLine) and any(each.comment for each in line.leading_lines)
         behind = isinstance(line, cst.SimpleStatementLine) and line.trailing_whitespace.comment is not None
         return above or behind or any(True for _ in self._comments(node))
 
     def _delete(self, node: cst.ImportFrom) -> None:
-        """Take the line of an import away, which stands alone in it."""
+        """Delete the line of an import that is alone in it."""
         span = self._spans[node]
         start = self._code.rfind(b"\n", 0, span.start) + 1
         end = self._code.find(b"\n", span.start + span.length) + 1 or len(self._code)
         self.edits.append((CodeSpan(start, end - start), ""))
 
     def _home(self, node: cst.ImportFrom, alias: cst.ImportAlias, module: str) -> tuple[str | None, str]:
-        """The module to import a name from, None where it stays, and "" for ``import name``; and name and alias."""
+        """Return the module to import a name from, and the name with its alias. None: it stays; "": ``import name``."""
         here = new(f"{module}.{alias.evaluated_name}")
         if isinstance(here, Gone):
             self._note_at(node, here.advice())
@@ -422,15 +422,15 @@ class _Program:
         here = new(module)
         if here is None:
             if module == "torch.utils.data" and re.search(r"\b(IterDataPipe|MapDataPipe)\b", self._module.code):
-                self._note_at(node, "a star import of torch's pipes is left: name the pipes that are used")
+                self._note_at(node, "a star import of torch's pipes is left: import the pipes by name")
         elif not isinstance(here, Module) or here.module == "loader2":
-            self._note_at(node, f"a star import of {module} is left: name what is used, and migrate again")
+            self._note_at(node, f"a star import of {module} is left: import by name, and migrate again")
         elif node.module is not None:
             self.edits.append((self._spans[node.module], here.module))
-            self._note_at(node, f"a star import of {here.module}, which has other names, too: name what is used")
+            self._note_at(node, f"a star import of {here.module}, which has other names, too: import by name")
 
     def _taken_apart(self, node: cst.ImportFrom, home: str, names: list[tuple[cst.ImportAlias, str]]) -> Iterator[str]:
-        """The statements that import some of the names of another one."""
+        """Yield the statements that import some of the names of another one."""
         if not home:
             yield from (f"import {text}" for _, text in names)
             return
@@ -448,7 +448,7 @@ class _Program:
         yield newline.join([*lines, f"{indent})"])
 
     def _comments(self, node: cst.ImportFrom) -> Iterator[tuple[cst.ImportAlias, str]]:
-        """The names in parentheses that have a comment behind or, in lines of its own, below them; and it."""
+        """Yield the names in parentheses that have comments after or below them, with these comments."""
         aliases = _names(node)
         for number, alias in enumerate(aliases):
             spaces: list[cst.BaseParenthesizableWhitespace] = []
@@ -466,7 +466,7 @@ class _Program:
                 yield alias, "  ".join(texts)
 
     def _replace(self, node: _Import, statements: list[str]) -> None:
-        """Put statements in the place of one: in lines of their own, unless it shares its line."""
+        """Replace one statement by several: in lines of their own, unless it shares its line."""
         line = self._parents[node]
         alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
         text = (self._module.default_newline + self._indent(node) if alone else "; ").join(statements)
@@ -496,7 +496,7 @@ class _Program:
             if isinstance(here, Gone):
                 self._note_at(node, here.advice())
             elif here is not None:
-                self._note_at(node, f"a text has {found} in it, and is left: its new name is {here.dotted}")
+                self._note_at(node, f"a text contains {found} and is left: its new name is {here.dotted}")
 
     def _note(self, node: cst.CSTNode, text: str) -> Note:
         return Note(self._places[node].start.line, text)
@@ -506,7 +506,7 @@ class _Program:
 
 
 def _root(node: cst.Attribute) -> cst.Name | None:
-    """The name that a chain of attributes begins with, if it begins with one."""
+    """Return the name that a chain of attributes begins with, or None."""
     value = node.value
     while isinstance(value, cst.Attribute) and not value.lpar:
         value = value.value
@@ -514,7 +514,7 @@ def _root(node: cst.Attribute) -> cst.Name | None:
 
 
 def _by_root(scope: Scope) -> dict[str, list[BaseAssignment]]:
-    """What a scope assigns, by name; ``import a.b`` under ``a``."""
+    """Return the assignments of a scope by name, with ``import a.b`` under ``a``."""
     table: dict[str, list[BaseAssignment]] = {}
     for assignment in scope.assignments:
         table.setdefault(assignment.name.partition(".")[0], []).append(assignment)
@@ -539,7 +539,7 @@ def _binding(assignment: ImportAssignment) -> _Binding | None:
 
 
 def _is_torchdata(binding: _Binding) -> bool:
-    """Whether this is ``import torchdata``, which goes where nothing else of it is used."""
+    """Return whether this is ``import torchdata``, which is removed if nothing else uses it."""
     return binding.is_root and binding.alias.evaluated_name == "torchdata"
 
 
@@ -552,7 +552,7 @@ def _local(alias: cst.ImportAlias) -> str:
 
 
 def _is_import(line: cst.CSTNode) -> bool:
-    """Whether a line is one import, and nothing else."""
+    """Return whether a line is one import, and nothing else."""
     if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
         return False
     return isinstance(line.body[0], cst.Import | cst.ImportFrom)

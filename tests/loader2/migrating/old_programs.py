@@ -540,10 +540,10 @@ print(list(dl), list(rows), list(kept), PrototypeMultiProcessingReadingService._
         "[0, 1, 2, 3] [{'x': '1'}] [{'x': '1', 'y': None}] MultiProcessingReadingService\n",
         {
             "main.py:4": "PrototypeMultiProcessingReadingService is MultiProcessingReadingService",
-            "main.py:11": "Mine asks get_worker_info() itself",
-            "main.py:14": "Mine.is_shardable is asked by nobody",
+            "main.py:11": "Mine calls get_worker_info() itself",
+            "main.py:14": "Mine.is_shardable is never called",
             "main.py:17": "Mine.apply_sharding has no sharding_group",
-            "main.py:22": "a state goes on in mid-epoch",
+            "main.py:22": "a state resumes in mid-epoch",
             "main.py:23": "use state_dict() of the loader",
             "main.py:24": "write .check_hash({path: hash})",
             "main.py:25": "write a ReadingServiceInterface",

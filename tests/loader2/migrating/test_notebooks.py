@@ -70,7 +70,7 @@ def test_notes_have_the_cell_and_the_line_of_the_file() -> None:
     lines = [line.strip(' ",') for line in before.splitlines()]
     assert {lines[note.line - 1]: note.text.partition(": ")[0] for note in notes} == {
         "import torchdata": "cell 0",
-        "no python": "cell 1 cannot be read as Python, and is left",
+        "no python": "cell 1 cannot be read as Python and is left",
         "dp.fork(1)": "cell 2",
     }
 

@@ -142,7 +142,7 @@ def test_elements_that_are_not_like_the_first(second: Any, reason: str) -> None:
     ("second", "reason"),
     [
         ({"a": torch.ones(1)}, r"a dict with the keys \['a', 'b'\]"),
-        ({"a": torch.ones(1), "b": torch.ones(1)}, r"where element\['b'\] was 2 of them"),
+        ({"a": torch.ones(1), "b": torch.ones(1)}, r"where element\['b'\] was 2 elements"),
         ({"a": torch.ones(1), "b": [torch.ones(1), 5]}, r"where element\['b'\]\[1\] was a tensor"),
     ],
 )
