@@ -1,18 +1,18 @@
 """Run an iterator ahead in a thread: the only prefetch loop.
 
-The thread takes elements as long as it has credit, a token for each free slot of the buffer; it waits for credit and
-the consumer waits for elements, both inside ``SimpleQueue.get``, so nobody polls. An exception of the source is handed
+The thread takes elements as long as it has credit: one token for each free slot of the buffer. It waits for credit and
+the consumer waits for elements, both inside ``SimpleQueue.get``, without polling. An exception of the source is handed
 on in its place, and so is the end.
 
-Where it is: the elements taken but not yet handed on are ahead of the consumer. If looking at the positions above is
-cheap beside making an element, or the elements hold streams that cannot be saved, the thread does so after each one;
-saving then reads those of the last element handed on, and waits for nobody. Otherwise elements are quick to make:
-saving waits for the one under way, and saves those in the buffer.
+The position: the buffer holds elements that were taken but not yet handed on. If a snapshot of the stages above is
+cheap compared to making an element, or if elements hold streams that cannot be saved, the thread takes one after each
+element. Saving then reads the snapshot of the last element handed on, without waiting. Otherwise elements are made
+quickly: saving waits for the element under way and saves the buffer.
 
-One thread takes all elements of a session, behind errors too, and closes the stages above if the stage alone reads
-them: what a user's class opens there, such as a connection to sqlite, may belong to the thread that opened it.
-
-In a fork of the process there is no such thread, and the elements ahead are the parent's: the next one is an error.
+One thread takes all elements of a session, also after errors, and closes the stages above if this stage is their only
+reader: an object that a user's class opens there, such as a connection to sqlite, may belong to the thread that opened
+it. A fork of the process does not have the thread. The elements ahead belong to the parent, so the next one is an
+error.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from datapipes.position.cells import Cell, Table
 from datapipes.position.forks import OwnerProcess, tell_of_forks
 from datapipes.position.trail import Trail, loaded_waiting, saved_waiting
 
-_PATIENCE = 2.0  # seconds to wait for a thread that is stuck in its source when it is told to stop
+_PATIENCE = 2.0  # seconds to wait for a thread that is stuck in its source, when it has been told to stop
 
 
 class _Taken(NamedTuple):
-    """An element, or an exception, and how many there were with it."""
+    """An element or an exception, and the number of elements with it."""
 
     element: Any
     error: BaseException | None
     number: int
     finish: Callable[[], Any] | None = None
-    """Gives what the element is to be handed on as, if that was begun."""
+    """Returns the element to hand on, if ``begin`` was called with it."""
 
 
 _AHEAD = "the elements ahead"
@@ -51,7 +51,7 @@ _END: Any = object()
 
 
 class _Thread:
-    """A thread that calls one function after the other."""
+    """A thread that calls one function after another."""
 
     def __init__(self) -> None:
         self._calls: SimpleQueue[tuple[Callable[[], object], Future[object]] | None] = SimpleQueue()
@@ -62,22 +62,22 @@ class _Thread:
         self._thread.start()
 
     def begin(self, function: Callable[[], object]) -> None:
-        """Have a function called after those before it."""
+        """Call a function in the thread, after the previous ones."""
         self._last, self._is_stuck = Future(), False
         self._calls.put((function, self._last))
 
     def wait(self) -> None:
-        """Wait for the end of the last call, but not for long: it may be stuck."""
+        """Wait for the end of the last call, for at most ``_PATIENCE`` seconds: it may be stuck."""
         if not self._is_stuck and not self._is_here():
             self._is_stuck = not wait([self._last], _PATIENCE).done
 
     def settle(self) -> None:
-        """Wait for the end of the last call, as long as it takes."""
+        """Wait for the end of the last call, without a limit."""
         if not self._is_here():
             wait([self._last])
 
     def end(self, function: Callable[[], object]) -> None:
-        """Have a function called last, and raise what it raises; if a call is stuck, it is called after that one."""
+        """Call a function last, and raise its exception. If a call is stuck, the function is called after it."""
         closed: Future[object] = Future()
         self._calls.put((function, closed))
         self._calls.put(None)
@@ -87,7 +87,7 @@ class _Thread:
                 closed.result()
 
     def _is_here(self) -> bool:
-        """Return whether the caller runs in this thread, in which the collector may find an abandoned iterator."""
+        """Return whether the caller runs in this thread: the collector may close an abandoned iterator there."""
         return threading.current_thread() is self._thread
 
 
@@ -96,7 +96,7 @@ def _serve(calls: SimpleQueue[tuple[Callable[[], object], Future[object]] | None
         function, outcome = call
         try:
             outcome.set_result(function())
-        except BaseException as error:  # raised where the call was asked for
+        except BaseException as error:  # raised for the caller that waits for the outcome
             outcome.set_exception(error)
         del call, function, outcome  # they hold the stages above
 
@@ -127,17 +127,21 @@ class Ahead(Cell):
         begin: Callable[[Any], Callable[[], Any]] | None = None,
         interrupted: Callable[[BaseException], None] | None = None,
     ) -> Iterator[Any]:
-        """The elements of ``source``; ``mark`` looks at the positions above, if nobody else reads there.
+        """Return the elements of ``source``, taken ahead.
 
-        ``begin`` is called with each, in the thread, and what it returns when the element is handed on, which gives
-        what is handed on in its place. What is ahead is saved as the source gave it. ``interrupted`` is told in the
-        thread of what was raised there.
+        Args:
+            source: The elements.
+            mark: A function that takes a snapshot of the stages above. ``None``: another stage reads there, too.
+            begin: A function that the thread calls with each element. Its result is called when the element is handed
+                on, and returns the element to hand on. The buffer is saved as the source gave it. ``None``: elements
+                are handed on unchanged.
+            interrupted: A function that is called in the thread with each exception of the source. ``None``: none.
         """
         self._origin.must_be_here(_AHEAD)
         self._arrived, self._credit = SimpleQueue(), SimpleQueue()
         if self._buffer and self._buffer[-1].element is _END:
             self._buffer.pop()  # the source is asked again
-        for _ in range(len(self._buffer)):  # a name for the elements would stay, and with it the traceback of an error
+        for _ in range(len(self._buffer)):  # not over the elements: a variable would keep the traceback of an error
             self._arrived.put(None)
         for _ in range(self._size - len(self._buffer)):
             self._credit.put(True)
@@ -161,13 +165,13 @@ class Ahead(Cell):
                     return
                 if begin is not None:
                     try:
-                        element = (finish or begin(element))()  # one that was saved was not begun here
+                        element = (finish or begin(element))()  # a loaded element has no `finish` yet
                     except Exception:
                         del self._buffer[0]
                         self._handed_on = number
                         raise
                 self._credit.put(True)
-                # It is handed on in the step that takes it out: nothing is called in between, so no signal comes there.
+                # It is handed on right after it is removed. Nothing is called in between, so no signal can come there.
                 del self._buffer[0]
                 self._handed_on = number
                 yield element
@@ -191,7 +195,7 @@ class Ahead(Cell):
                     taken = _Taken(next(source, _END), None, number)
                     if begin is not None and taken.element is not _END:
                         taken = taken._replace(finish=begin(taken.element))
-                except BaseException as error:  # handed to the consumer, who raises it
+                except BaseException as error:  # handed to the consumer, which raises it
                     if interrupted is not None:
                         interrupted(error)
                     taken = _Taken(None, error, number)
@@ -199,7 +203,7 @@ class Ahead(Cell):
                     if taken.element is not _END:
                         must = taken.error is not None or is_lost(taken.element)
                         self._trail.made(perf_counter() - started, number, self._handed_on, mark, must)
-                except BaseException as error:  # no Exception, which is one only when somebody saves
+                except BaseException as error:  # an interruption: the trail keeps an Exception until a state is saved
                     taken = _Taken(None, error, number)
                 self._buffer.append(taken)
             at_end = taken.error is not None or taken.element is _END
@@ -210,8 +214,8 @@ class Ahead(Cell):
 
     def _stop(self) -> None:
         if self._thread is not None:
-            with CtrlCWaits():  # or the thread would go on
-                with suppress(Empty):  # at any moment the thread may take one
+            with CtrlCWaits():  # an interruption here would leave the thread running
+                with suppress(Empty):  # the thread may take a token at any time
                     while True:
                         self._credit.get_nowait()
                 self._credit.put(False)
@@ -250,7 +254,7 @@ class Ahead(Cell):
             self._buffer.append(_Taken(it, None, number) if kind == "element" else _Taken(None, it, number))
 
     def close(self) -> None:
-        with CtrlCWaits():  # or the thread would be left behind
+        with CtrlCWaits():  # an interruption here would leave the thread running
             self._stop()
             thread, self._thread = self._thread, None
             if thread is None:

@@ -1,4 +1,4 @@
-"""Checks of arguments that several operators share. They run when the graph is built, and show the call."""
+"""Checks of arguments that several operators share. They run when the graph is built. Their errors show the call."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def needs_callable(method: str, fn: object, *, or_none: bool = False) -> None:
-    """Refuse an argument that is not callable."""
+    """Raise BadArgumentType for an argument that is not callable."""
     if not callable(fn) and not (or_none and fn is None):
         raise BadArgumentType(f"A callable function is expected by {method}(), got {type(fn).__name__}: {fn!r:.60}")
 
 
 def needs(condition: bool, pipe: Pipe, reason: str) -> None:
-    """Refuse an argument of a pipe whose attributes are already set; the message shows the call."""
+    """Raise BadArgument with the call unless a condition holds. The attributes of the pipe have to be set already."""
     if not condition:
         raise BadArgument(f"{reason}, in {stage(pipe)}")
 
 
 def needs_count(pipe: Pipe, name: str, least: int | None = None, reason: str = "", *, or_none: bool = False) -> None:
-    """Refuse an argument that is no whole number, or below ``least``; whatever kind it is of, an int is kept."""
+    """Raise an error for an argument that is not a whole number, or is below ``least``. Convert it to an int."""
     value = getattr(pipe, name)
     if value is None and or_none:
         return
@@ -42,11 +42,11 @@ def needs_count(pipe: Pipe, name: str, least: int | None = None, reason: str = "
 
 
 def check_options(pipe: Pipe, options: Collection[str], known: Collection[str] | None = None) -> None:
-    """Refuse a keyword for somebody else who does not know it: most likely it is one of the stage's own, misspelt.
+    """Raise BadArgumentType for a keyword that the wrapped function does not take: it is probably misspelt.
 
-    Where nobody can say what is ``known`` there, as where it depends on the file system, what is near a keyword of the
-    stage is refused. The attributes of the stage are already set, and have the names of its parameters; one that is a
-    method of all pipes as well has a ``_`` before it.
+    If the ``known`` keywords cannot be listed, as when they depend on the file system, only keywords similar to one of
+    the stage's own are refused. The attributes of the stage have to be set already. They have the names of its
+    parameters; one that is also a method of all pipes starts with ``_``.
     """
     own = [name.removeprefix("_") for name in vars(pipe)]
     for name in options:
@@ -55,14 +55,14 @@ def check_options(pipe: Pipe, options: Collection[str], known: Collection[str] |
         near = get_close_matches(name, [*own, *(known or ())], n=1, cutoff=0.8)
         if near or known is not None:
             remedy = f"did you mean {near[0]!r}?" if near else f"beside its own it takes {', '.join(known or ())}"
-            # Its value is not shown: what is secret is known by its name.
+            # The value is not shown: a misspelt name does not tell whether it is a secret.
             raise BadArgumentType(f"{pipe._fluent}() got an unexpected keyword argument {name!r}; {remedy}")
 
 
 def misspelt(init: Callable[..., Any], given: Mapping[str, object]) -> BadArgumentType | None:
-    """Return the error for a keyword argument that a constructor does not take and that is near one of its own.
+    """Return the error for a keyword argument that a constructor does not take and that is similar to one of its own.
 
-    None: there is no such argument.
+    Return None if there is no such argument.
     """
     if not given:
         return None
@@ -92,7 +92,7 @@ def explained(why: Callable[[dict[str, object]], BadArgumentType | None]) -> Cal
 
 
 def whole_number(name: str, value: Any, asking: object) -> int:
-    """A number as an int; BadArgumentType, with the call that ``asking`` is, or the name of it, if it is none."""
+    """Return a number as an int. Raise BadArgumentType, which shows ``asking`` as the call, if it is not whole."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     try:
@@ -108,7 +108,7 @@ _known: ContextVar[dict[int, tuple[object, int]] | None] = ContextVar("lengths",
 
 
 def length_of(pipe: object) -> int:
-    """``len`` of a stage; LengthUnknown if it has none. In one question each stage is asked once, by however many."""
+    """Return ``len`` of a stage. Raise LengthUnknown if it has none. One outer call asks each stage only once."""
     known = _known.get()
     if known is None:
         token = _known.set({})
@@ -133,9 +133,9 @@ def _length(pipe: Any) -> int:
 
 
 def same_length(pipe: Any) -> int:
-    """The ``__len__`` of stages that give as many elements as their source; a chain of them is one step.
+    """Return the length of the source, as the ``__len__`` of stages that give as many elements as their source.
 
-    LengthUnknown, naming the stage, if it is not known.
+    Raise LengthUnknown, which names the stage without a length. A chain of such stages takes one recursion step.
     """
     source = pipe
     while getattr(type(source), "__len__", None) is same_length:
@@ -146,14 +146,14 @@ def same_length(pipe: Any) -> int:
 
 
 def given_length(pipe: Any) -> int:
-    """The ``__len__`` of stages that are told theirs as ``length``, None (or torchdata's -1) if nobody knows it."""
+    """Return the parameter ``length``, as a ``__len__``. Raise LengthUnknown if it is None (or torchdata's -1)."""
     if pipe.length in (None, -1):
         raise no_length(pipe)
     return int(pipe.length)
 
 
 def source_length(pipe: Pipe, source: object) -> int:
-    """``len`` of a stage's source; LengthUnknown, naming both, if it is not known."""
+    """Return ``len`` of a stage's source. Raise LengthUnknown, which names both stages, if it is not known."""
     try:
         return length_of(source)
     except LengthUnknown as error:
@@ -163,10 +163,10 @@ def source_length(pipe: Pipe, source: object) -> int:
 
 
 def no_length(pipe: Pipe, because: str = "") -> LengthUnknown:
-    """The error of a stage whose length cannot be known, ``because`` another one above it does not know its own."""
+    """Return the error for a stage without a length. ``because`` is the stage above it whose length is not known."""
     own = stage(pipe)
     message = f"{type(pipe).__name__} instance doesn't have valid length: {own}"
     if because not in ("", own):
-        message += f", because {because} does not know how many elements it gives"
-    remedy = ".set_length(n) behind that stage" if is_stream(pipe) else "a __len__ of its class"
-    return LengthUnknown(f"{message}; where you know it, say so with {remedy}", because or own)
+        message += f", because {because} has no known length"
+    remedy = ".set_length(n) below that stage" if is_stream(pipe) else "a __len__ of its class"
+    return LengthUnknown(f"{message}; if you know it, add {remedy}", because or own)

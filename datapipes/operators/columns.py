@@ -1,12 +1,11 @@
-"""A function on some columns of an element, instead of on the element.
+"""A function of some columns of an element, instead of the whole element.
 
-``input_col`` names the columns whose values the function is given: one index or key, or a list or tuple of them.
-``output_col`` says where the result goes: ``None`` into the first input column, with the other input columns removed;
--1 behind the last column; else into the column of that name. A tuple is rebuilt as a plain tuple, anything else (lists,
-dicts) is changed in place and handed on.
+``input_col`` names the columns that are the function's arguments: one index or key, or a list or tuple of them.
+``output_col`` names the column for the result. ``None``: the first input column, and the other input columns are
+removed. -1: a new last column. A tuple is rebuilt as a plain tuple. Any other element (list, dict) is changed in place
+and handed on.
 
-A column is removed once and by its position before the change. torchdata 0.9 went by the listed numbers, which removes
-a wrong column where they are negative, and the result itself where the first column is listed twice.
+A column is removed once, by its position before the change.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from datapipes.messages.where import where
 APPEND = -1
 
 Place = Callable[[Any, Any], Any]
-"""(element, result) -> element: what puts a result into an element."""
+"""Takes an element and a result. Returns the element with the result."""
 
 
 def validate_input_col(fn: Callable[..., Any], input_col: Any) -> None:
@@ -39,7 +38,7 @@ def validate_input_col(fn: Callable[..., Any], input_col: Any) -> None:
     try:
         parameters = inspect.signature(fn).parameters.values()
     except (TypeError, ValueError):
-        # `int` and other functions written in C may not tell what they take: the call will.
+        # `int` and other functions written in C may have no signature. Then the call itself will show an error.
         return
     given = len(input_col) if isinstance(input_col, (list, tuple)) else 1
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -67,7 +66,7 @@ def validate_input_col(fn: Callable[..., Any], input_col: Any) -> None:
 
 
 def check_columns(input_col: Any, output_col: Any) -> Any:
-    """Refuse an ``output_col`` that cannot work, else return it without a list around it. Twice is as good as once.
+    """Return ``output_col`` without a list around it. Raise BadArgument if it cannot work. A second call is harmless.
 
     >>> check_columns(input_col=0, output_col=["sum"])
     'sum'
@@ -87,7 +86,7 @@ def check_columns(input_col: Any, output_col: Any) -> Any:
                 f"`output_col` must be a single-element list or tuple, but {output_col=}: the function has one result. "
                 "Name the one column it goes to."
             )
-        # A key that would mean something else without its list stays in it.
+        # A key that would have another meaning without its list stays in the list.
         return output_col if isinstance(output_col[0], (list, tuple, type(None))) else output_col[0]
     if output_col is None and isinstance(input_col, (list, tuple)) and not input_col:
         raise BadArgument(
@@ -97,7 +96,7 @@ def check_columns(input_col: Any, output_col: Any) -> Any:
 
 
 def on_input(fn: Callable[..., Any], input_col: Any) -> Callable[[Any], Any]:
-    """``fn`` as a function of the element: it is given the input columns, and what it returns is returned.
+    """Return ``fn`` as a function of the element: it takes the input columns, and its result is returned.
 
     >>> on_input(operator.add, ["x", "y"])({"x": 1, "y": 2, "z": 3})
     3
@@ -106,7 +105,7 @@ def on_input(fn: Callable[..., Any], input_col: Any) -> Callable[[Any], Any]:
 
 
 def on_columns(fn: Callable[..., Any], input_col: Any, output_col: Any = None) -> Callable[[Any], Any]:
-    """``fn`` as a function of the element: it is given the input columns, and its result goes to the output column.
+    """Return ``fn`` as a function of the element: it takes the input columns, and its result goes to the output column.
 
     >>> on_columns(operator.add, [2, 0])((1, 2, 3))
     (2, 4)
@@ -120,7 +119,7 @@ def on_columns(fn: Callable[..., Any], input_col: Any, output_col: Any = None) -
 
 
 def placing(input_col: Any, output_col: Any = None) -> Place:
-    """The second half of ``on_columns``, for results that come later: (element, result) -> element.
+    """Return the second half of ``on_columns``, for results that come later: (element, result) -> element.
 
     >>> placing(input_col=0, output_col=-1)((1, 2), "a result")
     (1, 2, 'a result')
@@ -140,7 +139,7 @@ def _listed(input_col: Any) -> list[Any]:
 
 
 def _reading(fn: Callable[..., Any], columns: list[Any], place: Place | None) -> Callable[[Any], Any]:
-    """Call ``fn`` with the columns of an element and place the result; without a place, return it."""
+    """Return a function that calls ``fn`` with columns of an element and places the result, or returns it."""
 
     def missing(error: LookupError, element: Any) -> None:
         named = repr(columns[0]) if len(columns) == 1 else f"one of {columns}"
@@ -202,11 +201,11 @@ def _assigning(target: Any) -> Place:
 
 
 def _merging(columns: list[Any]) -> Place:
-    """Put the result into the first of the columns, and remove the others."""
+    """Return a function that puts the result into the first of the columns and removes the other ones."""
     first, *others = columns
     indices = [_index(column) for column in columns]
     counted_from_behind = any(index is not None and index < 0 for index in indices)
-    # Keys, and positions counted from the front, can be put in order now; negative positions only beside an element.
+    # Keys and non-negative positions can be sorted now. Negative positions depend on the length of the element.
     removed = _from_behind(first, others, by_position=None not in indices)
 
     def merge(element: Any, result: Any) -> Any:
@@ -224,7 +223,7 @@ def _merging(columns: list[Any]) -> Place:
 
 
 def _from_behind(first: Any, others: list[Any], by_position: bool) -> list[Any]:
-    """The columns to remove, each once and never the first; the last position first, so that none of them shifts."""
+    """Return the columns to remove, each once and never the first. The last position comes first, so none shifts."""
     doomed = [column for number, column in enumerate(others) if column != first and column not in others[:number]]
     return sorted(doomed, reverse=True) if by_position else doomed
 
@@ -237,7 +236,7 @@ def _index(column: Any) -> int | None:
 
 
 def _outline(element: Any) -> str:
-    """Outline of an element for a note: its keys if it has some, else its length."""
+    """Return a short description of an element for a note: its keys, or its length."""
     kind = type(element).__name__
     if isinstance(element, Mapping):
         return f"the {kind} with keys {list(element)}"

@@ -1,15 +1,16 @@
 """Flattening stages, which turn one element into many: their position, and their handling of errors.
 
-A subclass says in ``_inner`` what an element becomes. The position is the element at hand and what is left of it. A
-list or tuple is saved as its remaining elements; of any other iterable, the element that it was made from and how many
-were given, so that resuming makes it once more and passes over those. An element that holds an open stream is being
-read meanwhile: so the positions above are kept as they were before it was taken, and resuming takes it anew; or, where
-there are none to be had cheaply, the element is saved when it is taken. Both cost something for each element, so it is
-done while elements hold streams, which is from the first on or never. What knows how to pass over its first elements
-without making them, and where an error in it comes from, is a ``Parts``.
+A subclass defines in ``_inner`` the elements that one element becomes. The position is the current element and the rest
+of it. The rest of a list or tuple is saved. For any other iterable, the current element and a count are saved. Resuming
+then makes the iterable again and skips that many elements.
 
-An error of ``_inner`` costs the whole element, and one of the iterable that it returned costs one element of it, if the
-iterable can go on; a broken stream cannot, and would raise the same error for ever.
+An element that holds an open stream is read meanwhile. So the table of the stages above is kept from before it was
+taken, and resuming takes it again. If that table is not cheap, the element is saved when it is taken. Both cost time
+for each element, so they are done only as long as elements hold streams. An iterable that can skip elements without
+making them, and that can locate errors in a file, is a ``Parts``.
+
+An error in ``_inner`` costs the whole element. An error in the iterable costs one element of it if the iterable can
+continue. A broken stream cannot: it would raise the same error for ever.
 """
 
 from __future__ import annotations
@@ -36,58 +37,58 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Parts(Iterable[T_co]):
-    """An iterable that one element becomes, which can skip elements, locate errors and tell if it is another one."""
+    """An iterable that one element becomes, which can skip elements, locate errors and detect that it has changed."""
 
     def skip(self, given: int) -> int:
-        """Before the first was made: pass over this many without making them, or over fewer; how many those were."""
+        """Skip up to ``given`` elements before the first one is made. Return how many were skipped."""
         return 0
 
     def locate(self, error: Exception) -> None:
-        """Write into an error that iterating raised which part of which file it is about."""
+        """Add the part of the file that an error is about to the error, which iterating raised."""
 
     def mark(self) -> str | None:
-        """What those given so far are known by, so that others in their place are noticed; None: their number."""
+        """Return a fingerprint of the elements given so far, which a resume compares. None: only their count."""
         return None
 
     def changed(self) -> str:
-        """What has changed if the mark is not that of a saved state, and what to do."""
-        raise NotImplementedError(f"{type(self).__name__} has a mark, and does not say what has changed")
+        """Return the text of an error for a mark that differs from the saved one, and what to do."""
+        raise NotImplementedError(f"{type(self).__name__} has a mark, but does not define changed()")
 
 
 class Inner(Cell):
-    """The element at hand, and the iterator over what it became."""
+    """The current element, and the iterator over the elements that it became."""
 
     carries = True
 
     def __init__(self, pipe: IterDataPipe[Any], let_go: Callable[[Any], None] = StreamWrapper.close_streams) -> None:
-        self._let_go = let_go  # what is done with an element that is used up, or left
+        self._let_go = let_go  # called with an element that is used up, or left
         self.faults = None if pipe.on_error == "raise" else Faults(pipe)
-        self._tallied = 0  # how many of the elements that came of the one at hand are counted among those seen
+        self._tallied = 0  # the number of elements of the current one that are counted among those seen
         self.rest: Iterator[Any] | None = None
         self._element: Any = None
         self._becomes: Any = None
         self._counted: Counted[Any] | None = None
-        self.lost = 0  # how many elements of the one at hand could not be made
+        self.lost = 0  # the number of elements of the current one that could not be made
         self._behind = 0
-        self._mark: str | None = None  # that of the elements before a loaded position
-        self.pending = False  # whether a loaded element waits to be made anew
-        self._loaded: Any = None  # a loaded position, until something is taken
-        self._above: Table | None = None  # the positions before the element at hand was taken
-        self._as_taken: bytes | None = None  # the element at hand as it was then, if it holds streams and is saved so
+        self._mark: str | None = None  # of the elements before a loaded position
+        self.pending = False  # whether a loaded element waits to be made again
+        self._loaded: Any = None  # a loaded position, until an element is taken
+        self._above: Table | None = None  # the table of the stages above, before the current element was taken
+        self._as_taken: bytes | None = None  # the current element before it was read, if it is saved so
         self._watch = True
         self.seed = self.number = 0  # of the stage and of the epoch, for pipes that elements become
-        self._gone = False  # whether the element at hand cannot be made again
+        self._gone = False  # whether the current element cannot be made again
 
     def inputs(self, source: Iterator[Any], above: Above | None = None, at_start: bool = True) -> Iterator[Any]:
-        """The element at hand, if there is one, and then those of the source.
+        """Yield the current element, if there is one, and then those of the source.
 
         Args:
             source: The source.
-            above: The positions above, to be looked at. ``None``: they are shared with somebody.
-            at_start: Whether nothing was taken yet.
+            above: The stages above, for tables. ``None``: another stage reads them, too.
+            at_start: Whether no element was taken yet.
         """
         if self._loaded is None and not self.pending:
-            self._behind, self._mark = 0, None  # the element that these were meant for could not be taken again
+            self._behind, self._mark = 0, None  # the element to which these belong could not be taken again
         if self._gone:
             raise StateError(
                 f"{self.label}: a stream was being read when the iteration was interrupted, and cannot be read again "
@@ -112,19 +113,19 @@ class Inner(Cell):
         yield from source
 
     def _look_at(self, element: Any) -> None:
-        """Save an element with streams as it was taken, if the positions above cannot stand for it."""
+        """Save an element with streams as it was taken, if there is no table of the stages above."""
         self._watch, self._as_taken = holds_stream(element), None
         if self._watch and self._above is None:
-            with suppress(UnsavableElement):  # an error only when somebody saves
+            with suppress(UnsavableElement):  # an error only if a state is saved
                 self._as_taken = self.encode([element])
 
     def hold(self, element: Any, above: Table | None) -> None:
-        """Hold an element; ``above``: the positions before it was taken, if they are known."""
+        """Hold an element. ``above`` is the table from before it was taken, if it is known."""
         self._element, self.pending, self._loaded, self._above = element, True, None, above
         self._look_at(element)
 
     def begin(self, element: Any, becomes: Iterable[Any]) -> None:
-        """Begin to iterate over what an element became."""
+        """Begin to iterate over the elements that an element became."""
         counted, skipped = None, 0
         if type(becomes) in (list, tuple):
             rest = iter(becomes)
@@ -151,15 +152,15 @@ class Inner(Cell):
             return b""
 
     def start_over(self, given: int) -> None:
-        """Have the element at hand made once more, and what was given of it passed over."""
+        """Make the current element again, and skip the elements that it gave."""
         self._behind, self.rest = given, None
 
     def failed(self) -> None:
-        """Take an error for the end of the element at hand, if that became nothing."""
+        """End the current element after an error in ``_inner``: it became nothing."""
         self.pending = False
 
     def interrupted(self, element: Any) -> None:
-        """Keep an element that an interruption has come in; what it had become may be lost with the frames."""
+        """Keep the element during which an interruption came. The iterable may be lost with the frames."""
         if self.pending or (self.rest is not None and self._counted is not None):
             given = self._behind if self.rest is None else self.given()
             self._gone = self._watch and not rewound(element)
@@ -167,24 +168,24 @@ class Inner(Cell):
             self._element, self.pending = element, True
 
     def given(self) -> int:
-        """The number of elements of the one at hand that are behind it, those included that could not be made."""
+        """Return the number of elements of the current one that are done, with those that could not be made."""
         return self._taken() + self.lost
 
     def _taken(self) -> int:
-        """The number of elements that the one at hand has given."""
+        """Return the number of elements that the current one has given."""
         if self._counted is not None:
             return self._counted.taken
         return 0 if self.rest is None else len(self._becomes) - length_hint(self.rest)
 
     def tally(self, errors: int = 0) -> None:
-        """Count the elements given since the last time as seen."""
+        """Count the elements given since the last call as seen."""
         if self.faults is not None:
             taken = self._taken()
             self.faults.seen += taken - self._tallied + errors
             self._tallied = taken
 
     def _replay(self, rest: Iterator[Any], behind: int) -> int:
-        """Skip the elements that were given before, and those that could not be made then, without their errors."""
+        """Skip the elements that were given before, and those that could not be made, without their errors."""
         lost = 0
         for given in range(behind):
             try:
@@ -192,7 +193,7 @@ class Inner(Cell):
             except StopIteration:
                 if not lost:
                     raise StateError(
-                        f"{self.label}: {behind} elements were given from one, and now there are {given}"
+                        f"{self.label}: one element gave {behind} elements before, and now it gives {given}"
                     ) from None
                 break
             except Exception as error:
@@ -201,12 +202,12 @@ class Inner(Cell):
         return lost
 
     def locate(self, error: Exception) -> None:
-        """Add to an error its place in the element at hand."""
+        """Add to an error its place in the current element."""
         if isinstance(self._becomes, Parts):
             self._becomes.locate(error)
 
     def finish(self) -> None:
-        """Let go of an element that is used up; its stream is closed."""
+        """Release an element that is used up. Its stream is closed."""
         element = self._element
         self.tally()
         self.rest = self._element = self._becomes = self._counted = self._as_taken = None
@@ -222,7 +223,7 @@ class Inner(Cell):
         return {"errors": self.faults.save(), "at": self.where()}
 
     def where(self) -> dict[str, Any] | None:
-        """The position without the errors; None if there is no element at hand."""
+        """Return the position without the errors, or None if there is no current element."""
         if self._loaded is not None or (self.rest is None and not self.pending):
             loaded: dict[str, Any] | None = self._loaded
             return loaded
@@ -250,7 +251,7 @@ class Inner(Cell):
         self.go_to(saved)
 
     def go_to(self, saved: Any) -> None:
-        """Load a position that ``where`` gave."""
+        """Load a position that ``where`` returned."""
         if saved is None:
             return
         self._loaded = saved
@@ -282,12 +283,12 @@ class Inner(Cell):
 
 
 class Flattening(IterDataPipe[T_co]):
-    """Base of flattening stages: ``_inner`` gives the elements that one element becomes."""
+    """Base of flattening stages. ``_inner`` defines the elements that one element becomes."""
 
     _cell: ClassVar[type[Inner]] = Inner
 
     def _inner(self, element: Any) -> Iterable[T_co]:
-        """The elements that one element becomes."""
+        """Return the elements that one element becomes."""
         raise NotImplementedError(f"{type(self).__name__} has no _inner")
 
     def _open(self, at: Opening) -> Iterator[T_co]:
@@ -333,8 +334,8 @@ class Flattening(IterDataPipe[T_co]):
             held.faults.finish()
 
     def _tolerant(self, element: Any, held: Inner, faults: Faults) -> Iterator[T_co]:
-        """The elements that one element becomes, errors on the way absorbed."""
-        last, alike = None, 0  # an error that comes again and again with nothing in between
+        """Yield the elements that one element becomes, and absorb errors."""
+        last, alike = None, 0  # the same error several times, with no element in between
         while True:
             try:
                 if held.rest is None:
@@ -362,7 +363,7 @@ class Flattening(IterDataPipe[T_co]):
         held.finish()
 
     def _absorbed(self, error: Exception, element: Any, held: Inner, faults: Faults) -> Any:
-        """Replacement for an element that could not be made; its number is used up, whatever becomes of it."""
+        """Return the replacement for an element that could not be made. Its number is used up in any case."""
         before = held.given()
 
         def again() -> Any:
@@ -381,6 +382,9 @@ class Flattening(IterDataPipe[T_co]):
 
 
 _BROKEN_STREAM = (OSError, EOFError, zlib.error, lzma.LZMAError)
-"""Errors that a stream goes on raising. After any other, such as that of one line, the next line may well be sound."""
+"""Errors that a stream raises again and again.
+
+After any other error, such as one in a line, the next line may be good.
+"""
 _STUCK = 100
-"""An iterable that raises one and the same error so often, with nothing in between, is given up."""
+"""Number of equal errors, with no element in between, after which an iterable is given up."""

@@ -1,13 +1,13 @@
-"""Random orders: a permutation whose parts are computed when they are asked for; draws; what random stages share.
+"""Random orders: permutations whose numbers are computed on demand, random draws, and bases of random stages.
 
-A permutation of 0, 1, 2 ... that is short is torch's ``randperm``. A long one is a Feistel network: a number is taken
-apart into a high and a low half, and by turns each half is moved by what a table of random numbers has for the other
-one. Every such round can be undone, whatever is in the tables, so no number comes twice; and tables as long as the root
-of the length are enough. The halves make up a few numbers more than there are: one that comes out beyond the end goes
-through once more, until it is inside, and that can be undone as well.
+A short permutation of 0, 1, 2 ... is torch's ``randperm``. A long one is a Feistel network. A number is split into a
+high and a low half, and by turns each half is shifted by a random number that a table has for the other half. Each
+round can be undone, so no number comes twice. The tables are as long as the square root of the length. The halves can
+stand for a few more numbers than the length: a result beyond the end is mixed again until it is below the end, which
+can be undone as well. It is written by hand because ``randperm`` takes memory and time for the whole length.
 
-Which order it is follows from the seed. A short one is one of the 2**32 that torch's generators tell apart, which are
-all orders of up to twelve numbers; a long one is one of 2**64.
+The order follows from the seed. A short one is one of the 2**32 orders that torch's generators distinguish, which are
+all orders of up to twelve numbers. A long one is one of 2**64.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ T = TypeVar("T")
 
 _ROUNDS: Final = 8
 _CHUNK: Final = 8192
-"""Numbers that are computed at a time: too few for torch to wake threads, which takes long on a busy machine."""
+"""Numbers that are computed at a time. With more, torch would wake threads, which takes long on a busy machine."""
 _SHORT: Final = 1 << 15
-"""Up to which length an order is laid out, for the same reason."""
+"""Up to this length, an order is computed as a whole, for the same reason."""
 _DIGIT: Final = 16
-"""Bits of a half that one table is asked with; the longest halves have two tables each."""
+"""Bits of a half that are the index into one table. The longest halves have two tables each."""
 
 _Tables: TypeAlias = list[torch.Tensor]
 
@@ -42,7 +42,7 @@ class Seeded:
     _seed: int | None = None
 
     def set_seed(self, seed: int) -> Self:
-        """Pin this stage's seed: it is used instead of the loader's. Epochs still differ, and repeat with the seed."""
+        """Pin this stage's seed, which replaces the loader's. Epochs still differ, and repeat with the same seed."""
         self._seed = seed
         passes.start_over(self)
         return self
@@ -60,30 +60,30 @@ class Shuffling(Seeded):
 
 
 class Draws(Generic[T]):
-    """Random draws without end, made in blocks of one size: ``block(number)`` is a pure function of its number."""
+    """Endless random draws, made in blocks of one size. ``block(number)`` is a pure function of its number."""
 
     def __init__(self, size: int, block: Callable[[int], list[T]]) -> None:
         self._size = size
         self._block = block
-        self._number = 0  # of the block at hand
-        self._left: Iterator[T] | None = None  # what is left of it
+        self._number = 0  # of the current block
+        self._left: Iterator[T] | None = None  # the rest of the current block
         self._behind = 0
 
     @property
     def count(self) -> int:
-        """The number of draws so far."""
+        """Number of draws so far."""
         return self._behind if self._left is None else (self._number + 1) * self._size - length_hint(self._left)
 
     def go_to(self, count: int) -> None:
-        """Go on behind so many draws."""
+        """Continue after this number of draws."""
         self._behind, self._left = count, None
 
     def following(self) -> Iterator[T]:
-        """The draws from here on."""
+        """Return the draws from here on."""
         return chain.from_iterable(self._blocks(*divmod(self.count, self._size)))
 
     def block(self) -> Iterator[T]:
-        """The draws from here on to the end of a block, at least one."""
+        """Return the draws from here on to the end of a block, at least one."""
         number, offset = divmod(self.count, self._size)
         left = iter(self._block(number)[offset:])
         self._number, self._left = number, left
@@ -97,7 +97,7 @@ class Draws(Generic[T]):
 
 
 def shares(seed: int, size: int) -> Draws[float]:
-    """Draws of numbers from 0 up to 1."""
+    """Return draws of numbers from 0 (inclusive) to 1 (exclusive)."""
 
     def block(number: int) -> Any:
         generator = torch.Generator().manual_seed(derive(seed, number))
@@ -107,7 +107,7 @@ def shares(seed: int, size: int) -> Draws[float]:
 
 
 class Permutation(Sequence[int]):
-    """The numbers below ``length`` in a random order, or those of a range of that length; or a slice of them.
+    """The numbers below ``length``, or those of a range of that length, in a random order; or a slice of them.
 
     >>> order = Permutation(10**12, seed=1)
     >>> order[10**9 : 10**9 + 3][1] == order[10**9 + 1]
@@ -133,7 +133,7 @@ class Permutation(Sequence[int]):
 
     @staticmethod
     def _drawn(below: int, keys: int, seed: int) -> _Tables:
-        """Random numbers for so many keys; for each digit of a key, if it has several."""
+        """Return random numbers for the keys, in one table for each digit of a key."""
         generator = torch.Generator().manual_seed(seed)
         most = 1 << _DIGIT
         lengths = [min(most, ((keys - 1) >> shift) + 1) for shift in range(0, (keys - 1).bit_length(), _DIGIT)]
@@ -172,14 +172,14 @@ class Permutation(Sequence[int]):
             yield numbers.tolist()
 
     def blocks(self, size: int) -> Iterator[torch.Tensor]:
-        """The numbers in tensors of so many."""
+        """Yield the numbers in tensors of this size."""
         at_once = max(1, _CHUNK // size) * size
         for first in range(0, len(self), at_once):
             part = self._positions[first : first + at_once]
             yield from torch.split(self._numbers(part.start + part.step * torch.arange(len(part))), size)
 
     def _numbers(self, positions: torch.Tensor) -> torch.Tensor:
-        """The numbers at these positions."""
+        """Return the numbers at these positions."""
         numbers, of = self._below_length(positions), self._of
         return numbers if of == range(self._length) else numbers * of.step + of.start
 
@@ -196,14 +196,14 @@ class Permutation(Sequence[int]):
         for for_high, for_low in self._rounds:
             for table, digit in zip(for_high, _digits(low, len(for_high)), strict=True):
                 high -= table.index_select(0, digit)
-                high += (high >> 63) & self._highs  # those below zero
+                high += (high >> 63) & self._highs  # for those below zero
             for table, digit in zip(for_low, _digits(high, len(for_low)), strict=True):
                 low ^= table.index_select(0, digit)
         return (high << self._low_bits) | low
 
 
 def _digits(keys: torch.Tensor, count: int) -> list[torch.Tensor]:
-    """The digits of keys that have so many, the lowest first."""
+    """Return the digits of keys, the lowest first."""
     if count == 1:
         return [keys]
     return [(keys >> (i * _DIGIT)) & ((1 << _DIGIT) - 1) for i in range(count)]

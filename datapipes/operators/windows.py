@@ -1,10 +1,10 @@
-"""How many windows of a size and a step there are in so many elements."""
+"""The number of windows of a size and a step in a stream of known length."""
 
 from __future__ import annotations
 
 
 def windows_in(length: int, size: int, step: int, partial: bool) -> int:
-    """The number of windows, the shorter last one included if there is to be one.
+    """Return the number of windows. With ``partial``, include the shorter last one.
 
     >>> windows_in(8, 3, 2, partial=False), windows_in(8, 3, 2, partial=True)
     (3, 4)

@@ -1,16 +1,14 @@
-"""Gathering: a batch of rows is read at once, straight into the memory that the batch lies in.
+"""Gathering: a batch of rows is read at once, directly into the memory of the batch.
 
-``rows.batch(n).collate()`` reads n elements one after the other, and then copies them side by side. Where the rows are
-those of tensors, arrays or tables, or of a data set that can give several at once (torch's ``__getitems__``), batching
-and reading commute: a batch of positions is made first, and what is at them is gathered. So ``collate`` with torch's
-own function becomes in a session (``_in_run``), behind streams that say which rows they read (``_positions``): a
-map-style pipe as a stream, or some of it (``header``, ``skip``), shuffled or not, sharded or not (by then
-``datapipes.rewriting.pushdown`` has put reading below the shard). Of tables, whose rows no code of a user's makes,
-``batch`` alone reads its rows at once as well.
+``rows.batch(n).collate()`` reads n elements one after another and then copies them. If the rows are those of tensors,
+arrays or tables, or of a data set that returns several at once (torch's ``__getitems__``), batching and reading
+commute: positions are batched first, and then the rows at these positions are gathered. A session rewrites ``collate``
+with torch's own function in this way (``_in_run``). The stream above has to name its rows (``_positions``): a map-style
+pipe as a stream, or a part of it (``header``, ``skip``), shuffled or not, sharded or not. For tables, whose rows no
+user's code makes, ``batch`` alone reads its rows at once as well.
 
-The elements are the same, in the same order. One difference can be seen: where ``__getitems__`` raises, the whole batch
-is lost, as it is in torch's DataLoader, and its rows are among those that ``header`` counts. What it gives as rows of
-one tensor, or of one array, stays one.
+The elements and their order are the same, with one visible difference. If ``__getitems__`` raises, the whole batch is
+lost, as in torch's DataLoader, and ``header`` counts its rows. Rows that come as one tensor or array stay one.
 """
 
 from __future__ import annotations
@@ -34,42 +32,42 @@ Gather = Callable[[Any], Any]
 
 
 class AtOnce(NamedTuple):
-    """What can be made of the rows at some positions by one call; None where they can only be had one by one."""
+    """Functions that make the rows at some positions in one call. None: rows can only be read one by one."""
 
     collated: Gather | None = None
-    """The batch of tensors."""
+    """Returns the batch of tensors."""
     listed: Gather | None = None
-    """The list of rows."""
+    """Returns the list of rows."""
 
 
 class Rows(NamedTuple):
-    """A stream of rows: a stream of positions, and the stream that they are the positions in."""
+    """A stream of rows: a stream of positions, and the stream in which they are positions."""
 
     positions: Pipe
     rows: Pipe
     at_once: AtOnce = AtOnce()
 
     def below(self, stage: Pipe) -> Rows:
-        """The same rows, at the positions that a stage hands on of these."""
+        """Return the same rows, at those of the positions that a stage hands on."""
         return self._replace(positions=structure.with_parents(stage, lambda _: self.positions))
 
 
 def rows_of(pipe: Pipe) -> Rows | None:
-    """The rows of a collection that a stream reads; None where it is no such stream."""
+    """Return the rows of a collection that a stream reads, or None if it reads no rows of one."""
     found: Rows | None = pipe._positions() if structure.is_native(pipe) else None
     return found
 
 
 def is_held(run: Run, stage: Pipe) -> bool:
-    """Whether a saved position has rows in a stage or in one above it, so that these cannot be positions."""
+    """Return whether a saved position has rows in a stage or above it, so that they cannot be replaced by positions."""
     return False in [run.held.get(structure.place_of(each)) for each in structure.walk(stage)]
 
 
 def at_once(collection: Any, indices: Sequence[Any]) -> AtOnce:
-    """What can be made by one call of the elements of a collection at some positions in ``indices``."""
+    """Return the functions that read several elements of a collection, at positions in ``indices``, in one call."""
     if type(indices) is not range or (indices and min(indices[0], indices[-1]) < 0):
         return AtOnce()
-    own = vars(type(collection))  # what is derived from a wrapper may give other rows
+    own = vars(type(collection))  # a subclass of a wrapper may return other rows
     if "_collated" in own:
         found = AtOnce(collection._collated, collection._rows)
     else:
@@ -86,7 +84,7 @@ def _elsewhere(call: Gather, indices: range, positions: Sequence[int]) -> Any:
 
 
 def _listed_by(data: Any) -> Gather | None:
-    """How rows of a data set of Hugging Face's are read at once, where they come as they do one by one."""
+    """Return the function that reads rows of a Hugging Face data set at once, if they come as they do one by one."""
     is_theirs = _is_of_hugging_face(data) and data.format["type"] in (None, "numpy", "torch")
     return data.__getitems__ if is_theirs else None
 
@@ -96,9 +94,9 @@ def _is_of_hugging_face(data: Any) -> bool:
 
 
 def batches_of(data: Any) -> Gather | None:
-    """A function from positions to what ``default_collate`` makes of the rows there, read at once.
+    """Return a function from positions to the batch that ``default_collate`` makes of the rows there.
 
-    None if rows of this data can only be had one by one.
+    Return None if rows of this data can only be read one by one.
 
     >>> rows = torch.utils.data.TensorDataset(torch.arange(6).view(3, 2), torch.arange(3))
     >>> batches_of(rows)([2, 0])
@@ -123,7 +121,7 @@ def _is_plain(data: torch.Tensor) -> bool:
 
 
 def _is_plain_array(data: Any) -> bool:
-    """Whether the rows of an array of numpy are arrays that torch has a type for, and that it takes as they lie."""
+    """Return whether the rows of a numpy array are arrays of a dtype and memory layout that torch supports."""
     numpy = sys.modules.get("numpy")
     if numpy is None or type(data) not in (numpy.ndarray, numpy.memmap) or data.ndim < 2:
         return False
@@ -145,7 +143,7 @@ def _listed(positions: Sequence[int] | torch.Tensor) -> list[int]:
 def _chosen(positions: Sequence[int] | torch.Tensor) -> torch.Tensor:
     if isinstance(positions, torch.Tensor):
         return positions
-    return torch.frombuffer(array("q", positions), dtype=torch.int64)  # an eighth of what torch.tensor takes
+    return torch.frombuffer(array("q", positions), dtype=torch.int64)  # takes an eighth of the time of torch.tensor
 
 
 def _selected(data: torch.Tensor, positions: Sequence[int]) -> torch.Tensor:
@@ -163,7 +161,7 @@ def _rows(data: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
 
 def _taken(data: Any, positions: Sequence[int]) -> torch.Tensor:
     dtype, chosen = _dtype_of(data), _chosen(positions).numpy()
-    data[chosen.max()]  # an error if it is not there: the quick way to take many does not look
+    data[chosen.max()]  # raises an error for a missing position: mode="clip" is fast but does not check
     rows = _new((len(positions), *data.shape[1:]), dtype)
     data.take(chosen, axis=0, out=rows.numpy(), mode="clip")
     return rows
@@ -174,7 +172,7 @@ def _fetched(several: Callable[[list[int]], Sequence[Any]], positions: Sequence[
 
 
 def _columns(data: Any, positions: Sequence[int]) -> dict[str, Any]:
-    # Its __getitems__ takes the columns of this batch apart into rows.
+    # Its __getitems__ would split the columns of this batch into rows.
     return {name: _as_one(column) for name, column in data[_listed(positions)].items()}
 
 
@@ -182,7 +180,7 @@ def _as_one(rows: Any) -> Any:
     if type(rows) is not torch.Tensor and _is_plain_array(rows):
         rows = torch.as_tensor(rows)
     if type(rows) is torch.Tensor and _is_plain(rows) and len(rows):
-        return _new(rows.shape, rows.dtype).copy_(rows)  # which may be a part of what the data set keeps
+        return _new(rows.shape, rows.dtype).copy_(rows)  # a copy: the data set may keep the memory of `rows`
     return batches.collated(list(rows))
 
 

@@ -1,36 +1,31 @@
 """Pushdown: a shard makes only its own elements, and they are those of the plain definition, in the same order.
 
-``sharding_filter`` is defined as every n-th element of the stream above it. Read as it is written, each of n shards
-makes the whole of that stream. So in a session's private copy of the graph it becomes something else (``_in_run``), if
-there are several shards. What an operator has to say to that, it says in ``_positions``, ``_is_free`` and
-``_shuffles``:
+``sharding_filter`` is defined as every n-th element of the stream above it. Read as written, each of n shards makes the
+whole of that stream. So a session with several shards rewrites its private copy of the graph (``_in_run``). Operators
+take part through ``_positions``, ``_is_free``, ``_shuffles`` and ``_commutes``. The rules:
 
-1. **The filter and a one-to-one stage commute**, whatever is above them: every n-th of ``f`` of all is ``f`` of every
-   n-th. Such stages are ``map``, ``collate``, ``open_files`` and whatever else makes one element of one (a ``"map"``
-   step), and those that hand on what they take (``_commutes``), like ``prefetch``.
-2. **A stream that can be read by position is read at the positions of the shard.** It is its positions 0, 1, 2 ..., and
-   below them a one-to-one stage, the ``ReadAt``; by rule 1 the filter goes in between. What can be read by position is
-   said in ``datapipes.description.indexed``: sequences and map-style pipes, and zip, enumerate, header, concat, cycle
-   of those.
-3. **A shuffle and a one-to-one stage commute** above such a stream: how a shuffle orders elements does not depend on
-   what they are. It then shuffles positions, and what is to be made of them is made below the filter.
-4. **The shuffle of a map-style pipe is the shuffle of its positions**, and is read like one.
+1. **The filter and a one-to-one stage commute**: every n-th element of ``f`` of all is ``f`` of every n-th. One-to-one
+   are stages with a ``"map"`` step, such as ``map``, ``collate`` and ``open_files``, and stages that hand on their
+   input unchanged (``_commutes``), such as ``prefetch``.
+2. **A stream that can be read by position is read at the positions of the shard.** It equals the stream of positions
+   0, 1, 2 ... with a one-to-one stage below, the ``ReadAt``. By rule 1, the filter goes in between.
+   ``datapipes.description.indexed`` says which streams can be read by position.
+3. **A shuffle and a one-to-one stage commute** above such a stream: the order does not depend on the elements. The
+   shuffle then orders positions, and the elements are made below the filter.
+4. **The shuffle of a map-style pipe is the shuffle of its positions**, and is read in the same way.
 5. **Every n-th number of a range is a range.** If the source gives the numbers of a range, as ``Positions`` do, the
    filter takes a slice of the range in the place of its source, and the source is not opened.
 
-All else stops the climb from the filter upwards, because what it gives hangs on what came before or on how much there
-was: ``filter``, ``flatmap``, ``batch``, forks, users' classes, and stages that may leave elements out (``on_error``).
+Every other stage stops the rewriting, because its elements depend on earlier ones or on their number: ``filter``,
+``flatmap``, ``batch``, forks, users' classes, and stages that may leave elements out (``on_error``).
 
-A shuffle that permutes all of a stream that can be read by position changes places with the one-to-one stages above it
-in one shard, too (``permuting``): its positions are drawn, and its elements are made when they are handed on.
+The same rules hold for ``skip``, whose shard is the positions after the first ones, also in a run with one shard. In
+such a run, a shuffle that permutes all of a stream that can be read by position also goes above its one-to-one stages
+(``permuting``): its positions are drawn, and its elements are made when they are handed on.
 
-``skip`` is such a filter as well: the positions behind the first ones pass. The same rules hold for it, also in one
-shard.
-
-Stages keep their places, and with them their seeds and cells; positions take the place of what they are positions of,
-and a shuffle stays above the filter, where all shards share its seed. An element that raises keeps its position: it is
-an error of the shard that it belongs to, whereas read as written each shard meets it. What can be read by position is
-as long as it was when it was opened.
+Stages keep their places, and with them their seeds and cells. Positions take the place of the stream that they replace.
+A shuffle stays above the filter, where all shards share its seed. An element that raises keeps its position: only its
+own shard sees the error. The length of a stream that is read by position is fixed when it is opened.
 """
 
 from __future__ import annotations
@@ -55,7 +50,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 def pushed(shard: Pipe) -> Pipe:
-    """Push down a sharding filter: stages that commute go below it, and what it can read by position is read so.
+    """Push down a sharding filter: move the stages that commute below it, and read streams by position.
 
     >>> from datapipes.iter import IterableWrapper
     >>> graph = structure.unfold(IterableWrapper("ab").map(str.upper).sharding_filter())
@@ -94,9 +89,9 @@ def pushed(shard: Pipe) -> Pipe:
 
 
 def permuting(shuffle: Pipe, more_than: int) -> Pipe | None:
-    """Have a shuffle permute all of its source, and put the one-to-one stages above it below it.
+    """Make a shuffle permute all of its source, and put the one-to-one stages above it below it.
 
-    Return None unless the source can be read by position and has an end, behind more than so many elements.
+    Return None unless the source can be read by position and has a known length above ``more_than``.
 
     >>> from datapipes.iter import IterableWrapper
     >>> permuting(structure.unfold(IterableWrapper(range(9)).map(str).shuffle()), more_than=5)
@@ -125,7 +120,7 @@ def _is_shuffle(stage: Pipe) -> bool:
 
 
 def _shuffled_rows(stage: Pipe) -> tuple[Pipe, Pipe] | None:
-    """The positions of a source whose own order is drawn, and the rows that they are the positions in."""
+    """Return the positions of a source that draws its own order, and the rows in which they are positions."""
     if only_source(stage) is not None or indexed(stage) is not None:
         return None
     found = rows_of(stage)
@@ -133,13 +128,13 @@ def _shuffled_rows(stage: Pipe) -> tuple[Pipe, Pipe] | None:
 
 
 def _as_written(stage: Pipe) -> Pipe:
-    """The shuffle of rows that a stage reads by the positions which it has shuffled in their place; else the stage."""
+    """Return the shuffle of elements if a stage reads at shuffled positions, else the stage itself."""
     is_rewritten = type(stage) is ReadAt and _is_shuffle(stage.datapipe)
     return _put(stage.datapipe, stage.read) if is_rewritten else stage
 
 
 def _is_one_to_one(stage: Pipe) -> bool:
-    """Whether a stage makes one element of each, or raises; trying again is no matter of the other elements."""
+    """Return whether a stage makes one element of each, or raises. Retries of an element do not matter."""
     if not structure.is_native(stage) or may_leave_out(stage) or only_source(stage) is None:
         return False
     step = stage._step()
@@ -147,14 +142,14 @@ def _is_one_to_one(stage: Pipe) -> bool:
 
 
 def _put(stage: Pipe, source: Pipe) -> Pipe:
-    """A copy of a stage that reads another stream."""
+    """Return a copy of a stage that reads another stream."""
     return structure.with_parents(stage, lambda parent: source if structure.is_stream(parent) else parent)
 
 
 def _positions(pipe: Pipe) -> tuple[Pipe | None, Pipe | None]:
-    """The stand-in for a stream while it is shuffled, and the stream that is read at the positions left.
+    """Return the replacement for a stream while it is shuffled, and the stream to read at the remaining positions.
 
-    Where reading costs nothing, the stream stands for itself. None if it cannot be read by position.
+    If reading costs nothing, the stream is its own replacement. Return (None, None) if it cannot be read by position.
     """
     if not _is_by_position(pipe):
         return None, None
@@ -162,9 +157,10 @@ def _positions(pipe: Pipe) -> tuple[Pipe | None, Pipe | None]:
 
 
 def _is_by_position(pipe: Pipe) -> bool:
-    """Whether a stream can be read by position, and nothing is lost by it.
+    """Return whether a stream can be read by position without losing anything.
 
-    The thread of a stage that runs ahead would be, and the shard that a shuffle between two filters is seeded for.
+    Two things would be lost: the thread of a stage that runs ahead, and the shard for which a shuffle between two
+    filters is seeded.
     """
     if indexed(pipe) is None:
         return False
@@ -172,12 +168,12 @@ def _is_by_position(pipe: Pipe) -> bool:
 
 
 def _streams(pipe: Pipe) -> list[Pipe]:
-    """A stage and those above it that have a position, up to the map-style pipes."""
+    """Return a stage and the streams above it, without map-style pipes."""
     return structure.walk(pipe, inputs=lambda stage: list(filter(structure.is_stream, structure.parents(stage))))
 
 
 def _costs(pipe: Pipe) -> bool:
-    """Whether something is called or copied for each element of a stream."""
+    """Return whether reading an element of a stream calls or copies anything."""
     for stage in _streams(pipe):
         is_source = not any(map(structure.is_stream, structure.parents(stage)))
         if stage._step() is not None or (is_source and not stage._is_free()):
@@ -194,7 +190,7 @@ class Selecting(IterDataPipe[T_co]):
     source_datapipe: IterDataPipe[T_co]
 
     def _slice(self) -> slice:
-        """Return the positions in the source, whatever its length is."""
+        """Return the positions in the source, for any length."""
         raise NotImplementedError
 
     def _reads(self) -> Iterable[Any]:
@@ -219,7 +215,7 @@ class Selecting(IterDataPipe[T_co]):
 
 @operator
 class Positions(IterDataPipe[int]):
-    """0, 1, 2 ..., as many as there are elements in a stream that can be read by position, in the place of that."""
+    """0, 1, 2 ..., the positions of a stream that can be read by position, in the place of that stream."""
 
     _stands_for: ClassVar[str | None] = "read"
 
@@ -229,7 +225,7 @@ class Positions(IterDataPipe[int]):
         self.__dict__["_place"] = structure.place_of(self.read)
 
     def numbers(self) -> range:
-        """The range of all positions."""
+        """Return the range of all positions."""
         found = indexed(self.read)
         return range(0 if found is None else found.length)
 
@@ -252,7 +248,7 @@ class Positions(IterDataPipe[int]):
 
 @operator
 class ReadAt(IterDataPipe[Any]):
-    """The elements of a stream at the positions that come from another."""
+    """Elements of one stream at the positions that another stream gives."""
 
     _stands_for: ClassVar[str | None] = "read"
 
@@ -272,5 +268,5 @@ class ReadAt(IterDataPipe[Any]):
     def _step(self) -> Step:
         found = indexed(self.read)
         if found is None:
-            raise StateError(f"{self.read!r:.80} could be read by position, and no longer can")
+            raise StateError(f"{self.read!r:.80} could be read by position before, and now it cannot")
         return Step("map", found.at)

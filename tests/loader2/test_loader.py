@@ -346,7 +346,7 @@ def test_the_stage_that_does_not_know_its_length_is_named() -> None:
     unknown = numbers(9).filter(abs)
     for graph in (unknown, unknown.batch(2), unknown.enumerate().shuffle(), numbers(9).zip(unknown.header(None))):
         for service in (None, InProcessReadingService(), ThreadingReadingService(2)):
-            with pytest.raises(LengthUnknown, match=r"\.filter\(abs\).*\.set_length\(n\) behind that stage") as caught:
+            with pytest.raises(LengthUnknown, match=r"\.filter\(abs\).*\.set_length\(n\) below that stage") as caught:
                 len(DataLoader2(graph.sharding_filter(), reading_service=service))
             assert caught.value.stage in (".filter(abs)", ".header(limit=None)")
     assert len(DataLoader2(unknown.set_length(8).batch(2))) == 4
