@@ -103,9 +103,7 @@ def on_machines(expected: list[Any]) -> None:
             sum(node["Alive"] for node in ray.nodes()) == 3
             and monotonic() < until
         ):
-            # A power cut would not ask either; here the end of its
-            # processes is waited for.
-            Event().wait(0.1)
+            Event().wait(0.1)  # between two questions to Ray
 
     try:
         # A worker on each machine.

@@ -1,4 +1,4 @@
-"""to_iter_datapipe, to_map_datapipe: a map-style pipe as a stream, and a stream of pairs, to be looked up by key."""
+"""to_iter_datapipe, to_map_datapipe: a map-style pipe as a stream, and a stream as a collection with keys."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ T_co = TypeVar("T_co", covariant=True)
 
 @operator
 class MapToIterConverter(IterDataPipe[T_co]):
-    """The elements of a map-style pipe as a stream.
+    """Stream of the elements of a map-style pipe.
 
     Args:
-        indices: The keys of the elements, in their order. ``None``: 0, 1, 2 ... up to the length, which the pipe must
-            have then; an empty list gives no elements.
+        indices: The keys of the elements, in their order. ``None``: 0, 1, 2 ... up to the length, which the pipe has to
+            have then. An empty list gives no elements.
 
     >>> from datapipes.map import SequenceWrapper
     >>> list(SequenceWrapper("abc").to_iter_datapipe())
@@ -65,7 +65,7 @@ class MapToIterConverter(IterDataPipe[T_co]):
                 given.take_again(error)
                 raise
             yield made
-            made = None  # type: ignore[assignment]  # it goes before the next one is made
+            made = None  # type: ignore[assignment]  # freed before the next one is made
 
     def _indexed(self) -> Indexed:
         return Indexed(len(self.indices), self._at)
@@ -81,7 +81,7 @@ class MapToIterConverter(IterDataPipe[T_co]):
 
 
 def keys_of(method: str, datapipe: MapDataPipe[Any], indices: Iterable[Any] | None) -> Sequence[Any]:
-    """The keys of a stream over a map-style pipe: those given, or all positions of a sized one."""
+    """Return the keys of a stream over a map-style pipe: the given ones, or all positions of a pipe with a length."""
     if indices is not None:
         return indices if isinstance(indices, Sequence) else list(indices)
     try:
@@ -94,13 +94,14 @@ def keys_of(method: str, datapipe: MapDataPipe[Any], indices: Iterable[Any] | No
 
 @operator
 class IterToMapConverter(MapDataPipe[Any]):
-    """The elements of a stream by key. The first look-up reads the whole stream and keeps it.
+    """Elements of a stream by key. The first look-up reads the whole stream and keeps it.
 
-    Until then the length is the source's, which is too much if keys occur twice; of two values of one key, the last is
-    kept, with a warning.
+    Until then the length is the source's, which is too large if keys occur twice. Of two values with one key, the last
+    one is kept, with a warning.
 
     Args:
-        key_value_fn: A function that gives the key and the value of an element. ``None``: the elements are such pairs.
+        key_value_fn: A function that returns the key and the value of an element. ``None``: the elements are such
+        pairs.
 
     >>> from datapipes.iter import IterableWrapper
     >>> dp = IterableWrapper(["one", "three"]).to_map_datapipe(lambda word: (len(word), word))
@@ -135,7 +136,7 @@ class IterToMapConverter(MapDataPipe[Any]):
         return self._map
 
     def _pairs(self) -> Iterator[Any]:
-        # A generator, because Python makes an error of a StopIteration that escapes from a function in one.
+        # A generator, because a generator turns a StopIteration that escapes into an error.
         for number, element in enumerate(self.datapipe):
             pair = element if self.key_value_fn is None else self.key_value_fn(element)
             try:

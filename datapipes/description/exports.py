@@ -1,7 +1,7 @@
-"""Lazy imports of a package: a name is imported when it is first asked for.
+"""Lazy imports of a package: a name is imported at first use.
 
-A program uses a few operators, and pays for importing these. The imports stand in the package once, as ordinary
-statements, so that type checkers, editors and packagers read them.
+A program uses a few operators and pays only for importing these. The imports are written in the package once, as
+ordinary statements, so that type checkers, editors and packagers read them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 @contextmanager
 def lazy_imports(package: str) -> Iterator[None]:
-    """Postpone each ``from module import name`` of a package's ``with`` block until the name is first asked for.
+    """Postpone each ``from module import name`` of a package's ``with`` block until the name is first used.
 
     Set the ``__getattr__`` and ``__dir__`` of the package, and ``__all__`` to the names of the block. An import of
     another module, which another thread may run meanwhile, is not postponed. (Python 3.15 has ``lazy from`` for this.)

@@ -1,8 +1,8 @@
-"""Sources that a program gives an operator in place of a pipe: a list, a range, or another iterable that starts anew.
+"""Sources that a program passes to an operator in place of a pipe: a list, a range, or another repeatable iterable.
 
 The constructor wraps them in ``IterableWrapper`` or ``SequenceWrapper``, which copy as if the program had written them.
-Such a wrapper prints as what it holds: ``Mapper([1, 2], str)``. A text, a dict, an iterator and a collection of pipes
-are not wrapped, because each is more likely a mistake. They are refused when the graph is opened.
+Such a wrapper prints as its content: ``Mapper([1, 2], str)``. A text, a dict, an iterator and a collection of pipes
+are not wrapped, because each is probably a mistake. They are refused when the graph is opened.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _MARK = "_given_in_place_of_a_pipe"
 
 
 def kind_of(annotation: object) -> str | None:
-    """Return ``"Iter"`` or ``"Map"`` if a parameter of this type is one pipe of that kind; None for other types."""
+    """Return ``"Iter"`` or ``"Map"`` if a parameter of this type is one pipe of that kind, else None."""
     found = _ONE_PIPE.match(str(annotation))
     return None if found is None else found[1]
 
 
 def taking_iterables(init: Any, kinds: Mapping[str, str], pipes: type) -> Callable[..., None]:
-    """Wrap a constructor so that it takes iterables, too, for the parameters in ``kinds``, by ``kind_of`` each.
+    """Wrap a constructor so that it also takes iterables for the parameters in ``kinds``, which maps them to a kind.
 
-    An object of the class ``pipes`` is one already.
+    An object of the class ``pipes`` is passed on unchanged.
     """
     positional = init.__code__.co_varnames[1 : init.__code__.co_argcount]
     places = [(positional.index(name), name, kind) for name, kind in kinds.items() if name in positional]
@@ -48,7 +48,7 @@ def taking_iterables(init: Any, kinds: Mapping[str, str], pipes: type) -> Callab
 
 
 def as_pipe(given: Any, kind: str) -> Any:
-    """Return a wrapper of an iterable that may stand in place of a pipe; a pipe and anything else as it is."""
+    """Return a wrapper of an iterable that may stand in place of a pipe. Return any other value as it is."""
     from datapipes.description.pipe import Named
     from datapipes.description.structure import pipes_in
 

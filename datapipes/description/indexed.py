@@ -1,8 +1,8 @@
 """Random access to streams: their length, and a function from a position to its element.
 
-Such a stream needs no buffer saved and no other shard's elements made: whoever knows a position can have its element,
-in any order, in any process. A position counts the elements that the stream was to give: one that cannot be made keeps
-its position, so what the others are does not depend on it.
+Such a stream needs no saved buffer, and a shard need not make the elements of other shards: any element can be made by
+its position, in any order, in any process. An element that cannot be made keeps its position, so the positions of the
+other elements do not depend on it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from datapipes.description import structure
 
 
 class Indexed:
-    """``at(i)`` is element ``i`` of a stream of ``length`` elements. It is made anew at every call.
+    """Random access to a stream of ``length`` elements: ``at(i)`` makes element ``i``, again at every call.
 
-    Where it takes time to find the length out, it is given as a function, which is called when somebody asks. A stream
-    of the numbers of a range says so by ``numbers``.
+    If the length takes time to find out, it is given as a function, which is called on demand. ``numbers`` is the range
+    if the stream consists of the numbers of a range.
     """
 
     __slots__ = ("_length", "at", "numbers")
@@ -31,23 +31,23 @@ class Indexed:
 
     @property
     def known_length(self) -> int | None:
-        """The number of elements; None if it takes time to find out, or if there is no end."""
+        """Number of elements. None if it takes time to find out, or if the stream has no end."""
         return None if callable(self._length) or self._length >= sys.maxsize else self._length
 
     @property
     def length(self) -> int:
-        """The number of elements."""
+        """Number of elements."""
         return self._length() if callable(self._length) else self._length
 
     def giving(self, at: Callable[[int], Any]) -> Indexed:
-        """Another stream with one element for each of this one."""
+        """Return another stream with one element for each of this one."""
         return Indexed(self._length, at)
 
 
 def indexed(pipe: structure.Pipe) -> Indexed | None:
-    """Random access to a stream; None where that cannot be done, or only from too far away."""
+    """Return random access to a stream. Return None if it has none, or if the graph is too deep to find out."""
     if not structure.is_native(pipe) or pipe.on_error != "raise":
-        return None  # which elements a tolerant stage has is known only once they are made
+        return None  # the elements of a tolerant stage are known only after they are made
     try:
         found: Indexed | None = pipe._indexed()
     except RecursionError:
@@ -56,21 +56,21 @@ def indexed(pipe: structure.Pipe) -> Indexed | None:
 
 
 def range_of(pipe: structure.Pipe) -> range | None:
-    """Return the range whose numbers a stream gives; None if there is none."""
+    """Return the range whose numbers a stream consists of, or None if there is no such range."""
     found = indexed(pipe)
     return None if found is None else found.numbers
 
 
 def all_indexed(pipes: Sequence[structure.Pipe]) -> list[Indexed] | None:
-    """Random access to several streams; None if one of them has none."""
+    """Return random access to several streams, or None if one of them has none."""
     found = [each for each in map(indexed, pipes) if each is not None]
     return found if len(found) == len(pipes) else None
 
 
 def through(pipe: structure.Pipe) -> Indexed | None:
-    """Random access to a stage that makes one element of each by a step, or hands on its input.
+    """Return random access to a stage that makes one element of each by a step, or hands on its input.
 
-    One that commutes, and changes what it takes by other means than a step, says itself how it is read.
+    A stage that commutes and changes elements without a step needs its own ``_indexed``.
     """
     step, source = pipe._step(), only_source(pipe)
     passes_on = pipe._commutes if step is None else step.kind == "map"
@@ -79,12 +79,12 @@ def through(pipe: structure.Pipe) -> Indexed | None:
 
 
 def only_source(pipe: structure.Pipe) -> structure.Pipe | None:
-    """The one stream that a stage reads; None if it reads none, or several."""
+    """Return the one stream that a stage reads, or None if it reads none or several."""
     streams = [parent for parent in structure.occurrences(pipe) if structure.is_stream(parent)]
     return streams[0] if len(streams) == 1 else None
 
 
 def reread(pipe: structure.Pipe, positions: Sequence[int]) -> list[Any] | None:
-    """The elements of a stream at these positions; None where it cannot be read by position."""
+    """Return the elements of a stream at these positions, or None if it cannot be read by position."""
     found = indexed(pipe)
     return None if found is None else list(map(found.at, positions))

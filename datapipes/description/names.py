@@ -1,10 +1,10 @@
-"""Names of chain methods: which are free, and to whom one belongs.
+"""Names of chain methods, and their owners.
 
-The method of an operator is an attribute of ``IterMethods`` or ``MapMethods``. A class that a program registers stands
-in the table ``functions`` of its kind of pipe, and a pipe that has no such method looks it up there. A class may also
-take the name of an operator that torch does not have: its method is then set on the kind of pipe itself, and hides the
-operator's. The library makes operators by their class, so a hidden one still does its work inside others. A plugin may
-not take an operator's name.
+The method of an operator is an attribute of ``IterMethods`` or ``MapMethods``. A class that a program registers is in
+the table ``functions`` of its kind of pipe, in which a pipe looks up unknown names. Such a class may also take the name
+of an operator that torch does not have. Its method is then set on the kind of pipe itself and hides the operator's. The
+library makes operators by their class, so a hidden operator still works inside other operators. A plugin may not take
+an operator's name.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def describe_owner(owner: object) -> str:
 
 
 def register(base: Any, name: str, owner: Factory, replace: bool = False) -> None:
-    """Give ``name`` to ``owner``, among the names of the pipes of ``base``; ``replace`` takes it from another user's.
+    """Register ``owner`` under ``name`` for the pipes of ``base``. ``replace`` overrides another user's registration.
 
-    The same definition may come again, as it does when a notebook's cell is run twice.
+    Registering the same definition again is allowed, as when a notebook's cell runs twice.
     """
     if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("__"):
         raise BadArgument(f"{name!r} cannot be a method's name: choose another one for {describe_owner(owner)}")
@@ -79,11 +79,11 @@ def _is_operators(base: Any, name: str) -> bool:
 
 
 def _hide_operator(base: Any, name: str, owner: Factory) -> None:
-    if name not in base.functions and multiprocessing.parent_process() is None:  # a worker would only say it again
+    if name not in base.functions and multiprocessing.parent_process() is None:  # a worker would only repeat it
         operator = vars(_METHODS[base.__name__])[name].operator.__name__
         warn(
             f"{describe_owner(owner)} takes the name {name!r} from the operator {operator} of this library, for each "
-            f"{base.__name__} in the whole program; where you mean the operator, write {operator}(pipe, ...)"
+            f"{base.__name__} in the whole program; to use the operator, write {operator}(pipe, ...)"
         )
 
     def method_of(self: Any, /, *args: Any, **kwargs: Any) -> Any:

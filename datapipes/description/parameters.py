@@ -1,7 +1,7 @@
 """Documentation of operators' parameters: those that many operators share are described once, here.
 
-An operator's docstring has a section ``Args:`` for its own. What is missing there and stands below is added when the
-operator is made, so that ``help()`` and the reference show every parameter.
+An operator's docstring has a section ``Args:`` for its own parameters. The shared ones are added when the operator is
+made, so that ``help()`` and the reference show every parameter.
 """
 
 from __future__ import annotations
@@ -15,35 +15,34 @@ from typing import Any
 
 SHARED = {
     "on_error": """\
-What becomes of an element that cannot be made: ``"raise"``; ``"skip"`` leaves it out; ``"retry(n)"`` tries ``n`` more
-times; or a function of the error and the element, whose result is handed on (``SKIP`` leaves the element out).""",
+The policy for an element that cannot be made. ``"raise"``: raise the error. ``"skip"``: leave the element out.
+``"retry(n)"``: try ``n`` more times. A function of the error and the element: hand on its result (``SKIP``: leave the
+element out).""",
     "max_errors": """\
-The number of errors, or their share of the elements (0.0 to 1.0), beyond which ``on_error`` no longer counts and
-``TooManyErrors`` is raised. ``None``: any number.""",
+The number of errors, or their fraction of the elements (0.0 to 1.0), above which ``TooManyErrors`` is raised in spite
+of ``on_error``. ``None``: any number.""",
     "transfer": """\
-Timeouts, deadline and retries, as a ``Transfer``. ``None``: those of ``Transfer()``.""",
+Timeouts, deadline and retries, as a ``Transfer``. ``None``: the defaults of ``Transfer()``.""",
     "input_col": """\
-The column of each element that the function is given: an index, or a key of a dict; a list of them gives it several
+The column of each element that is the function's argument: an index, or a key of a dict. A list of them: several
 arguments. ``None``: the whole element.""",
     "output_col": """\
-Where the result goes: the index or the key of a column, or -1 for a new last one. ``None``: in place of the (first)
-input column.""",
+The column for the result: an index, a key, or -1 for a new last column. ``None``: the (first) input column.""",
     "length": """\
-The number of elements that this stage gives, where you know it; ``len()`` says so then. ``None``: not known.""",
+The number of elements of this stage, if you know it: the result of ``len()``. ``None``: not known.""",
     "max_ratio": """\
-How many times its compressed size a file may have when it is decompressed, counted from the outermost file. With the
-default of 200 the first GiB is free, and ``max_bytes`` takes its place; with another ratio the first 16 MiB are free.
-``None``: no limit.""",
+The largest ratio of decompressed to compressed size, counted from the outermost file. With the default of 200 the first
+GiB is free, and ``max_bytes`` replaces the ratio. With another ratio the first 16 MiB are free. ``None``: no limit.""",
     "max_bytes": """\
-How many bytes may come out of one file. ``None``: no limit.""",
+The largest number of bytes of one decompressed file. ``None``: no limit.""",
     "buffer_bytes": """\
-How many bytes of elements may wait for the slowest reader, beside ``buffer_size``; the last of them may go beyond.
-``None``: only their number counts.""",
+The largest number of bytes of elements that wait for the slowest reader, beside ``buffer_size``. The last element may
+exceed it. ``None``: only ``buffer_size`` counts.""",
     "spill_dir": """\
-A folder where elements beyond both bounds wait, in a file without a name; they come back equal, but not as the same
-objects. ``None``: there is a ``BufferError`` instead.""",
+A folder for the elements beyond both bounds, in a file without a name. They come back equal, but not as the same
+objects. ``None``: raise ``BufferError`` instead.""",
 }
-"""What a parameter of this name means in every operator that does not say otherwise."""
+"""Descriptions of the parameters of these names, in every operator whose docstring has no other."""
 
 _SECTION = re.compile(r"^( *)Args:\n((?:\1 +.*\n)+)", re.MULTILINE)
 _ENTRY = re.compile(r"^( +)\*{0,2}(\w+): .*\n(?:\1 +.*\n)*", re.MULTILINE)
@@ -51,7 +50,7 @@ _EXAMPLE = re.compile(r"^ *>>>", re.MULTILINE)
 
 
 def described(docstring: str) -> dict[str, str]:
-    """The parameters that a docstring describes under ``Args:``, with their texts.
+    """Return the parameters that a docstring describes under ``Args:``, with their texts.
 
     >>> described('''Lists.
     ...
@@ -66,20 +65,20 @@ def described(docstring: str) -> dict[str, str]:
 
 
 def with_shared(docstring: str, constructor: Callable[..., Any]) -> str:
-    """A docstring, without its margin, that describes also those parameters of a function which are described here.
+    """Return a docstring, without its margin, with the shared descriptions of a function's parameters added.
 
     >>> print(with_shared("Read.", lambda path, max_bytes: path))
     Read.
     <BLANKLINE>
     Args:
-        max_bytes: How many bytes may come out of one file. ``None``: no limit.
+        max_bytes: The largest number of bytes of one decompressed file. ``None``: no limit.
     <BLANKLINE>
     """
     names = _names(constructor)
     shared = [name for name in names if name in SHARED]
     if not shared:
         return docstring
-    docstring = cleandoc(docstring) + "\n"  # from Python 3.13 on, docstrings have no margin to begin with
+    docstring = cleandoc(docstring) + "\n"  # since Python 3.13, the compiler removes the margin
     own = _entries(docstring)
     entries = {name: _entry(name) for name in shared} | own
     ordered = sorted(entries, key=names.index)
@@ -92,7 +91,7 @@ def with_shared(docstring: str, constructor: Callable[..., Any]) -> str:
 
 
 def _names(function: Callable[..., Any]) -> list[str]:
-    """The parameters in their order, without ``inspect.signature``: it is slow, and every import waits for this."""
+    """Return the parameters in their order. ``inspect.signature`` is too slow here: every import waits for this."""
     code = function.__code__
     plain, keyword = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
     rest = keyword + bool(code.co_flags & CO_VARARGS)

@@ -1,10 +1,10 @@
-"""Passes: how many plain iterations a pipe with a pinned seed has had since its ``set_seed``.
+"""Number of plain iterations of a pipe with a pinned seed since its ``set_seed``, called passes.
 
-The order of such a pipe follows from its seed and from the number of the pass, so that no two passes are alike, and the
-same seed, set again, gives the same passes again. A loader has the number of its epoch in place of this.
+The order of such a pipe follows from its seed and from the number of the pass. So no two passes are alike, and setting
+the same seed again repeats them. A loader uses the number of its epoch instead.
 
-The counts stand here, by pipe, because iterating changes no pipe: no attribute, repr, pickle or copy has them. A copy
-counts from 0.
+The counts are kept here, by pipe, because iterating changes no pipe: no attribute, repr, pickle or copy contains them.
+A copy counts from 0.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def count(graph: structure.Pipe) -> None:
 
 
 def numbers(graph: structure.Pipe) -> dict[int, int]:
-    """Return the number of the latest pass that was counted at each pinned stage, by place in the unfolded graph."""
+    """Return the number of the latest pass of each pinned stage, by its place in the unfolded graph."""
     if not any(id(stage) in _counted for stage in (structure.walk(graph) if _counted else ())):
         return {}
     latest = {structure.place_of(copy): _counted.get(id(stage)) for stage, copy in structure.unfolded(graph)}
@@ -41,7 +41,7 @@ def numbers(graph: structure.Pipe) -> dict[int, int]:
 
 
 def go_on(graph: structure.Pipe, numbers: Mapping[int, int]) -> None:
-    """Count on from passes that were saved elsewhere."""
+    """Continue to count from saved numbers of passes."""
     if any(map(_is_pinned, structure.walk(graph))):
         for stage, copy in structure.unfolded(graph):
             if _is_pinned(stage):
@@ -49,14 +49,14 @@ def go_on(graph: structure.Pipe, numbers: Mapping[int, int]) -> None:
 
 
 def settle(graph: structure.Pipe, epoch: int) -> None:
-    """Count a loader's epochs from this one on, at the stages whose seed was set since the last call."""
+    """Count a loader's epochs from ``epoch`` on, at the stages whose seed was set since the last call."""
     for stage in structure.walk(graph) if _counted else ():
         if _counted.get(id(stage), 0) is None:
             _note(stage, 1 - epoch)
 
 
 def telling(pipe: structure.Pipe, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a reduction for pickle by which a process that is being started counts on from here."""
+    """Wrap the pickle reduction of a pipe, so that a process that is started with it continues to count."""
     if get_spawning_popen() is None or (passes := _counted.get(id(pipe))) is None:
         return reduced
     make, arguments, *rest = reduced

@@ -1,22 +1,15 @@
-"""IterDataPipe and MapDataPipe: the description of one stage, its parameters and its parents.
+"""IterDataPipe and MapDataPipe: the description of one stage, its parameters and its inputs.
 
-A pipe is a value. It holds what its constructor was given and nothing that changes while somebody iterates: iterating
-opens a session (``datapipes.position.session``), which works on copies of its own. An operator of this library says how
-it starts in ``_open``; a class of a user's only needs ``__iter__`` (see ``datapipes.position.user_classes``,
-``user_iter``).
+A pipe is a value. It holds the arguments of its constructor, and iterating does not change it: iterating opens a
+session (``datapipes.position.session``), which works on its own copies. An operator of this library starts in
+``_open``. A user's class only needs ``__iter__`` (``datapipes.position.user_classes``, ``user_iter``). The methods of
+torchdata that change a pipe (``set_seed``, ``set_shuffle``, ``apply_sharding``) are for building a graph; the library
+calls none of them on a user's pipe.
 
-The methods named like torchdata's that do change a pipe (``set_seed``, ``set_shuffle``, ``apply_sharding``) are for
-whoever builds the graph; nothing in this library calls one on a user's pipe.
-
-The built-in operators are real methods of pipes (``datapipes.fluent``). The tables ``functions`` of IterDataPipe and of
-MapDataPipe hold what users add: ``functional_datapipe`` puts a class there, and a pipe that has no such method looks a
-name up in it, and then among those of installed plugins (``datapipes.description.plugins``). Which names are free, and
-what becomes of an operator's, stands in ``datapipes.description.names``.
-
-Some operators are functions (``composed``): they give stages of other operators, or several, and are looked for as a
-class is. ``isinstance(stage, Forker)`` and ``find_dps(graph, Forker)`` ask what made a stage. The stage remembers it by
-name, so that its copies know it too. To a type checker these operators are the functions that they are written as,
-because what a chain method gives is read from them.
+Built-in operators are real methods (``datapipes.fluent``). ``functional_datapipe`` adds a user's class to the table
+``functions`` of its kind. A name that is no attribute is looked up there, then among installed plugins. Operators that
+are functions (``composed``) return stages of other operators. ``isinstance(stage, Forker)`` works for them, because a
+stage stores the name of the function; type checkers see the function itself, for the types of chain methods.
 """
 
 from __future__ import annotations
@@ -57,12 +50,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def unknown_name(pipe: object, name: str, base: Any, other: Any) -> AttributeError:
-    """The error for an unknown method, with the nearest known name.
+    """Return the error for an unknown method, with the nearest known name.
 
-    ``base`` is the kind of the pipe, and ``other`` the other kind, which may have what was asked for.
+    ``base`` is the kind of the pipe. ``other`` is the other kind, which may have the method.
     """
     said = f"{type(pipe).__name__!r} object has no attribute {name!r}"
-    if not name.startswith("_"):  # such a name is a probe by another library, and not worth a search
+    if not name.startswith("_"):  # a private name is a probe by another library, and not worth a search
         offered = plugins.offered(plugins.METHODS, is_own_name)
         known = [n for n in (*dir(type(pipe)), *base.functions, *offered) if not n.startswith("_")]
         near = difflib.get_close_matches(name, known, n=1)
@@ -71,17 +64,17 @@ def unknown_name(pipe: object, name: str, base: Any, other: Any) -> AttributeErr
         elif near:
             said += f"; did you mean {near[0]!r}?"
         elif offered:
-            said += f"; dir() lists what there is, and plugins add {plugins.named(offered)}"
+            said += f"; dir() lists all names, and plugins add {plugins.named(offered)}"
     return AttributeError(said, name=name, obj=pipe)
 
 
 def is_own_name(name: str) -> bool:
-    """Whether a method's name belongs to this library, for one kind of pipe or for both."""
+    """Return whether a method's name belongs to this library, for one kind of pipe or for both."""
     return hasattr(IterDataPipe, name) or hasattr(MapDataPipe, name)
 
 
 def load_plugins(names: Iterable[str] | None = None) -> dict[str, PluginError | None]:
-    """Register the methods that installed plugins offer, all or those of some names; what is wrong with each, if any.
+    """Register the methods of installed plugins, all or those of some names. Return each name with its error or None.
 
     >>> load_plugins(["nobody_offers_this"])
     {}
@@ -95,7 +88,7 @@ def load_plugins(names: Iterable[str] | None = None) -> dict[str, PluginError | 
                 functional_datapipe(name)(owner)
             if name not in IterDataPipe.functions and name not in MapDataPipe.functions:
                 raise PluginError(
-                    f"{name!r} of the plugin {plugins.source_of(offered[name][0])} is no pipe: {owner!r:.80}"
+                    f"{name!r} of the plugin {plugins.source_of(offered[name][0])} is not a pipe: {owner!r:.80}"
                 )
             loaded[name] = None
         except PluginError as error:
@@ -109,38 +102,40 @@ _CONVERTERS = {"IterDataPipe": "to_map_datapipe", "MapDataPipe": "to_iter_datapi
 
 
 class Named:
-    """Base of both kinds of pipe: fluent names of users' own, hooks for pickling, a repr that is the call."""
+    """Base of both kinds of pipe: fluent names of users' classes, hooks for pickling, a repr that is the call."""
 
     functions: ClassVar[dict[str, Factory]]
     getstate_hook: ClassVar[Hook | None] = None
     reduce_ex_hook: ClassVar[Hook | None] = None
     str_hook: ClassVar[Hook | None] = None
     repr_hook: ClassVar[Hook | None] = None
-    _fluent: ClassVar[str | None] = None  # the method that makes this stage, for its repr
-    _stands_for: ClassVar[str | None] = None  # the attribute with the stage, or its text, as which this one prints
-    _parents: ClassVar[tuple[str, ...] | None] = None  # the attributes that hold parents (``operator``); None: any may
-    _made_by: str | None = None  # the operator that gave this stage, if that is a function (``composed``)
+    _fluent: ClassVar[str | None] = None  # the chain method of this stage, for its repr
+    _stands_for: ClassVar[str | None] = None  # the attribute with the stage, or its text, to print instead
+    _parents: ClassVar[tuple[str, ...] | None] = None  # the attributes with inputs (``operator``); None: any attribute
+    _made_by: str | None = None  # the name of the function (``composed``) behind this stage
     _identified_by: ClassVar[str | None] = None  # the attribute whose elements positions count
     _hub: ClassVar[bool] = False  # whether several consumers share one position of this stage
-    _commutes: ClassVar[bool] = False  # whether it is one to one and in order, by means other than a step
-    _hands_on: ClassVar[bool] = False  # whether it gives elements that it takes, as they are, and no others
-    _alone: str | None = None  # why nobody else may read what is above it, and what to do, if that is so
-    _runs_ahead: ClassVar[bool] = False  # whether it has a thread, which reading by position would do without
-    _shuffles: ClassVar[bool] = False  # whether the order in which it hands on does not hang on what the elements are
-    _lists: ClassVar[bool] = False  # whether it gives the paths of files, which fit into memory
-    _stream_key: ClassVar[tuple[type, ...] | None] = None  # if it opens streams: what it needs to open one again
-    _out_of_streams: ClassVar[Literal["", "one of each", "several of each"]] = ""  # which are those of the stage above
+    _commutes: ClassVar[bool] = False  # whether it is one to one and in order, without a step
+    _hands_on: ClassVar[bool] = False  # whether it gives only elements of its input, unchanged
+    _alone: str | None = None  # why no other stage may read the stages above, and what to do
+    _runs_ahead: ClassVar[bool] = False  # whether it has a thread; reading by position would bypass it
+    _shuffles: ClassVar[bool] = False  # whether it orders elements independently of their values
+    _lists: ClassVar[bool] = False  # whether it gives the paths of files; these fit into memory
+    _stream_key: ClassVar[tuple[type, ...] | None] = (
+        None  # the types of a stream's key for reopening, if it opens streams
+    )
+    _out_of_streams: ClassVar[Literal["", "one of each", "several of each"]] = ""  # how streams come from those above
 
     if TYPE_CHECKING:
 
-        def __len__(self) -> int: ...  # not every pipe knows it, which is said when it is asked
+        def __len__(self) -> int: ...  # a pipe without a known length raises LengthUnknown
 
-    else:  # a name that a type checker does not know is a slip
+    else:  # type checkers report unknown names
 
         def __getattr__(self, name: str) -> Any:
-            # Only reached for names that are neither methods nor attributes, or whose property raised AttributeError.
+            # Only called for names that are no attributes, or whose property raised AttributeError.
             if hasattr(type(self), name):
-                return object.__getattribute__(self, name)  # which raises that error again
+                return object.__getattribute__(self, name)  # raises the property's error again
             base = _base_of(type(self))
             functions = base.functions
             function = None if name.startswith("__") else functions.get(name)
@@ -155,7 +150,7 @@ class Named:
             return update_wrapper(partial(function, self), function, updated=())
 
     def __dir__(self) -> list[str]:
-        load_plugins()  # one that is broken is not listed, and told of when its name is used
+        load_plugins()  # a broken plugin is not listed; using its name raises the error
         return sorted({*super().__dir__(), *_base_of(type(self)).functions})
 
     def __repr__(self) -> str:
@@ -169,7 +164,7 @@ class Named:
         return repr(self) if hook is None else str(hook(self))
 
     def draw(self) -> str:
-        """A picture of the graph that ends here, in SVG; a notebook shows it by itself.
+        """Return a picture of the graph that ends here, as SVG. A notebook shows it by itself.
 
         >>> from datapipes.iter import IterableWrapper
         >>> IterableWrapper([1]).batch(2).draw()[:4]
@@ -191,7 +186,7 @@ class Named:
         if hook is not None:
             try:
                 return hook(self)
-            except NotImplementedError:  # the hook's way to say: pickle this one as usual
+            except NotImplementedError:  # the hook wants this pipe to be pickled as usual
                 pass
         from datapipes.description import passes
         from datapipes.description.structure import sources_first
@@ -202,29 +197,29 @@ class Named:
 
     @classmethod
     def register_function(cls, function_name: str, function: Factory) -> None:
-        """Make ``pipe.function_name(...)`` call ``function(pipe, ...)``; a later call replaces it."""
+        """Make ``pipe.function_name(...)`` call ``function(pipe, ...)``. A later call replaces it."""
         register(_base_of(cls), function_name, function, replace=True)
 
     @classmethod
     def register_datapipe_as_function(
         cls, function_name: str, cls_to_register: Factory, enable_df_api_tracing: bool = False
     ) -> None:
-        """Make ``pipe.function_name(...)`` build ``cls_to_register(pipe, ...)``; a second owner is an error."""
+        """Make ``pipe.function_name(...)`` build ``cls_to_register(pipe, ...)``. A second owner is an error."""
         register(_base_of(cls), function_name, cls_to_register)
 
     @classmethod
     def set_getstate_hook(cls, hook_fn: Hook | None) -> None:
-        """Filter what pickling a pipe keeps; None takes the hook away."""
+        """Set a filter for the state that pickling a pipe saves. None removes the hook."""
         _set_hook(_base_of(cls), "getstate_hook", hook_fn)
 
     @classmethod
     def set_reduce_ex_hook(cls, hook_fn: Hook | None) -> None:
-        """Replace how a pipe is pickled; None takes the hook away."""
+        """Set a function that replaces the pickling of a pipe. None removes the hook."""
         _set_hook(_base_of(cls), "reduce_ex_hook", hook_fn)
 
 
 def _base_of(cls: type) -> type[Named]:
-    """Names and hooks live on IterDataPipe or MapDataPipe, whichever class they are set through."""
+    """Return the class that holds names and hooks, IterDataPipe or MapDataPipe, for any subclass."""
     return MapDataPipe if issubclass(cls, MapDataPipe) else IterDataPipe
 
 
@@ -235,7 +230,7 @@ def _set_hook(base: type, slot: str, hook: Hook | None) -> None:
 
 
 def _is_pickled_as_usual(pipe: object) -> bool:
-    """Whether pickling a pipe keeps all of its attributes: nobody filters them, and its class does not do it itself."""
+    """Return whether pickling a pipe keeps all of its attributes: no hook, and no pickling method of its class."""
     cls: Any = type(pipe)
     return (
         issubclass(cls, Named)
@@ -247,7 +242,7 @@ def _is_pickled_as_usual(pipe: object) -> bool:
 
 
 class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
-    """A stream of elements: subclass it and write ``__iter__``.
+    """A stream of elements. Subclass it and write ``__iter__``.
 
     >>> class Countdown(IterDataPipe[int]):
     ...     def __init__(self, start: int) -> None:
@@ -280,59 +275,65 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
         return iterate(self)
 
     def reset(self) -> None:
-        """Called on a user's class at the start of each iteration; nothing by default."""
+        """Prepare a user's class at the start of each iteration. It does nothing by default."""
 
     @classmethod
     def _is_operator(cls) -> bool:
-        """Whether this is one of the library's own, which say in ``_open`` or in ``_step`` how they are opened."""
+        """Return whether this is an operator of the library, which defines ``_open`` or ``_step``."""
         return cls._open is not IterDataPipe._open or cls._step is not IterDataPipe._step
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        """Start one position of this stage; not called for one that is a step."""
+        """Start one position of this stage. It is not called for a stage that is a step."""
         raise NotImplementedError(f"{type(self).__name__} has no _open")
 
     def _reads(self) -> Iterable[Any]:
-        """The parents that the session opens for this stage; none, if the stage opens what is above it by itself."""
+        """Return the inputs that the session opens for this stage.
+
+        None of them if the stage opens its inputs itself.
+        """
         from datapipes.description.structure import occurrences
 
         return occurrences(self)
 
     def _step(self) -> Step | None:
-        """This stage as a step of a loop, if it handles one element at a time and keeps no position."""
+        """Return this stage as a step of a loop if it handles single elements and keeps no position, else None."""
         return None
 
     def _in_run(self, run: Run) -> IterDataPipe[Any]:
-        """The stage that a session opens in place of this one, those above being replaced; itself, as a rule."""
+        """Return the stage that a session opens in place of this one, whose inputs have been replaced."""
         return self
 
     def _positions(self) -> Rows | None:
-        """The rows of a collection that this stream reads, if that is all that happens above and in this stage."""
+        """Return the rows of a collection that this stream reads, if this stage and those above do nothing else."""
         return None
 
     def _in_blocks(self, size: int) -> IterDataPipe[Any] | None:
-        """This stream of positions in tensors of so many, if they are made so; its own position stays the same."""
+        """Return this stream of positions in tensors of ``size``, or None.
+
+        The position in the stream stays the same.
+        """
         return None
 
     def _read_by_position(self) -> IterDataPipe[Any] | None:
-        """The stage above that this one reads by position, so that it is not opened."""
+        """Return the stage above that this one reads by position, so that it is not opened; or None."""
         return None
 
     def _is_free(self) -> bool:
-        """Whether a source can give an element at any position without a call or a copy."""
+        """Return whether a source can return the element at any position without a call or a copy."""
         return False
 
     def _given_as(self) -> tuple[Named, int] | None:
-        """The result of the call that gave this stage in a list of several, and its number in that list."""
+        """Return the result of the call that returned this stage in a list of several, and its index; or None."""
         return None
 
     def _indexed(self) -> Indexed | None:
-        """Random access to this stream; None where it cannot be read by position. Ask ``indexed`` rather than this."""
+        """Return random access to this stream, or None if it has none. Call the function ``indexed`` instead."""
         from datapipes.description.indexed import through
 
         return through(self)
 
     def _reopening(self, source: StreamWrapper | None) -> Callable[..., StreamWrapper]:
-        """Make a function that reopens a stream by its ``_stream_key``; ``source`` is the one that it came out of."""
+        """Make a function that reopens a stream by its ``_stream_key``. ``source`` is the stream that contains it."""
         raise NotImplementedError(f"{type(self).__name__} has no _reopening")
 
     def _origin(self, i: int) -> tuple[object, Any]:
@@ -348,7 +349,7 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
 
 
 class MapDataPipe(Named, MapMethods[T_co], Dataset[T_co]):
-    """A collection with an element for each key: subclass it and write ``__getitem__``, and ``__len__`` if it is known.
+    """A collection with an element for each key. Subclass it and write ``__getitem__``, and ``__len__`` if it is known.
 
     >>> class Squares(MapDataPipe[int]):
     ...     def __getitem__(self, key: int) -> int:
@@ -365,7 +366,7 @@ class MapDataPipe(Named, MapMethods[T_co], Dataset[T_co]):
         raise NotImplementedError(f"{type(self).__name__} has no __getitem__")
 
     def __iter__(self) -> Iterator[T_co]:
-        # Python would ask for 0, 1, 2 ... up to an IndexError, which may be that of a user's function.
+        # Python would try 0, 1, 2 ... up to an IndexError, which a user's function may raise as well.
         try:
             length = len(self)
         except TypeError:
@@ -382,13 +383,13 @@ class MapDataPipe(Named, MapMethods[T_co], Dataset[T_co]):
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
 def operator(cls: C) -> C:
-    """Class decorator: an operator that declares its fields, as a dataclass does, and with them its parents.
+    """Declare the fields of an operator, as a dataclass does, and with them its inputs. Use as a class decorator.
 
-    The annotated attributes are the parameters of the constructor, in their order, unless the class has an ``__init__``
-    of its own; what has to be checked or made of them is done in ``__post_init__``. The fields whose type names a pipe
-    hold the parents, and no other attribute is searched for any. Where the types do not say it, ``_parents`` does.
+    The annotated attributes are the parameters of the constructor, in their order, unless the class has its own
+    ``__init__``. Checks of them belong in ``__post_init__``. The fields whose type names a pipe hold the inputs, and no
+    other attribute is searched. ``_parents`` names them if the types do not.
 
-    What is derived from an operator without this decorator is searched like any class of a user's, but for the fields.
+    A subclass without this decorator is searched like a user's class, except for the fields.
 
     >>> @operator
     ... class Repeated(IterDataPipe[Any]):
@@ -398,7 +399,7 @@ def operator(cls: C) -> C:
     ('source_datapipe',)
     """
     made: Any = dataclass(init="__init__" not in vars(cls), repr=False, eq=False, match_args=False)(cls)
-    if made.__doc__:  # which ``python -OO`` leaves out
+    if made.__doc__:  # ``python -OO`` removes it
         made.__doc__ = with_shared(made.__doc__, made.__init__)
     if "_parents" not in vars(made):
         known = getattr(made, "_parents", None) or ()
@@ -411,12 +412,12 @@ def operator(cls: C) -> C:
 
 
 def functional_datapipe(name: str, enable_df_api_tracing: bool = False) -> Callable[[C], C]:
-    """Class decorator: make the class a method of every pipe of its kind.
+    """Make a class a method of every pipe of its kind. Use as a class decorator.
 
     Args:
         name: The name of the method. No other class may have it, and torch's operators keep theirs. The class may take
             the name of another operator of this library, for the whole program and with a warning.
-        enable_df_api_tracing: Taken because torchdata has it; it changes nothing.
+        enable_df_api_tracing: Accepted for torchdata's programs. It has no effect.
 
     >>> from datapipes.iter import IterableWrapper
     >>> @functional_datapipe("doubled_for_the_docs")
@@ -444,7 +445,7 @@ def functional_datapipe(name: str, enable_df_api_tracing: bool = False) -> Calla
 
 
 class Composed(type):
-    """The kind of these operators: classes to ``isinstance`` and to pickle, functions to whoever calls them."""
+    """The metaclass of these operators: they are classes for ``isinstance`` and pickling, and functions when called."""
 
     __wrapped__: Callable[..., Any]
 
@@ -455,7 +456,7 @@ class Composed(type):
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         given = cls.__wrapped__(*args, **kwargs)
         for stage in given if isinstance(given, list) else [given]:
-            if not any(stage is taken for taken in (*args, *kwargs.values())):  # one that is handed back stays as it is
+            if not any(stage is taken for taken in (*args, *kwargs.values())):  # an argument is not relabelled
                 stage._made_by = describe_owner(cls)
         return given
 
@@ -464,7 +465,7 @@ class Composed(type):
 
 
 def composed(function: F) -> F:
-    """Decorator: an operator that is a function, with its signature and docstring.
+    """Make an operator of a function, with its signature and docstring. Use as a decorator.
 
     >>> from datapipes.graph import find_dps, traverse_dps
     >>> from datapipes.iter import Forker, IterableWrapper
@@ -475,13 +476,13 @@ def composed(function: F) -> F:
     kept = {name: getattr(function, name) for name in ("__module__", "__qualname__", "__doc__")}
     if function.__doc__:
         kept["__doc__"] = with_shared(function.__doc__, function)
-    kept["__firstlineno__"] = function.__code__.co_firstlineno  # where Python 3.13 and later look for its source
+    kept["__firstlineno__"] = function.__code__.co_firstlineno  # Python 3.13 and later find the source by it
     return cast("F", Composed(function.__name__, (), {**kept, "__wrapped__": function}))
 
 
 @operator
 class MadeElsewhere(IterDataPipe[T_co]):
-    """A stream that others make of ``graph``; its length follows from that of ``graph``, or is not known."""
+    """A stream that is made of ``graph`` elsewhere. Its length follows from that of ``graph``, or is not known."""
 
     _stands_for: ClassVar[str | None] = "graph"
 

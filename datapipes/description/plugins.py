@@ -1,11 +1,11 @@
-"""Plugins: what installed distributions offer by entry points, imported when one of their names is used.
+"""Plugins: entry points of installed distributions, imported when one of their names is used.
 
-Methods of pipes are entry points of the group ``loader2.datapipes``, named like the method; each leads to a class of
-pipes, or to a module that registers the name by ``functional_datapipe``. Entry points are read when somebody asks for a
-name that nobody here knows, and not before, because that is a look into every installed distribution.
+Methods of pipes are entry points of the group ``loader2.datapipes``, named like the method. Each refers to a class of
+pipes, or to a module that registers the name with ``functional_datapipe``. Entry points are read at the first name that
+is not known otherwise, because reading them searches every installed distribution.
 
-What a program registers by itself comes first. The names of this library are its own, for both kinds of pipe: a plugin
-that offers one is warned of, and not imported for it.
+Names that a program registers by itself come first. The names of this library are reserved, for both kinds of pipe: a
+plugin that offers one causes a warning and is not imported for it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ is_loading: ContextVar[bool] = ContextVar("is_loading", default=False)
 
 
 def offered(group: str, taken: Callable[[str], bool]) -> Mapping[str, list[EntryPoint]]:
-    """The entry points of a group, by name; those whose name is ``taken`` by this library are left out, and told of."""
+    """Return the entry points of a group, by name. Warn of those whose name is ``taken`` and leave them out."""
     return _offered(group, taken, tuple(sys.path))
 
 
@@ -37,19 +37,19 @@ def _offered(group: str, taken: Callable[[str], bool], path: tuple[str, ...]) ->
     found: dict[str, list[EntryPoint]] = {}
     for entry in sorted(entry_points(group=group), key=lambda entry: (entry.name, source_of(entry))):
         if taken(entry.name):
-            warn(f"{source_of(entry)} offers {entry.name!r}, which is a name of this library's own: it is not used")
+            warn(f"{source_of(entry)} offers {entry.name!r}, which is a name of this library: it is not used")
         else:
             found.setdefault(entry.name, []).append(entry)
     return found
 
 
 def source_of(entry: EntryPoint) -> str:
-    """The distribution of an entry point, and where that leads to, as messages name it."""
+    """Return the distribution and the target of an entry point, for messages."""
     return f"{entry.dist.name if entry.dist is not None else 'loader2'} ({entry.value})"
 
 
 def load(entries: Iterable[EntryPoint]) -> Any:
-    """Import what a name stands for; it has to have one owner."""
+    """Import the target of a name. Raise PluginError if several distributions offer the name, or if it fails."""
     entry, *others = entries
     if others:
         owners = " and ".join(map(source_of, (entry, *others)))
@@ -66,5 +66,5 @@ def load(entries: Iterable[EntryPoint]) -> Any:
 
 
 def named(names: Mapping[str, list[EntryPoint]]) -> str:
-    """Names and who offers them, as messages list them."""
+    """Return names and the distributions that offer them, for messages."""
     return ", ".join(f"{name!r} of {' and '.join(map(source_of, entries))}" for name, entries in names.items())

@@ -1,8 +1,8 @@
 """Repr of a pipe: the call that makes it.
 
-``chain`` prints a whole graph, ``stage`` one stage of it; errors use the latter. Long data and long graphs are
-shortened, so that printing costs little whatever is printed, and no element is made and no function called for it.
-What is secret by its name, or is the password of a URL, is left out: reprs end up in logs.
+``chain`` prints a whole graph, ``stage`` one stage of it, for errors. Long data and long graphs are shortened, so that
+printing is always cheap. It makes no element and calls no function of the graph. Secrets (values under names such as
+"password", passwords in URLs) are left out, because reprs end up in logs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MISSING = object()
 
 
 def chain(pipe: object) -> str:
-    """The expression that builds a graph, with the place of each function in it.
+    """Return the expression that builds a graph, with the place of each function in it.
 
     >>> from datapipes.iter import IterableWrapper
     >>> IterableWrapper(range(9)).filter(bool).batch(4, drop_last=True)
@@ -45,17 +45,17 @@ def chain(pipe: object) -> str:
 
 
 def stage(pipe: object) -> str:
-    """One stage, without what is above it: ``.batch(4, drop_last=True)``."""
+    """Return one stage without the stages above it, such as ``.batch(4, drop_last=True)``."""
     return _call(pipe, _Room(0, 0))
 
 
 def argument(value: object) -> str:
-    """A value as an argument of such a call, in short: ``4``, ``<double at train.py:7>``."""
+    """Return a value as an argument of such a call, shortened: ``4``, ``<double at train.py:7>``."""
     return _value(value, _Room(0, 0))
 
 
 def on_any_machine(graph: structure.Pipe) -> str:
-    """The stages as they print, without values that may differ among machines: data, texts, folders, addresses.
+    """Return the stages as they print, without values that may differ among machines: data, texts, folders, addresses.
 
     >>> from datapipes.iter import IterableWrapper
     >>> on_any_machine(IterableWrapper([1, 2]).batch(2))
@@ -66,7 +66,7 @@ def on_any_machine(graph: structure.Pipe) -> str:
 
 
 def as_written(pipe: structure.Pipe) -> structure.Pipe:
-    """Return the stage of the user's graph in whose place a stage of a service stands. Other stages are returned."""
+    """Return the stage of the user's graph that a stage of a service replaces. Return any other stage itself."""
     while structure.is_pipe(other := _stands_for(pipe)):
         pipe = other
     return pipe
@@ -103,7 +103,7 @@ class _Room:
 
 
 def _chain(pipe: object, room: _Room) -> str:
-    """Walk up the first parents in a loop."""
+    """Return the expression for a graph. A loop walks up the first input of each stage."""
     calls = []
     while True:
         room.stages -= 1
@@ -123,7 +123,7 @@ def _chain(pipe: object, room: _Room) -> str:
 def _fluent(pipe: object) -> str | None:
     """Return the method that makes a stage of this very class.
 
-    Return None for a user's subclass, for an operator whose name a program has taken, and for one of a list.
+    Return None for a user's subclass, for an operator whose name a program has taken, and for a stage over a list.
     """
     name: str | None = vars(type(pipe)).get("_fluent")
     kind = IterDataPipe if isinstance(pipe, IterDataPipe) else MapDataPipe
@@ -131,7 +131,7 @@ def _fluent(pipe: object) -> str | None:
 
 
 def _child(pipe: structure.Pipe) -> tuple[object, int] | None:
-    """The call that gave this stage in a list of several, if one did, and the stage's number in that list."""
+    """Return the call that returned this stage in a list of several, and its index in the list. None: there is none."""
     hub = structure.hub_of(pipe)
     if hub is not None:
         return hub, vars(pipe)["instance_id"]
@@ -155,12 +155,12 @@ def _call(pipe: object, room: _Room) -> str:
 def _parameters(cls: type) -> Sequence[Parameter]:
     try:
         return list(inspect.signature(cls).parameters.values())
-    except (TypeError, ValueError):  # it has none that Python could tell
+    except (TypeError, ValueError):  # Python cannot determine its signature
         return []
 
 
 def _arguments(pipe: object, skip_source: bool, room: _Room) -> list[str]:
-    """The arguments of the constructor call, read back from the attributes of the same names."""
+    """Return the arguments of the constructor call, read back from the attributes of the same names."""
     shown: list[str] = []
     values = structure.attributes(pipe)
     if not skip_source:  # a class may keep its source under another name than the parameter's
@@ -185,7 +185,7 @@ def _arguments(pipe: object, skip_source: bool, room: _Room) -> list[str]:
 
 
 def _given(pipe: object) -> list[object]:
-    """Return the source of a stage, in a list, if that is no pipe."""
+    """Return a list with the source of a stage if the source was given as a list or another iterable, else []."""
     return [source for source in structure.parents(pipe)[:1] if is_given(source)]
 
 
@@ -234,7 +234,7 @@ def _inner_chain(pipe: object, room: _Room) -> str:
 
 
 def _collection(held: Any, room: _Room) -> str:
-    """A collection with pipes in it."""
+    """Return a collection that contains pipes, as text."""
     if isinstance(held, dict):
         return f"{{{', '.join(f'{_value(key, room)}: {_value(item, room)}' for key, item in held.items())}}}"
     items = ", ".join(_value(item, room) for item in held)

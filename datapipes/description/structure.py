@@ -1,17 +1,15 @@
-"""Graphs of pipes: the attributes and parents of a stage; walk, rewrite, unfold.
+"""Graphs of pipes: the attributes and inputs of a stage; walk, rewrite, unfold.
 
-The parents of a pipe are the pipes in its attributes, or in lists, tuples, sets, dicts and deques that are its
-attributes. An operator declares which attributes those are (``pipe.operator``); of a class of a user's, all are looked
-at. Nothing here changes a pipe, but for ``fill`` and ``set_attribute``, which change the one that they are told to.
+The inputs of a pipe are the pipes in its attributes, or in lists, tuples, sets, dicts and deques that are its
+attributes. An operator declares these attributes (``pipe.operator``). All attributes of a user's class are searched.
+Only ``fill`` and ``set_attribute`` change a pipe, and only the one that they are given.
 
-Every walk is a loop over a graph's distinct pipes: as long as the graph is large, whatever its depth, and however many
-paths lead to one stage.
+Every walk is a loop over a graph's distinct pipes: its time depends on their number, not on the depth or the paths.
 
-A graph is pickled and copied as Python does it, but sources first where it is deep. Python pickles what an object holds
-inside that object, so a chain of pipes would nest as deep as it is long. The pipe that pickling begins with therefore
-names all stages above it, sources first. When Python gets to a stage, everything that the stage holds has been pickled
-before, and is referred to. Nothing else differs: each stage is pickled once, by its own ``__getstate__`` if it has one,
-and what two pipes share is shared afterwards.
+A deep graph is pickled and copied sources first. Python pickles an object inside its holder, so a chain of pipes would
+nest as deep as it is long. Therefore the first pipe to be pickled lists all stages above it, sources first, and every
+stage holds only objects that have been pickled before. Apart from that, pickling is Python's own: each stage is pickled
+once, by its own ``__getstate__`` if it has one, and shared objects stay shared.
 """
 
 from __future__ import annotations
@@ -35,27 +33,27 @@ from datapipes.errors import GraphError
 DataPipe: TypeAlias = IterDataPipe | MapDataPipe | TorchIterDataPipe | TorchMapDataPipe  # type: ignore[type-arg]  # isinstance() takes no parametrised ones
 """A stage of a graph, ours or torch's: for annotations and for ``isinstance``."""
 Pipe: TypeAlias = Any
-"""The same, where code deals with any of the four: they have no base of their own in common."""
+"""The same, for code that handles all four classes: they have no base class of their own in common."""
 
 R = TypeVar("R")
 
 _OPERATORS_OF_HUBS = {"fork": "Forker", "demux": "Demultiplexer"}
 
 NO_CELL = -1
-"""The place of stages that keep no position, which sessions add to a graph and no state knows of."""
+"""The place of stages that keep no position. Sessions add them to a graph, and no state contains them."""
 
 MOST_POSITIONS = 200_000
-"""The most stages that one opening may have; a diamond of plain pipes doubles them at every level."""
+"""The most stages of one opening. A diamond of plain pipes doubles them at every level."""
 
 _LOOKED_AT = 1000
-"""Limit on values of a collection that are looked at: one that begins with so many others is data, without a pipe."""
+"""Limit on the values of a collection that are searched. A collection without a pipe among its first values is data."""
 
 _SHALLOW = 100
-"""Up to how many stages a graph is pickled just as Python would."""
+"""The largest number of stages of a graph that is pickled in Python's own order."""
 
 
 def of_class(ask: Callable[[type], R]) -> Callable[[type], R]:
-    """Ask each class once: the classes of pipes are abstract base classes, for which isinstance() is slow."""
+    """Cache a question about classes: isinstance() is slow for pipes, whose classes are abstract base classes."""
     return cast("Callable[[type], R]", cache(ask))
 
 
@@ -91,14 +89,14 @@ def _is_collection_class(cls: type) -> bool:
 
 @of_class
 def _declared(cls: type) -> tuple[str, ...] | None:
-    """Attributes that a class itself declares to hold its parents; classes derived from it may hold others."""
+    """Return the attributes that a class itself declares to hold its inputs. Its subclasses may hold other ones."""
     names: tuple[str, ...] | None = vars(cls).get("_parents")
     return names
 
 
 @of_class
 def _data(cls: type) -> frozenset[str]:
-    """The fields of the operator that a class derives from, but for those that hold parents."""
+    """Return the fields of the operator from which a class derives, without those that hold inputs."""
     for base in cls.__mro__:
         if (names := _declared(base)) is not None:
             return frozenset(getattr(base, "__dataclass_fields__", ())).difference(names)
@@ -107,19 +105,19 @@ def _data(cls: type) -> frozenset[str]:
 
 @of_class
 def _single_parents(cls: type) -> tuple[str, ...]:
-    """The fields of an operator that hold one pipe each."""
+    """Return the fields of an operator that hold one pipe each."""
     known = getattr(cls, "__dataclass_fields__", {})
     return tuple(name for name in _declared(cls) or () if name in known and kind_of(known[name].type) is not None)
 
 
 def needs_parents(stage: Pipe) -> None:
-    """Raise if an operator was given something else in place of a pipe; its constructor takes what it gets."""
+    """Raise GraphError if an operator holds another value in place of a pipe. Its constructor does not check it."""
     for name in _single_parents(type(stage)):
         given = vars(stage)[name]
         if given is not None and not is_pipe(given):  # None where a part of a graph was cut off
             raise GraphError(
                 f"{class_name(stage)}({name}=...) expects a pipe, got {type(given).__name__}: {given!r:.80}; wrap a "
-                "list, or what else can be iterated over, in IterableWrapper(...)"
+                "list, or another iterable, in IterableWrapper(...)"
             )
 
 
@@ -131,34 +129,34 @@ def _slots_of_class(cls: type) -> tuple[str, ...]:
 
 
 def is_pipe(value: object) -> bool:
-    """Whether a value is a stage of a graph, ours or torch's."""
+    """Return whether a value is a stage of a graph, ours or torch's."""
     return is_pipe_class(type(value))
 
 
 def is_native(pipe: Pipe) -> bool:
-    """Whether a stage is an operator of this library, rather than a class with an ``__iter__`` of its own."""
+    """Return whether a stage is an operator of this library, not a class with an ``__iter__`` of its own."""
     return is_native_class(type(pipe))
 
 
 def is_replaced(pipe: Pipe) -> bool:
-    """Whether a stage is an operator that may become another one in a run."""
+    """Return whether a stage is an operator that may become another one in a run."""
     return is_replaced_class(type(pipe))
 
 
 def is_stream(pipe: Pipe) -> bool:
-    """Whether a pipe has a position (map-style pipes have none)."""
+    """Return whether a pipe has a position (map-style pipes have none)."""
     return is_stream_class(type(pipe))
 
 
 def attributes(pipe: Pipe) -> dict[str, Any]:
-    """The attributes of a pipe by name, slots included."""
+    """Return the attributes of a pipe by name, with slots."""
     held: dict[str, Any] = pipe.__dict__
     slots = _slots_of_class(type(pipe))
     return {**held, **{name: getattr(pipe, name) for name in slots if hasattr(pipe, name)}} if slots else held
 
 
 def occurrences(pipe: Pipe) -> list[Pipe]:
-    """The pipes that a stage holds, in order, one as often as it is held."""
+    """Return the pipes that a stage holds, in order. A pipe that is held several times occurs several times."""
     found: list[Pipe] = []
     names = _declared(type(pipe))
     held = pipe.__dict__ if names is not None else attributes(pipe)
@@ -172,13 +170,13 @@ def occurrences(pipe: Pipe) -> list[Pipe]:
 
 
 def _searched(pipe: Pipe) -> list[str]:
-    """Attributes that may hold parents, for a class that declares none."""
+    """Return the attributes that may hold inputs, for a class that declares none."""
     data = _data(type(pipe))
     return [name for name in attributes(pipe) if name not in data]
 
 
 def pipes_in(value: object) -> Iterator[Pipe]:
-    """A pipe itself, or those in a collection, in order."""
+    """Yield a pipe itself, or the pipes in a collection, in order."""
     if is_pipe(value):
         yield value
     elif _is_collection_class(type(value)) and _holds_pipes(value):
@@ -191,7 +189,7 @@ def _items(collection: Any) -> Iterator[Any]:
 
 
 def _holds_pipes(collection: object) -> bool:
-    """Whether a pipe is among the first values of a collection, those of the collections in it coming last."""
+    """Return whether a pipe is among the first values of a collection. Collections inside it are searched last."""
     left, waiting = _LOOKED_AT, [collection]
     for inner in waiting:
         for item in islice(_items(inner), left):
@@ -204,7 +202,7 @@ def _holds_pipes(collection: object) -> bool:
 
 
 def parents(pipe: Pipe) -> list[Pipe]:
-    """The distinct inputs of a stage, in the order of its attributes.
+    """Return the distinct inputs of a stage, in the order of its attributes.
 
     >>> from datapipes.iter import IterableWrapper
     >>> source = IterableWrapper([1])
@@ -216,14 +214,14 @@ def parents(pipe: Pipe) -> list[Pipe]:
 
 
 def with_parents(pipe: Pipe, swap: Callable[[Pipe], Pipe]) -> Pipe:
-    """A copy of one stage in which each parent is what ``swap`` makes of it."""
+    """Return a copy of one stage in which ``swap`` has replaced each input."""
     new = object.__new__(type(pipe))
     fill(new, pipe, swap)
     return new
 
 
 def fill(target: Pipe, pipe: Pipe, swap: Callable[[Pipe], Pipe]) -> None:
-    """Copy the attributes of a pipe to ``target``, of its class, each parent replaced by what ``swap`` makes of it."""
+    """Copy the attributes of a pipe to ``target``, a pipe of its class, with each input replaced by ``swap``."""
     target.__dict__.update(pipe.__dict__)
     names = _declared(type(pipe))
     if names is None:
@@ -240,7 +238,7 @@ def fill(target: Pipe, pipe: Pipe, swap: Callable[[Pipe], Pipe]) -> None:
 
 
 def set_attribute(pipe: Pipe, name: str, value: object) -> None:
-    """Set an attribute that ``attributes`` shows, past the class's own ``__setattr__``."""
+    """Set an attribute or a slot without calling the class's own ``__setattr__``."""
     if name in _slots_of_class(type(pipe)):
         object.__setattr__(pipe, name, value)
     else:
@@ -262,7 +260,7 @@ def _swapped(value: Any, swap: Callable[[Pipe], Pipe]) -> Any:
 
 
 def _refilled(collection: Any, items: Any) -> Any:
-    """Copy a collection with other items, and all that its class remembers beside them."""
+    """Copy a collection with other items, and with all other attributes of its class."""
     new = copy.copy(collection)
     new.clear()
     (new.update if isinstance(new, dict) else new.extend)(items)
@@ -270,11 +268,11 @@ def _refilled(collection: Any, items: Any) -> Any:
 
 
 def walk(*ends: Pipe, inputs: Callable[[Pipe], list[Pipe]] = occurrences) -> list[Pipe]:
-    """Every stage of a graph once, each after its parents; the graph's end comes last. Of several graphs, likewise.
+    """Return every stage of one or several graphs once, each after its inputs. The end of a graph comes last.
 
     Args:
         ends: The last stages.
-        inputs: A function that gives the stages to go on with above each, if these are not its parents.
+        inputs: A function that returns the stages to visit above each stage. The default: its inputs.
 
     >>> from datapipes.iter import IterableWrapper
     >>> walk(IterableWrapper([1]).batch(2))
@@ -301,12 +299,12 @@ def walk(*ends: Pipe, inputs: Callable[[Pipe], list[Pipe]] = occurrences) -> lis
 
 
 def rewrite(pipe: Pipe, rule: Callable[[Pipe], Pipe]) -> Pipe:
-    """A new graph in which each stage is what ``rule`` makes of it; what no rule changes is shared with the old one.
+    """Return a new graph in which ``rule`` has replaced each stage. Unchanged stages are shared with the old graph.
 
     Args:
-        pipe: The end of the old graph, which stays as it is.
-        rule: A function that is given each stage once, with its parents already rewritten, and returns that stage or
-            another one.
+        pipe: The last pipe of the old graph, which is not changed.
+        rule: A function of one stage, whose inputs have been rewritten. It returns that stage or another one. It is
+            called once for each stage.
 
     >>> from datapipes.iter import Batcher, IterableWrapper
     >>> dp = IterableWrapper(range(6)).batch(2).map(len)
@@ -325,29 +323,29 @@ def rewrite(pipe: Pipe, rule: Callable[[Pipe], Pipe]) -> Pipe:
 
 
 def unfold(pipe: Pipe) -> Pipe:
-    """A private copy of a graph in which every stage has one consumer and a place of its own.
+    """Return a private copy of a graph in which every stage has one consumer and its own place.
 
-    A stage that is read twice, as in ``zip(src, src)``, becomes two stages, since those are two positions. What is
-    shared on purpose stays one: the hub behind the children of ``fork`` and its kin, and map-style pipes, which have no
-    position. A child that is read twice is two positions as well, and its second reader gets a hub of its own. A stage
-    that has a place keeps it; the others are numbered on, sources first.
+    A stage that is read twice, as in ``zip(src, src)``, becomes two stages, because it has two positions. Two kinds of
+    stages stay shared: the hub of the children of ``fork`` and its kin, and map-style pipes, which have no position. A
+    child that is read twice also becomes two stages, and the second one gets its own hub. A stage that has a place
+    keeps it. The other ones are numbered on, sources first.
     """
     return unfolded(pipe)[-1][1]
 
 
 def unfolded(pipe: Pipe) -> list[tuple[Pipe, Pipe]]:
-    """Return the stages of a graph, each with a copy that ``unfold`` makes of it; the end of the graph comes last."""
+    """Return the stages of a graph, each with a copy that ``unfold`` makes of it. The end of the graph comes last."""
     reads: dict[int, list[Pipe]] = {}
 
     def read(stage: Pipe) -> list[Pipe]:
-        # An operator reads each occurrence by itself; a user's class, each distinct pipe.
+        # An operator reads each occurrence separately. A user's class reads each distinct pipe.
         reads[id(stage)] = occurrences(stage) if is_native_class(type(stage)) else parents(stage)
         return reads[id(stage)]
 
     stages = walk(pipe, inputs=read)
     owned = _owned_hubs(stages)
     _needs_finite(stages, reads)
-    shared: dict[int, list[tuple[Pipe, set[object]]]] = {}  # the copies of what is shared, each with its readers
+    shared: dict[int, list[tuple[Pipe, set[object]]]] = {}  # the copies of shared stages, each with its readers
     taken: set[int] = set()
     made_in_order: list[tuple[Pipe, Pipe]] = []
     stack: list[tuple[Pipe, object, Iterator[Pipe], list[Pipe]]] = [(pipe, None, iter(reads[id(pipe)]), [])]
@@ -362,7 +360,7 @@ def unfolded(pipe: Pipe) -> list[tuple[Pipe, Pipe]]:
                     break
             else:
                 for hub in owned.get(id(parent), ()):
-                    shared.pop(id(hub), None)  # another copy of this stage had it
+                    shared.pop(id(hub), None)  # it belongs to another copy of this stage
                 stack.append((parent, reader, iter(reads[id(parent)]), []))
                 break
         else:
@@ -388,7 +386,7 @@ def unfolded(pipe: Pipe) -> list[tuple[Pipe, Pipe]]:
 
 
 def _owned_hubs(stages: list[Pipe]) -> dict[int, list[Pipe]]:
-    """For each stage, the hubs that everybody reads through it, and through no stage nearer to them.
+    """Return, for each stage, the hubs that all readers read through it, and through no stage nearer to them.
 
     Each copy of such a stage starts a hub of its own, so that two copies never share one.
     """
@@ -412,18 +410,18 @@ def _owned_hubs(stages: list[Pipe]) -> dict[int, list[Pipe]]:
 
 
 def _needs_finite(stages: list[Pipe], reads: dict[int, list[Pipe]]) -> None:
-    """Refuse a graph that is too large when unfolded, or endless."""
+    """Raise GraphError for a graph that is endless, or too large when it is unfolded."""
     is_tree = sum(map(len, reads.values())) < len(stages)
     total = len(stages) if is_tree else _positions(stages, reads)
     if total > MOST_POSITIONS:
         raise GraphError(
             f"this graph has {total} positions ({MOST_POSITIONS} at most), because its stages are read along many "
-            f"paths; share what is read twice with fork(): {stages[-1]!r:.200}"
+            f"paths; share a stage that is read twice with fork(): {stages[-1]!r:.200}"
         )
 
 
 def _positions(stages: list[Pipe], reads: dict[int, list[Pipe]]) -> int:
-    """The number of stages after unfolding, by counting the readers of each."""
+    """Return the number of stages after unfolding, by counting the readers of each."""
     order = {id(stage): i for i, stage in enumerate(stages)}
     times = dict.fromkeys(order, 0)
     by_reader: dict[int, Counter[object]] = {}
@@ -445,7 +443,7 @@ def _positions(stages: list[Pipe], reads: dict[int, list[Pipe]]) -> int:
 
 
 def _reader(consumer: Pipe, pipe: Pipe) -> object:
-    """The identity under which a stage reads a hub, which serves each child once; None if it reads no hub."""
+    """Return the identity of a stage as a reader of a hub, which serves each child once. None: it reads no hub."""
     held = consumer.__dict__
     if "instance_id" in held and held.get("main_datapipe") is pipe:
         return "child", held["instance_id"]
@@ -453,11 +451,11 @@ def _reader(consumer: Pipe, pipe: Pipe) -> object:
 
 
 def _above_itself(pipe: Pipe) -> GraphError:
-    return GraphError(f"this graph has no beginning, because one of its stages is its own source: {pipe!r:.200}")
+    return GraphError(f"this graph has no source, because one of its stages is above itself: {pipe!r:.200}")
 
 
 def is_hub(pipe: Pipe) -> bool:
-    """Whether a stage is an operator that several children read: the source of fork and its kin."""
+    """Return whether a stage is an operator that several children read: the hub of fork and its kin."""
     return is_hub_class(type(pipe))
 
 
@@ -468,12 +466,12 @@ def class_name(pipe: Pipe) -> str:
 
 
 def has_hubs(stages: Iterable[Pipe]) -> bool:
-    """Whether there is one among some stages."""
+    """Return whether there is a hub among some stages."""
     return any(map(is_hub_class, map(type, stages)))
 
 
 def hub_of(pipe: Pipe) -> Pipe | None:
-    """The hub that a child of fork, demux or unzip, ours or torch's, shares with its siblings; else None."""
+    """Return the hub that a child of fork, demux or unzip, ours or torch's, shares with its siblings, or None."""
     return vars(pipe).get("main_datapipe") if "instance_id" in vars(pipe) else None
 
 
@@ -486,12 +484,12 @@ def _copy(pipe: Pipe, read: list[Pipe], made: list[Pipe]) -> Pipe:
 
 
 def place_of(pipe: Pipe) -> int:
-    """The number of a stage in an unfolded graph."""
+    """Return the place of a stage: its number in an unfolded graph."""
     return int(pipe.__dict__["_place"])
 
 
 class _Above:
-    """The stages above the pipe that pickling began with. Lives as long as the pickler, which remembers what it saw."""
+    """The stages above the first pipe to be pickled. It lives as long as the pickler."""
 
     def __init__(self, stages: list[Pipe]) -> None:
         self.stages = stages
@@ -510,7 +508,7 @@ _here = _Pickling()
 
 
 def sources_first(pipe: Pipe, reduced: tuple[Any, ...], usual: Callable[[Pipe], bool]) -> Any:
-    """Reduce a pipe, given Python's own reduction; ``usual``: whether a pipe is pickled with its attributes."""
+    """Extend Python's own reduction of a pipe. ``usual`` returns whether a pipe is pickled with its attributes."""
     if not usual(pipe) or any(id(pipe) in above.ids for above in _here.under_way):
         return reduced
     stages = walk(pipe, inputs=lambda stage: parents(stage) if usual(stage) else [])
@@ -523,5 +521,5 @@ def sources_first(pipe: Pipe, reduced: tuple[Any, ...], usual: Callable[[Pipe], 
 
 
 def _after(above: object, make: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Make a pipe after the stages above it, which have been unpickled by now."""
+    """Make a pipe after the stages above it, which have been unpickled before."""
     return make(*arguments)

@@ -1,11 +1,10 @@
 """Wrappers of users' own ``__iter__`` and ``set_seed``, for calls on a pipe that no session has opened.
 
-Iterating a pipe of a user's class opens a session, as iterating any other pipe does, so that the class works on a copy,
-``reset`` is called, and the iterator can say where it is. Inside the session the same method is called once more, on
-the copy, and that call goes through to the user's code. To tell the two apart, the class's own method is replaced by
-one that asks, once, when the class is made.
+Iterating a pipe of a user's class opens a session, as for any other pipe. So the class works on a copy, ``reset`` is
+called, and the iterator has a position. Inside the session the same method is called again, on the copy, and this call
+reaches the user's code. To tell the two calls apart, the class's own method is wrapped once, when the class is made.
 
-A seed that somebody sets is noted, because the session would set one of its own otherwise.
+A seed that the user sets is recorded, because the session would otherwise set its own.
 """
 
 from __future__ import annotations
@@ -18,22 +17,22 @@ if TYPE_CHECKING:
     from datapipes.description.pipe import IterDataPipe
 
 RUN = "_run"
-"""The attribute by which the copies in a session know what they are part of."""
+"""The attribute of copies in a session that refers to their run."""
 
 FRESH = "_fresh"
-"""The attribute of a copy that has been reset, and not iterated yet."""
+"""The attribute of a copy that has been reset and not iterated over yet."""
 
 PINNED = "_pinned_seed"
-"""The attribute that remembers a seed that was set by somebody else than a session."""
+"""The attribute with a seed that was set by a caller other than a session."""
 
 KEPT = "_kept_values"
-"""The attribute that has what a user's class keeps from one epoch to the next (``datapipes.position.kept``)."""
+"""The attribute with the values that a user's class keeps over epochs (``datapipes.position.kept``)."""
 
 _MARK = "_through_a_session"
 
 
 def wrap_methods(cls: Any, base: Any) -> None:
-    """Replace the ``__iter__`` and ``set_seed`` that a subclass of ``base`` brings along."""
+    """Wrap the ``__iter__`` and ``set_seed`` that a subclass of ``base`` defines."""
     if cls.__iter__ is not base.__iter__ and callable(cls.__iter__) and not hasattr(cls.__iter__, _MARK):
         cls.__iter__ = _through_session(cls.__iter__)
     if "set_seed" in vars(cls) and not cls._is_operator():
@@ -41,7 +40,7 @@ def wrap_methods(cls: Any, base: Any) -> None:
 
 
 def begin(pipe: IterDataPipe[Any]) -> None:
-    """Reset a copy that is about to be iterated, unless that has just been done."""
+    """Reset a copy before an iteration, unless it has just been reset."""
     if not vars(pipe).pop(FRESH, False):
         pipe.reset()
 
@@ -53,7 +52,7 @@ def _through_session(user_iter: Callable[[Any], Iterator[Any]]) -> Callable[[Any
             from datapipes.position.iterator import iterate
 
             return iterate(self)
-        if type(self).__iter__ is __iter__:  # and not what a subclass calls by super()
+        if type(self).__iter__ is __iter__:  # not for a call by super() in a subclass
             begin(self)
         return user_iter(self)
 

@@ -1,6 +1,5 @@
 """Errors and warnings as users read them: short values, places in code and in files.
 
-- ``exception_copies``: exceptions taken apart and put together again
 - ``exception_copies``: exceptions taken apart and rebuilt
 - ``extras``: optional packages, and the command that installs them
 - ``file_errors``: errors that name the file and the position in it

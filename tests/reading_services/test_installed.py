@@ -76,7 +76,7 @@ def test_two_owners_and_a_name_of_this_library(folder: Path) -> None:
     installed(folder, "firsts", SERVICE, reading_services={"first": "firsts:First", "threads": "firsts:First"})
     installed(folder, "others", SERVICE, reading_services={"first": "others:First"})
     with (
-        pytest.warns(UserWarning, match="firsts .* offers 'threads', which is a name of this library's own"),
+        pytest.warns(UserWarning, match="firsts .* offers 'threads', which is a name of this library"),
         pytest.raises(PluginError, match=r"by firsts \(firsts:First\) and others \(others:First\): uninstall one"),
     ):
         DataLoader2(IterableWrapper([]), reading_service="first")

@@ -5,7 +5,6 @@
 - ``compiling``: a model compiled for the device, before the first step, between the users' hooks
 - ``cost``: the cost model: how long a step takes on the device, in modelled seconds
 - ``counters``: performance counters in modelled time
-- ``executor``: trainingModel, inferenceModel and the executors that they make: weights, devices, steps and their times
 - ``executor``: trainingModel, inferenceModel and their executors: weights, devices, steps and their times
 - ``ipus``: stages, the number of chips, and the chips in use
 - ``losses``: the loss tensor that trains; identity_loss
