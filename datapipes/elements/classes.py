@@ -71,17 +71,17 @@ def full_name(cls: type) -> str:
 
 
 def is_allowed(cls: type) -> bool:
-    """Whether this very class may be in saved states."""
+    """Return whether this very class may be in saved states."""
     return _allowed.get(full_name(cls)) is cls
 
 
 def is_enum(cls: type) -> bool:
-    """Whether objects of this class are saved by their value."""
+    """Return whether objects of this class are saved by their value."""
     return issubclass(cls, Enum)
 
 
 def is_named_tuple(cls: type) -> bool:
-    """Whether objects of this class are saved by their fields."""
+    """Return whether objects of this class are saved by their fields."""
     return issubclass(cls, tuple) and _built_in_base(cls) is tuple and isinstance(getattr(cls, "_fields", None), tuple)
 
 

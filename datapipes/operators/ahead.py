@@ -5,14 +5,9 @@ the consumer waits for elements, both inside ``SimpleQueue.get``, without pollin
 on in its place, and so is the end.
 
 The position: the buffer holds elements that were taken but not yet handed on. If a snapshot of the stages above is
-cheap compared to making an element, or if elements hold streams that cannot be saved, the thread takes one after each
-element. Saving then reads the snapshot of the last element handed on, without waiting. Otherwise elements are made
-quickly: saving waits for the element under way and saves the buffer.
-
-One thread takes all elements of a session, also after errors, and closes the stages above if this stage is their only
-reader: an object that a user's class opens there, such as a connection to sqlite, may belong to the thread that opened
-it. A fork of the process does not have the thread. The elements ahead belong to the parent, so the next one is an
-error.
+cheap compared to making an element, or if elements hold streams that cannot be saved, the thread takes a snapshot
+after each element. Saving then reads the snapshot of the last element handed on, without waiting. Otherwise elements
+are made quickly: saving waits for the element under way and saves the buffer.
 """
 
 from __future__ import annotations
@@ -102,7 +97,13 @@ def _serve(calls: SimpleQueue[tuple[Callable[[], object], Future[object]] | None
 
 
 class Ahead(Cell):
-    """The elements that are ahead, and the thread that takes them."""
+    """The elements that are ahead, and the thread that takes them.
+
+    One thread takes all elements of a session, also after errors, and closes the stages above if this stage is their
+    only reader: an object that a user's class opens there, such as a connection to sqlite, may belong to the thread
+    that opened it. A fork of the process does not have the thread. The elements ahead belong to the parent, so the next
+    one is an error in the fork.
+    """
 
     carries = True
     above: ExitStack

@@ -8,9 +8,6 @@ An element that holds an open stream is read meanwhile. So the table of the stag
 taken, and resuming takes it again. If that table is not cheap, the element is saved when it is taken. Both cost time
 for each element, so they are done only as long as elements hold streams. An iterable that can skip elements without
 making them, and that can locate errors in a file, is a ``Parts``.
-
-An error in ``_inner`` costs the whole element. An error in the iterable costs one element of it if the iterable can
-continue. A broken stream cannot: it would raise the same error for ever.
 """
 
 from __future__ import annotations
@@ -283,7 +280,11 @@ class Inner(Cell):
 
 
 class Flattening(IterDataPipe[T_co]):
-    """Base of flattening stages. ``_inner`` defines the elements that one element becomes."""
+    """Base of flattening stages. ``_inner`` defines the elements that one element becomes.
+
+    An error in ``_inner`` costs the whole element. An error in the iterable costs one element of it if the iterable can
+    continue. A broken stream cannot: it would raise the same error for ever.
+    """
 
     _cell: ClassVar[type[Inner]] = Inner
 

@@ -179,7 +179,6 @@ class Permutation(Sequence[int]):
             yield from torch.split(self._numbers(part.start + part.step * torch.arange(len(part))), size)
 
     def _numbers(self, positions: torch.Tensor) -> torch.Tensor:
-        """Return the numbers at these positions."""
         numbers, of = self._below_length(positions), self._of
         return numbers if of == range(self._length) else numbers * of.step + of.start
 

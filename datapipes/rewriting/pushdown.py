@@ -1,27 +1,9 @@
 """Pushdown: a shard makes only its own elements, and they are those of the plain definition, in the same order.
 
 ``sharding_filter`` is defined as every n-th element of the stream above it. Read as written, each of n shards makes the
-whole of that stream. So a session with several shards rewrites its private copy of the graph (``_in_run``). Operators
-take part through ``_positions``, ``_is_free``, ``_shuffles`` and ``_commutes``. The rules:
-
-1. **The filter and a one-to-one stage commute**: every n-th element of ``f`` of all is ``f`` of every n-th. One-to-one
-   are stages with a ``"map"`` step, such as ``map``, ``collate`` and ``open_files``, and stages that hand on their
-   input unchanged (``_commutes``), such as ``prefetch``.
-2. **A stream that can be read by position is read at the positions of the shard.** It equals the stream of positions
-   0, 1, 2 ... with a one-to-one stage below, the ``ReadAt``. By rule 1, the filter goes in between.
-   ``datapipes.description.indexed`` says which streams can be read by position.
-3. **A shuffle and a one-to-one stage commute** above such a stream: the order does not depend on the elements. The
-   shuffle then orders positions, and the elements are made below the filter.
-4. **The shuffle of a map-style pipe is the shuffle of its positions**, and is read in the same way.
-5. **Every n-th number of a range is a range.** If the source gives the numbers of a range, as ``Positions`` do, the
-   filter takes a slice of the range in the place of its source, and the source is not opened.
-
-Every other stage stops the rewriting, because its elements depend on earlier ones or on their number: ``filter``,
-``flatmap``, ``batch``, forks, users' classes, and stages that may leave elements out (``on_error``).
-
-The same rules hold for ``skip``, whose shard is the positions after the first ones, also in a run with one shard. In
-such a run, a shuffle that permutes all of a stream that can be read by position also goes above its one-to-one stages
-(``permuting``): its positions are drawn, and its elements are made when they are handed on.
+whole of that stream. So a session with several shards rewrites its private copy of the graph (``_in_run``), by the
+rules of ``pushed``. Operators take part through ``_positions``, ``_is_free``, ``_shuffles`` and ``_commutes``. ``skip``
+is rewritten by the same rules, also in a run with one shard: its shard is the positions after the first ones.
 
 Stages keep their places, and with them their seeds and cells. Positions take the place of the stream that they replace.
 A shuffle stays above the filter, where all shards share its seed. An element that raises keeps its position: only its
@@ -51,6 +33,21 @@ T_co = TypeVar("T_co", covariant=True)
 
 def pushed(shard: Pipe) -> Pipe:
     """Push down a sharding filter: move the stages that commute below it, and read streams by position.
+
+    1. **The filter and a one-to-one stage commute**: every n-th of ``f`` of all is ``f`` of every n-th. One-to-one
+       are stages with a ``"map"`` step, such as ``map``, ``collate`` and ``open_files``, and stages that hand on their
+       input unchanged (``_commutes``), such as ``prefetch``.
+    2. **A stream that can be read by position is read at the positions of the shard.** It equals the stream of
+       positions 0, 1, 2 ... with a one-to-one stage below, the ``ReadAt``. By rule 1, the filter goes in between.
+       ``datapipes.description.indexed`` says which streams can be read by position.
+    3. **A shuffle and a one-to-one stage commute** above such a stream: the order does not depend on the elements. The
+       shuffle then orders positions, and the elements are made below the filter.
+    4. **The shuffle of a map-style pipe is the shuffle of its positions**, and is read in the same way.
+    5. **Every n-th number of a range is a range.** If the source gives the numbers of a range, as ``Positions`` do, the
+       filter takes a slice of it in the place of the source. The source is not opened.
+
+    Every other stage stops the rewriting, because its elements depend on earlier ones or on their number: ``filter``,
+    ``flatmap``, ``batch``, forks, users' classes, and stages that may leave elements out (``on_error``).
 
     >>> from datapipes.iter import IterableWrapper
     >>> graph = structure.unfold(IterableWrapper("ab").map(str.upper).sharding_filter())
@@ -91,6 +88,7 @@ def pushed(shard: Pipe) -> Pipe:
 def permuting(shuffle: Pipe, more_than: int) -> Pipe | None:
     """Make a shuffle permute all of its source, and put the one-to-one stages above it below it.
 
+    The shuffle then draws positions, and the elements are made when they are handed on, also in a run with one shard.
     Return None unless the source can be read by position and has a known length above ``more_than``.
 
     >>> from datapipes.iter import IterableWrapper
