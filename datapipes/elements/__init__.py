@@ -105,7 +105,7 @@ def decode(data: object, *, what: str, places: StreamOpener | None = None) -> ob
             raise
         raise UnsafeState(
             f"{what}: damaged, or not written by this library (at byte {reader.at} of {len(data)}: {_reason(error)}). "
-            "Load another state, or start the epoch anew"
+            "Load another state, or start the epoch again"
         ) from error
 
 

@@ -73,7 +73,7 @@ def make_tensor(name: str, shape: ArrayParts, raw: bytes | bytearray) -> torch.T
     """
     dtype = torch_dtypes().get(name)
     if dtype is None or name.startswith(NOT_OF_BYTES) or size_of(shape) * dtype.itemsize != len(raw):
-        raise ValueError(f"{len(raw)} bytes are no tensor of {name!r:.40} and shape {shape!r:.80}")
+        raise ValueError(f"{len(raw)} bytes are not a tensor of {name!r:.40} and shape {shape!r:.80}")
     if not raw:
         return torch.empty(shape, dtype=dtype, device="cpu")
     if dtype is torch.bool:
@@ -105,14 +105,14 @@ def make_array(dtype: str | ArrayParts, shape: ArrayParts, content: bytes | byte
     size = size_of(shape)
     if isinstance(content, list):
         if dtype != OBJECTS or size != len(content):
-            raise ValueError(f"{len(content)} objects are no array of {dtype!r:.80} and shape {shape!r:.80}")
+            raise ValueError(f"{len(content)} objects are not an array of {dtype!r:.80} and shape {shape!r:.80}")
         objects = np.empty(size, object)
         for i, value in enumerate(content):  # one by one: numpy would look into lists and arrays
             objects[i] = value
         return objects.reshape(shape)
     of = _make_dtype(dtype)
     if size * of.itemsize != len(content):
-        raise ValueError(f"{len(content)} bytes are no array of {dtype!r:.80} and shape {shape!r:.80}")
+        raise ValueError(f"{len(content)} bytes are not an array of {dtype!r:.80} and shape {shape!r:.80}")
     array: Any = np.ndarray(shape, of, _writable(content))
     _check_sound(array)
     return array
@@ -205,7 +205,7 @@ def _check_sound(array: Any) -> None:
 
         codes = np.ascontiguousarray(array).reshape(-1).view(np.dtype("u4").newbyteorder(array.dtype.byteorder))
         if codes.max() > sys.maxunicode:
-            raise ValueError("text of numbers that are no characters")
+            raise ValueError("text with numbers that are not characters")
 
 
 def _check_bools(raw: bytes | bytearray) -> None:

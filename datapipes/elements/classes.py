@@ -177,7 +177,7 @@ def make(family: object, name: object, *content: Any) -> Any:
         return tuple.__new__(cls, fields)
     if family == "object" and not content and _built_in_base(cls) is object and not is_enum(cls):
         return object.__new__(cls)
-    raise TypeError(f"{name} is no {family!r:.40} any more, or was damaged")
+    raise TypeError(f"{name} is not of the kind {family!r:.40} any more, or the state is damaged")
 
 
 def fill(obj: Any, state: Any) -> None:

@@ -98,7 +98,7 @@ def _make_column(parts: Any) -> ArrayParts:
 
     name, values = parts
     if type(values) is not np.ndarray or values.ndim != 1:
-        raise ValueError("a column that is no array")
+        raise ValueError("a column that is not an array")
     return values, _dtype_of(name) if name else values.dtype
 
 

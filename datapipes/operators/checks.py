@@ -168,5 +168,5 @@ def no_length(pipe: Pipe, because: str = "") -> LengthUnknown:
     message = f"{type(pipe).__name__} instance doesn't have valid length: {own}"
     if because not in ("", own):
         message += f", because {because} has no known length"
-    remedy = ".set_length(n) below that stage" if is_stream(pipe) else "a __len__ of its class"
+    remedy = ".set_length(n) below that stage" if is_stream(pipe) else "a __len__ to its class"
     return LengthUnknown(f"{message}; if you know it, add {remedy}", because or own)

@@ -103,7 +103,7 @@ class Blocks:
 
     def _next_lap(self) -> None:
         if self.read == self._lap_began:
-            raise GraphError('uneven="repeat": this rank has no element that it could repeat')
+            raise GraphError('uneven="repeat": this rank has no elements to repeat')
         if self._session is not None:
             self._session.close()
         self._session, self.inside, self.lap, self._lap_ended = None, None, self.lap + 1, False
