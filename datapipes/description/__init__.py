@@ -9,6 +9,7 @@
 - ``parameters``: documentation of the parameters that many operators share
 - ``plugins``: entry points of installed distributions
 - ``printing``: repr of a pipe: the call that makes it
+- ``renamed``: older names of parameters, accepted for two minor releases
 - ``structure``: attributes and inputs of a stage; walk, rewrite, unfold, pickle a graph; pure functions
 - ``user_iter``: users' own ``__iter__`` and ``set_seed``, called on a pipe that no session has opened
 """

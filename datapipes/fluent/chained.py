@@ -60,6 +60,10 @@ class _Chained:
         """The operator's class, or its function."""
         return self._import()
 
+    @property
+    def __wrapped__(self) -> Any:
+        return self.operator
+
     @cached_property
     def method(self) -> Any:
         """The function that makes the operator of its first argument."""
@@ -98,6 +102,9 @@ class _OfClass:
 
     def __call__(self, pipe: Any, /, *args: Any, **kwargs: Any) -> Any:
         return self.__wrapped__(pipe, *args, **kwargs)  # type: ignore[attr-defined]  # update_wrapper sets it
+
+    def __reduce__(self) -> str:
+        return self.__qualname__  # type: ignore[attr-defined,no-any-return]  # update_wrapper sets it
 
     def __repr__(self) -> str:
         return self._text

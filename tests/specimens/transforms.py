@@ -310,7 +310,7 @@ TRANSFORMS = [
     Specimen(
         "iter.to_device",
         "batches of what cannot be sought",
-        lambda tap: tap(unseekable(7)).filter(is_even).batch(2).map(torch.tensor).to_device(DEVICE, ahead=1),
+        lambda tap: tap(unseekable(7)).filter(is_even).batch(2).map(torch.tensor).to_device(DEVICE, prefetch_cnt=1),
     ),
     shuffled(
         "iter.to_device", "below a shuffle", lambda tap: tap(numbers(9)).shuffle(buffer_size=3).to_device(DEVICE, False)

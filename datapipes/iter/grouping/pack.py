@@ -10,6 +10,7 @@ import torch
 
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
+from datapipes.description.renamed import renamed
 from datapipes.errors import BadArgument, StateError
 from datapipes.operators.checks import needs, needs_count
 from datapipes.position.cells import Cell, fields
@@ -24,9 +25,10 @@ Piece: TypeAlias = dict[str, Any]
 Block: TypeAlias = list[Piece]
 
 
+@renamed(length="size")
 @operator
 class Packer(IterDataPipe[dict[str, Any]]):
-    """Blocks of ``length`` tokens: sequences side by side, and what is left of a block filled up with ``padding``.
+    """Blocks of ``size`` tokens: sequences side by side, and what is left of a block filled up with ``padding``.
 
     An element is a sequence: a list, a tuple, a numpy array or a tensor, of one dimension. Or it is a dict of sequences
     of one length, such as tokens and labels, which are packed alike. A block is a dict of these columns (``"tokens"``
@@ -34,11 +36,11 @@ class Packer(IterDataPipe[dict[str, Any]]):
     was filled up; ``"positions"`` counts the tokens of each from 0. They are tensors, arrays or lists as the sequences
     are, which must be alike.
 
-    A sequence that is longer than a block is cut into parts of ``length`` and a rest, each a sequence of its own. Empty
+    A sequence that is longer than a block is cut into parts of ``size`` and a rest, each a sequence of its own. Empty
     ones leave no trace. The blocks that are open at the end come last, in the order in which they were begun.
 
     Args:
-        length: The number of tokens in a block.
+        size: The number of tokens in a block.
         fit: ``"greedy"``: a sequence that does not fit into the open block begins the next. ``"best"``: several blocks
             are open, and it is put where the least is left over; if it fits nowhere, the fullest of them is handed on.
             ``"cut"``: it is cut to fill the block, and goes on in the next one as a sequence of its own, so that only
@@ -57,19 +59,19 @@ class Packer(IterDataPipe[dict[str, Any]]):
     _fluent: ClassVar[str | None] = "pack"
 
     source_datapipe: IterDataPipe[Any]
-    length: int
+    size: int
     fit: Fit = "greedy"
     open_blocks: int = 16
     padding: int | float | Mapping[str, int | float] = 0
     drop_last: bool = False
 
     def __post_init__(self) -> None:
-        needs_count(self, "length", 1, "A block has at least one token")
+        needs_count(self, "size", 1, "A block has at least one token")
         needs_count(self, "open_blocks", 1, "At least one block is open")
         needs(self.fit in get_args(Fit), self, f'fit must be "greedy", "best" or "cut", got {self.fit!r:.60}')
 
     def _open(self, at: Opening) -> Iterator[dict[str, Any]]:
-        return self._blocks(at, at.source(self.source_datapipe), at.cell(lambda: _Open(self.length)))
+        return self._blocks(at, at.source(self.source_datapipe), at.cell(lambda: _Open(self.size)))
 
     def _blocks(self, at: Opening, source: Iterator[Any], cell: _Open) -> Iterator[dict[str, Any]]:
         while True:
@@ -109,7 +111,7 @@ class Packer(IterDataPipe[dict[str, Any]]):
                 return _taken(blocks, rooms, rooms.index(min(rooms)))
             fitting = [len(blocks)]
             blocks.append([])
-            rooms.append(self.length)
+            rooms.append(self.size)
         best = min(fitting, key=rooms.__getitem__)
         piece, room = waiting[0], rooms[best]
         waiting[:1] = [_part(piece, room, size)] if size > room else []
@@ -134,11 +136,11 @@ class Packer(IterDataPipe[dict[str, Any]]):
         size = _size(piece)
         if self.fit == "cut":
             return [piece] if size else []
-        return [_part(piece, first, min(first + self.length, size)) for first in range(0, size, self.length)]
+        return [_part(piece, first, min(first + self.size, size)) for first in range(0, size, self.size)]
 
     def _laid_out(self, block: Block) -> dict[str, Any]:
         """A block as its columns, which are new."""
-        length, first = self.length, next(iter(block[0].values()))
+        length, first = self.size, next(iter(block[0].values()))
         padding = self.padding if isinstance(self.padding, Mapping) else dict.fromkeys(block[0], self.padding)
         laid = {name: _filled(column, length, padding[name]) for name, column in block[0].items()}
         segments, positions = (_filled(_counted(first, 0), length, 0) for _ in _OWN)

@@ -14,6 +14,7 @@ import torch
 
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
+from datapipes.description.renamed import renamed
 from datapipes.errors import BadArgument
 from datapipes.iter.formats.tables import as_one_batch, shaped
 from datapipes.operators.checks import needs_count
@@ -25,15 +26,18 @@ from datapipes.position.seeds import derive
 _WHOLE: Final = ""
 
 
+@renamed(rows="batch_size")
 @operator
 class Rebatcher(Shuffling, IterDataPipe[Any]):
-    """Batches of ``rows`` rows, out of batches of columns of any size; the last may be shorter, unless ``drop_last``.
+    """Batches of ``batch_size`` rows, out of batches of columns of any size.
+
+    The last one may be shorter, unless ``drop_last``.
 
     A batch is a dict of columns, each a tensor, a numpy array or a list; or a tensor or an array; or a record batch or
     a table of pyarrow. All must have the same columns, of the same kind.
 
     Args:
-        rows: The number of rows in a batch.
+        batch_size: The number of rows in a batch.
         drop_last: Whether a last batch that is not full is left out.
         shuffle_rows: Rows are put into a random order among so many at a time, or a few more: whole batches are taken
             in until there are as many. So rows of several row groups are mixed; shuffle the row groups as well, above.
@@ -48,13 +52,13 @@ class Rebatcher(Shuffling, IterDataPipe[Any]):
     _fluent: ClassVar[str | None] = "rebatch"
 
     source_datapipe: IterDataPipe[Any]
-    rows: int
+    batch_size: int
     drop_last: bool = False
     shuffle_rows: int = 0
     tensors: bool = False
 
     def __post_init__(self) -> None:
-        needs_count(self, "rows", 1, "A batch has at least one row")
+        needs_count(self, "batch_size", 1, "A batch has at least one row")
         needs_count(self, "shuffle_rows", 0, "Rows are shuffled among a number of them that is not below 0")
 
     def _open(self, at: Opening) -> Iterator[Any]:
@@ -63,8 +67,8 @@ class Rebatcher(Shuffling, IterDataPipe[Any]):
     def _batches(self, at: Opening, source: Iterator[Any], cell: _Rows, seed: int) -> Iterator[Any]:
         least = self.shuffle_rows if self._enabled else 0
         while True:
-            while sum(map(_rows, cell.ready)) >= self.rows:
-                batch, left = cell.first(self.rows)
+            while sum(map(_rows, cell.ready)) >= self.batch_size:
+                batch, left = cell.first(self.batch_size)
                 cell.ready = left  # no call, after which a signal may come
                 yield batch
             if cell.gathered and sum(map(_rows, cell.gathered)) >= least:
@@ -83,8 +87,8 @@ class Rebatcher(Shuffling, IterDataPipe[Any]):
                 break
         if cell.gathered:
             cell.get_ready(seed if least else None)
-        while (there := sum(map(_rows, cell.ready))) >= self.rows or (there and not self.drop_last):
-            batch, rest = cell.first(min(there, self.rows))
+        while (there := sum(map(_rows, cell.ready))) >= self.batch_size or (there and not self.drop_last):
+            batch, rest = cell.first(min(there, self.batch_size))
             cell.ready = rest
             yield batch
         cell.ready.clear()

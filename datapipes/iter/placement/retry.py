@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
+from datapipes.description.renamed import renamed
 from datapipes.errors import BadArgumentType
 from datapipes.operators.checks import needs, needs_count, same_length
 from datapipes.position.cells import fields
@@ -26,21 +27,22 @@ from datapipes.position.opening import Opening
 T_co = TypeVar("T_co", covariant=True)
 
 
+@renamed(times="retries", wait="backoff")
 @operator
 class Retrier(IterDataPipe[T_co]):
-    """The same elements; where what is above raises, it is opened again at that place, up to ``times`` times.
+    """The same elements; where what is above raises, it is opened again at that place, up to ``retries`` times.
 
     No element is lost or given twice. Attempts are counted for each element that is handed on: one that was makes them
-    ``times`` again, whatever there was before it. All that is above begins anew, connections and open files included:
+    ``retries`` again, whatever there was before it. All that is above begins anew, connections and open files included:
     elements since the last look at its position are made once more, unseen. Each error is counted
     (``iterator.errors``), and the first one is a warning. To call a function again and nothing else,
     ``map(fn, on_error="retry(n)")`` is enough.
     Put it below a ``sharding_filter``: above one, each shard makes all elements.
 
     Args:
-        times: How often one element is tried again, 1 or more.
+        retries: How often one element is tried again, 1 or more.
         on: The exceptions that are tried again; all others pass.
-        wait: Seconds before the first attempt again, and twice as many before each further one, up to a minute; or a
+        backoff: Seconds before the first attempt again, and twice as many before each further one, up to a minute; or a
             function of the attempt, which counts from 1.
 
     >>> from datapipes.iter import IterableWrapper
@@ -51,7 +53,7 @@ class Retrier(IterDataPipe[T_co]):
     ...     return x
     >>> import warnings
     >>> with warnings.catch_warnings(action="ignore"):
-    ...     list(IterableWrapper(range(4)).map(fetched).retry(3, wait=0))
+    ...     list(IterableWrapper(range(4)).map(fetched).retry(3, backoff=0))
     [0, 1, 2, 3]
     """
 
@@ -60,18 +62,19 @@ class Retrier(IterDataPipe[T_co]):
     _alone = ALONE.format("retry()")
 
     source_datapipe: IterDataPipe[T_co]
-    times: int = 3
+    retries: int = 3
     on: type[Exception] | tuple[type[Exception], ...] = OSError
-    wait: float | Callable[[int], float] = 1.0
+    backoff: float | Callable[[int], float] = 1.0
 
     def __post_init__(self) -> None:
-        needs_count(self, "times", 1, "An element is tried again once at least")
+        needs_count(self, "retries", 1, "An element is tried again once at least")
         kinds = self.on if isinstance(self.on, tuple) else (self.on,)
         if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
             raise BadArgumentType(
                 f"on is an exception class, or a tuple of them, got {self.on!r:.80}, in {stage(self)}"
             )
-        needs(callable(self.wait) or 0 <= self.wait < inf, self, f"wait is a number of seconds, got {self.wait!r:.60}")
+        known = callable(self.backoff) or 0 <= self.backoff < inf
+        needs(known, self, f"backoff is a number of seconds, got {self.backoff!r:.60}")
 
     def _reads(self) -> tuple[()]:
         return ()
@@ -91,14 +94,15 @@ class Retrier(IterDataPipe[T_co]):
                 return
             except Exception as error:  # an interruption costs no element, and the session knows that
                 attempt += 1
-                if not isinstance(error, self.on) or attempt > self.times or not cell.leave():
+                if not isinstance(error, self.on) or attempt > self.retries or not cell.leave():
                     cell.go_on_behind()
                     raise
                 cell.faults.met(error)
             Event().wait(self._pause(attempt))  # nothing tells when a source is ready again
 
     def _pause(self, attempt: int) -> float:
-        return self.wait(attempt) if callable(self.wait) else min(self.wait * 2 ** (attempt - 1), max(self.wait, 60))
+        first = self.backoff
+        return first(attempt) if callable(first) else min(first * 2 ** (attempt - 1), max(first, 60))
 
     __len__ = same_length
 

@@ -21,6 +21,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
+from datapipes.description.renamed import renamed
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgumentType, PullTimeout
 from datapipes.messages.interrupts import CtrlCWaits
@@ -38,6 +39,7 @@ _PATIENCE = 2.0  # seconds to wait for a thread that is at work when it is told 
 _END: Any = object()
 
 
+@renamed(seconds="timeout")
 @operator
 class TimeLimiter(IterDataPipe[T_co]):
     """The same elements; one that is not there after some seconds is a ``PullTimeout``, which shows what is at work.
@@ -51,7 +53,7 @@ class TimeLimiter(IterDataPipe[T_co]):
     behind ``batch`` it costs least. Put it below a ``sharding_filter``: above one, each shard makes all elements.
 
     Args:
-        seconds: How long an element may take, from when it is asked for; more than 0.
+        timeout: How long an element may take, from when it is asked for; more than 0.
 
     >>> import threading
     >>> from datapipes.iter import IterableWrapper
@@ -75,18 +77,19 @@ class TimeLimiter(IterDataPipe[T_co]):
     )
 
     source_datapipe: IterDataPipe[T_co]
-    seconds: float
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.seconds, int | float):
-            raise BadArgumentType(f"seconds is a number, got {self.seconds!r:.60}, in {stage(self)}")
-        needs(0 < self.seconds <= threading.TIMEOUT_MAX, self, "seconds is a number above 0")
+    def __init__(self, source_datapipe: IterDataPipe[T_co], timeout: float) -> None:
+        self.source_datapipe = source_datapipe
+        self._timeout = timeout  # there is a method of the name
+        if not isinstance(timeout, int | float):
+            raise BadArgumentType(f"timeout is a number of seconds, got {timeout!r:.60}, in {stage(self)}")
+        needs(0 < timeout <= threading.TIMEOUT_MAX, self, "timeout is a number of seconds above 0")
 
     def _reads(self) -> tuple[()]:
         return ()
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        cell = at.cell(lambda: _Pulls(self.seconds))
+        cell = at.cell(lambda: _Pulls(self._timeout))
         cell.begin(at, self.source_datapipe)
         return self._elements(at, cell)
 

@@ -12,6 +12,7 @@ from torch.utils.data import get_worker_info
 from datapipes.description.indexed import Indexed, indexed
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
+from datapipes.description.renamed import renamed
 from datapipes.errors import BadArgument, GraphError
 from datapipes.memory.moving import moved, mover
 from datapipes.operators.ahead import Ahead
@@ -21,6 +22,7 @@ from datapipes.position.opening import Opening
 T_co = TypeVar("T_co", covariant=True)
 
 
+@renamed(ahead="prefetch_cnt")
 @operator
 class ToDevice(IterDataPipe[T_co]):
     """The same elements with their tensors on a device, some of them moved beforehand by a thread.
@@ -33,7 +35,7 @@ class ToDevice(IterDataPipe[T_co]):
         device: The device, as ``torch.device`` takes it. ``"cuda"`` is the one in use where the iteration begins.
         non_blocking: Whether to copy in the background where the device is CUDA's: from pinned memory, in a stream of
             its own, for which the stream that is in use at the loop waits.
-        ahead: How many elements are moved beforehand. They take memory of the device.
+        prefetch_cnt: How many elements are moved beforehand. They take memory of the device.
 
     >>> from datapipes.iter import IterableWrapper
     >>> [batch.device.type for batch in IterableWrapper(range(4)).batch(2).collate().to_device("cpu")]
@@ -47,10 +49,10 @@ class ToDevice(IterDataPipe[T_co]):
     source_datapipe: IterDataPipe[T_co]
     device: Any
     non_blocking: bool = True
-    ahead: int = 2
+    prefetch_cnt: int = 2
 
     def __post_init__(self) -> None:
-        needs_count(self, "ahead", 1, "'ahead' is required to be a positive integer")
+        needs_count(self, "prefetch_cnt", 1, "'prefetch_cnt' is required to be a positive integer")
         try:
             is_there = torch.device(self.device).type != "cuda" or torch.cuda.is_available()
         except (RuntimeError, TypeError) as error:
@@ -74,7 +76,7 @@ class ToDevice(IterDataPipe[T_co]):
                 "it out there, and move what the DataLoader gives"
             )
         mark, move = at.mark(), mover(self._in_use(), self.non_blocking)
-        return at.cell(lambda: Ahead(self.ahead)).elements(
+        return at.cell(lambda: Ahead(self.prefetch_cnt)).elements(
             at.source(self.source_datapipe), mark, move, at.on_interruption
         )
 

@@ -89,10 +89,7 @@ def test_methods_look_as_their_operators_are_written() -> None:
     assert numbers.shuffle.__name__ == "shuffle"
     assert inspect.getsource(numbers.shuffle) == inspect.getsource(Shuffler)
     assert inspect.getdoc(numbers.shuffle) == inspect.getdoc(Shuffler)
-    help_text = pydoc.plain(pydoc.render_doc(IterDataPipe))
-    said = " ".join(help_text.replace("|", " ").replace("'", "").split()).replace("( ", "(")  # however it is broken
-    assert "shuffle(self, /, *, buffer_size: int = 10000" in said
-    assert "One as large as the stream shuffles all of it" in help_text
+    assert "One as large as the stream shuffles all of it" in pydoc.render_doc(numbers.shuffle)
     assert {"shuffle", "zip_longest", "unzip"} <= {*dir(numbers)}
 
 
@@ -110,12 +107,12 @@ package.__path__ = [sys.argv[1]]
 sys.modules["datapipes"] = package
 pipe = importlib.import_module("datapipes.description.pipe")
 assert "datapipes.iter" not in sys.modules
-print(pipe.IterDataPipe.header.__doc__)
+print(pipe.IterDataPipe.header)
 assert "datapipes.iter" in sys.modules
 """
     command = [sys.executable, "-W", "error", "-c", program, *datapipes.__path__]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
-    assert ran.stdout.startswith("The first elements; no more"), ran.stderr
+    assert ran.stdout.startswith("<Header: The first elements; no more"), ran.stderr
 
 
 @pytest.mark.parametrize(

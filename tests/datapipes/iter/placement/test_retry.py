@@ -52,32 +52,32 @@ def test_it_is_the_source_without_those_that_fail_too_often(
     source = numbers(10) if seekable else unseekable(10)
     lost = {x: 1 for x, times in failures.items() if times > 2}
     without = outcomes(source.map(Flaky(lost)))
-    pipe = source.map(Flaky(failures)).retry(2, wait=0)
+    pipe = source.map(Flaky(failures)).retry(2, backoff=0)
     found = outcomes(pipe)
     seen = [x for x in found if isinstance(x, int)]
     assert seen == [x for x in without if isinstance(x, int)]
     assert [x for x in found if x not in seen] == [x for x in without if x not in seen]
     expected = list(stateful(source, Flaky({})))
     healed = {x: min(times, 2) for x, times in failures.items()}
-    iterator = iterate(stateful(source, Flaky(healed)).retry(20, wait=0))
+    iterator = iterate(stateful(source, Flaky(healed)).retry(20, backoff=0))
     behind = list(islice(iterator, taken))
-    again = iterate(stateful(source, Flaky(healed)).retry(20, wait=0))
+    again = iterate(stateful(source, Flaky(healed)).retry(20, backoff=0))
     again.load_state_dict(iterator.state_dict())
     assert behind + list(again) == behind + list(iterator) == expected
 
 
 def test_errors_are_counted_and_told() -> None:
     flaky = Flaky({1: 2, 3: 1})
-    iterator = iterate(numbers(5).map(flaky).retry(2, wait=0))
-    with pytest.warns(UserWarning, match=r"\.retry\(times=2, wait=0\) goes on after OSError: 1 failed"):
+    iterator = iterate(numbers(5).map(flaky).retry(2, backoff=0))
+    with pytest.warns(UserWarning, match=r"\.retry\(retries=2, backoff=0\) goes on after OSError: 1 failed"):
         assert list(iterator) == [0, 1, 2, 3, 4]
     assert list(iterator.errors.values()) == [3]
 
 
 def test_only_the_errors_that_were_named() -> None:
-    pipe = numbers(4).map(Flaky({1: 1, 2: 9}, ValueError)).retry(3, wait=0)
+    pipe = numbers(4).map(Flaky({1: 1, 2: 9}, ValueError)).retry(3, backoff=0)
     assert outcomes(pipe) == [0, "ValueError: 1 failed", "ValueError: 2 failed", 3]
-    pipe = numbers(4).map(Flaky({1: 1, 2: 9}, ValueError)).retry(3, on=(KeyError, ValueError), wait=0)
+    pipe = numbers(4).map(Flaky({1: 1, 2: 9}, ValueError)).retry(3, on=(KeyError, ValueError), backoff=0)
     assert outcomes(pipe) == [0, 1, "ValueError: 2 failed", 3]
 
 
@@ -90,7 +90,7 @@ def test_a_generator_that_broke_is_made_anew() -> None:
             raise left.pop()
         yield f"{file} 2"
 
-    assert list(IterableWrapper("abc").flatmap(lines).retry(wait=0)) == ["a 1", "a 2", "b 1", "b 2", "c 1", "c 2"]
+    assert list(IterableWrapper("abc").flatmap(lines).retry(backoff=0)) == ["a 1", "a 2", "b 1", "b 2", "c 1", "c 2"]
 
 
 class Epochs(IterDataPipe[tuple[int, int]]):
@@ -115,7 +115,7 @@ def test_what_a_users_class_keeps_is_that_of_the_attempt_that_came_through(bad: 
         flaky(element[1])
         return element
 
-    pipe: Any = Epochs(numbers(3)).map(check).cycle(laps).retry(wait=0)
+    pipe: Any = Epochs(numbers(3)).map(check).cycle(laps).retry(backoff=0)
     for epoch in range(3):
         flaky.left = {bad: 2}
         lap = epoch * laps
@@ -134,7 +134,7 @@ def test_ctrl_c_is_not_tried_again_and_costs_no_element() -> None:
             raise interrupts.pop()
         return flaky(x)
 
-    iterator = iterate(numbers(5).map(interrupted).retry(wait=0))
+    iterator = iterate(numbers(5).map(interrupted).retry(backoff=0))
     assert next(iterator) == 0
     with pytest.raises(KeyboardInterrupt):
         next(iterator)
@@ -156,7 +156,7 @@ class Secretive(IterDataPipe[int]):
 
 def test_a_position_that_cannot_be_told_is_an_error_only_when_it_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Looking, "is_cheap", lambda self: True)
-    iterator = iterate(Secretive().map(Flaky({2: 1})).retry(wait=0))
+    iterator = iterate(Secretive().map(Flaky({2: 1})).retry(backoff=0))
     assert list(islice(iterator, 2)) == [0, 1]
     with pytest.raises(ValueError, match="no position"):
         iterator.state_dict()
@@ -164,7 +164,7 @@ def test_a_position_that_cannot_be_told_is_an_error_only_when_it_is_saved(monkey
 
 
 def test_pauses_grow() -> None:
-    pipe: Any = numbers(1).retry(9, wait=2)
+    pipe: Any = numbers(1).retry(9, backoff=2)
     assert [pipe._pause(attempt) for attempt in (1, 2, 3, 5, 6, 9)] == [2, 4, 8, 32, 60, 60]
     asked: list[int] = []
 
@@ -172,7 +172,7 @@ def test_pauses_grow() -> None:
         asked.append(attempt)
         return 0
 
-    assert list(numbers(2).map(Flaky({1: 2})).retry(2, wait=at_once)) == [0, 1]
+    assert list(numbers(2).map(Flaky({1: 2})).retry(2, backoff=at_once)) == [0, 1]
     assert asked == [1, 2]
 
 
@@ -183,8 +183,8 @@ def test_what_is_refused() -> None:
             numbers(1).retry(on=on)
     with pytest.raises(BadArgument, match="once at least"):
         numbers(1).retry(0)
-    with pytest.raises(BadArgument, match="wait is a number of seconds, got -1"):
-        numbers(1).retry(wait=-1)
+    with pytest.raises(BadArgument, match="backoff is a number of seconds, got -1"):
+        numbers(1).retry(backoff=-1)
     left, right = numbers(3).fork(2)
     with pytest.raises(GraphError, match=r"put retry\(\) above the fork"):
         list(left.retry().zip(right))
@@ -198,6 +198,6 @@ FLAKY = Flaky({7: 1, 30: 1, 31: 1})
 
 
 def test_workers_try_again() -> None:
-    graph = unseekable(40).sharding_filter().map(read).retry(2, wait=0).batch(3)
+    graph = unseekable(40).sharding_filter().map(read).retry(2, backoff=0).batch(3)
     with DataLoader2(graph, reading_service=MultiProcessingReadingService(num_workers=2)) as loader:
         assert sorted(x for batch in loader for x in batch) == list(range(40))

@@ -131,13 +131,13 @@ def test_errors_keep_their_places() -> None:
 
 def test_retry_gives_up_what_is_stuck() -> None:
     gate = Gate(2, 3)
-    iterator = iterate(unseekable(5).map(gate).timeout(SOON).retry(9, wait=0))
+    iterator = iterate(unseekable(5).map(gate).timeout(SOON).retry(9, backoff=0))
     with pytest.warns(UserWarning, match="stuck|goes on") as told:
         assert patiently(iterator) == [0, 1, 2, 3, 4]
     there = len(gate.came)  # calls that came through; the first ones for two of the elements are still at work
     said = {str(warning.message).partition(";")[0] for warning in told}
     assert ".timeout(0.01): a thread is stuck in what is above and is left behind" in said
-    assert ".retry(times=9, wait=0) goes on after PullTimeout: .timeout(0.01): no element after 0.01 seconds" in said
+    assert ".retry(retries=9, backoff=0) goes on after PullTimeout: .timeout(0.01): no element after 0.01 seconds" in said
     gate.open()
     assert {2, 3} <= set(gate.came[there:])
 
@@ -150,13 +150,13 @@ def test_behind_the_last_attempt_the_stuck_element_is_still_the_next_one() -> No
             return x
 
     gate = Stuck()
-    iterator = iterate(unseekable(5).map(gate).timeout(SOON).retry(2, wait=0))
+    iterator = iterate(unseekable(5).map(gate).timeout(SOON).retry(2, backoff=0))
     found = patiently(iterator, 2)
     with pytest.raises(PullTimeout):
         next(iterator)
     state = iterator.state_dict()
     gate.is_open.set()
-    again = iterate(unseekable(5).map(gate).timeout(SOON).retry(20, wait=0))
+    again = iterate(unseekable(5).map(gate).timeout(SOON).retry(20, backoff=0))
     again.load_state_dict(state)
     assert found + patiently(again) == found + patiently(iterator) == [0, 1, 2, 3, 4]
     gate.open()
@@ -164,7 +164,7 @@ def test_behind_the_last_attempt_the_stuck_element_is_still_the_next_one() -> No
 
 @pytest.mark.filterwarnings("ignore:.* goes on after", "ignore:.*is stuck in what is above")
 def test_workers_give_up_what_is_stuck() -> None:
-    graph = unseekable(40).sharding_filter().map(Gate(7, 30, 31)).timeout(1).retry(wait=0).batch(3)
+    graph = unseekable(40).sharding_filter().map(Gate(7, 30, 31)).timeout(1).retry(backoff=0).batch(3)
     inheriting = MultiProcessingReadingService(2, "fork")  # an Event cannot be pickled
     with DataLoader2(graph, reading_service=inheriting) as loader:
         assert sorted(x for batch in loader for x in batch) == list(range(40))
@@ -337,10 +337,10 @@ def test_operators_with_a_timeout_of_their_own_have_the_method() -> None:
 
 def test_what_is_refused() -> None:
     wrong: Any = "5"
-    with pytest.raises(BadArgumentType, match=r"seconds is a number, got '5', in \.timeout\('5'\)"):
+    with pytest.raises(BadArgumentType, match=r"timeout is a number of seconds, got '5', in \.timeout\('5'\)"):
         numbers(1).timeout(wrong)
     for seconds in (0, -1, float("nan"), float("inf")):
-        with pytest.raises(BadArgument, match="seconds is a number above 0"):
+        with pytest.raises(BadArgument, match="timeout is a number of seconds above 0"):
             numbers(1).timeout(seconds)
     left, right = numbers(3).fork(2)
     with pytest.raises(GraphError, match=r"put timeout\(\) above the fork"):

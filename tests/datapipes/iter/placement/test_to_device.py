@@ -13,12 +13,13 @@ import torch
 
 from datapipes import iterate
 from datapipes.errors import BadArgument, GraphError
-from datapipes.graph import Pipe
+from datapipes.graph import Pipe, find_dps, traverse_dps
 from datapipes.iter import IterableWrapper, ToDevice
 from datapipes.iter.placement import to_device
 from datapipes.position.trail import Looking
 from loader2 import DataLoader2
 from reading_services import MultiProcessingReadingService, ThreadingReadingService
+from reading_services.workers.gather import Gathered
 from tests.datapipes.iter.mishaps import failing_at, outcomes
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -39,7 +40,7 @@ def plain(batch: Any) -> Any:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("non_blocking", [True, False])
 def test_the_same_elements_on_a_device(device: str, non_blocking: bool) -> None:
-    dp = batches(9).to_device(device, non_blocking=non_blocking, ahead=3)
+    dp = batches(9).to_device(device, non_blocking=non_blocking, prefetch_cnt=3)
     found = list(dp)
     assert {batch["x"].device.type for batch in found} == {device}
     assert [plain(batch) for batch in found] == [plain(batch) for batch in batches(9)]
@@ -77,7 +78,7 @@ def test_so_many_are_moved_beforehand_in_a_thread() -> None:
             begun.release()
             return self
 
-    it = iter(IterableWrapper([Noted() for _ in range(9)], deepcopy=False).to_device("cpu", ahead=3))
+    it = iter(IterableWrapper([Noted() for _ in range(9)], deepcopy=False).to_device("cpu", prefetch_cnt=3))
     next(it)
     for _ in range(4):  # the one handed on, and those ahead
         assert begun.acquire(timeout=300)
@@ -101,7 +102,8 @@ def test_an_element_that_cannot_be_moved_is_an_error_of_its_own() -> None:
 def test_it_stays_in_the_process_that_trains(service: Any) -> None:
     with DataLoader2(batches(8).to_device("cpu").map(plain), reading_service=service) as loader:
         assert sorted(name for _, names in loader for name in names) == list("01234567")
-        assert repr(loader.datapipe).partition(").to_device('cpu')")[0].endswith("on_death='raise')")
+        [stage] = find_dps(traverse_dps(loader.datapipe), ToDevice)
+        assert isinstance(stage.source_datapipe, Gathered)
 
 
 def test_in_a_worker_of_torch_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,8 +115,8 @@ def test_in_a_worker_of_torch_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 def test_devices_that_are_not_there() -> None:
     with pytest.raises(BadArgument, match=r"to_device\('gpu'\): torch knows no such device"):
         batches(1).to_device("gpu")
-    with pytest.raises(BadArgument, match="'ahead' is required to be a positive integer"):
-        batches(1).to_device("cpu", ahead=0)
+    with pytest.raises(BadArgument, match="'prefetch_cnt' is required to be a positive integer"):
+        batches(1).to_device("cpu", prefetch_cnt=0)
     if not torch.cuda.is_available():
         with pytest.raises(GraphError, match=r"to_device\('cuda:1'\) needs CUDA, and torch finds none here"):
             batches(1).to_device("cuda:1")
@@ -128,7 +130,7 @@ def test_the_device_is_the_one_in_use_where_the_iteration_begins(monkeypatch: py
 
 
 def test_what_is_left_ahead_ends_with_the_iterator() -> None:
-    it: Iterator[Any] = iter(batches(99).to_device("cpu", ahead=2))
+    it: Iterator[Any] = iter(batches(99).to_device("cpu", prefetch_cnt=2))
     assert len(list(islice(it, 3))) == 3
     del it
     assert not [thread for thread in threading.enumerate() if thread.name == "prefetch"]
