@@ -1,23 +1,18 @@
-"""The iterator of a loader: elements, ``limit`` and ``resume``.
+"""The iterator of a loader: that of a pipe, but for the position, which is the loader's.
 
-``DataLoader2Iterator`` hands on elements at the speed of C, by inheriting the ``next`` of ``itertools.chain``. One that
-has to look before each element whether to hand it on becomes a ``LookingIterator``: it was given a limit or paused,
-another iterator of the same loader has replaced it, or its loader was shut down before the end.
-
-An iterator keeps its loader alive, so that ``for x in DataLoader2(...)`` is not cut short. The position is the
-loader's, which can save it after a ``break`` has dropped the iterator.
+An iterator keeps its loader alive, so that ``for x in DataLoader2(...)`` is not cut short. The loader can save the
+position after a ``break`` has dropped the iterator. An iterator hands on nothing any more once another iterator of the
+same loader has replaced it, or once its loader was shut down before the end.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
-from datapipes.errors import BadArgument
 from datapipes.position.cells import Given
+from datapipes.position.iterator import CheckedIterator, PipeIterator
 from datapipes.position.session import Session, segment, unbroken
 from reading_services import ReadingServiceInterface
 
@@ -34,21 +29,21 @@ _REPLACED: Final = (
     "or a state was loaded into it: use the newer one, or make a second DataLoader2 of the same graph to "
     "iterate twice at once"
 )
-_SHUT_DOWN: Final = (
+SHUT_DOWN: Final = (
     "this iterator's DataLoader2 has already been shut down, before the end of the epoch: "
     "leave the loop before shutdown(), or before the end of the `with` block"
 )
 
 
-class DataLoader2Iterator(chain[T]):
+class DataLoader2Iterator(PipeIterator[T]):
     """The elements of one epoch.
 
     >>> from datapipes.iter import IterableWrapper
     >>> from loader2 import DataLoader2
     >>> it = iter(DataLoader2(IterableWrapper(range(5))))
     >>> it.limit(2)
-    >>> list(it)
-    [0, 1]
+    >>> list(it), it.step
+    ([0, 1], 2)
     >>> it.resume()
     >>> list(it)
     [2, 3]
@@ -57,14 +52,10 @@ class DataLoader2Iterator(chain[T]):
     dataloader: DataLoader2[T]
     foreign: Any = None
     """The iterator of what a service returned in place of a graph, if it did."""
-    limit_threshold: int | None = None
-    limit_counter: int = 0
-    paused: bool = False
-    _refusal: str = ""
 
     @classmethod
     def begin(cls, dataloader: DataLoader2[T], position: Callable[[], Position]) -> DataLoader2Iterator[T]:
-        """The iterator over the session that a loader has when the first element is asked for.
+        """Make the iterator over the session that a loader has when the first element is asked for.
 
         It counts and shows what comes with the session, and tells the service of the epoch's end.
         """
@@ -72,63 +63,51 @@ class DataLoader2Iterator(chain[T]):
         iterator.dataloader = dataloader
         return iterator
 
-    def limit(self, num_batches: int | None) -> None:
-        """Pause after ``num_batches`` more elements, and again after as many whenever it is resumed; None: never."""
-        if num_batches is not None and num_batches < 0:
-            raise BadArgument(
-                f"limit({num_batches}): the number of elements must not be negative; None takes the limit away"
-            )
-        self.limit_threshold = num_batches
-        self.limit_counter = 0
-        self.__class__ = LookingIterator
+    def state_dict(self) -> dict[str, Any]:
+        """Return the loader's state, as ``DataLoader2.state_dict`` does, while this is its newest iterator."""
+        if self._refusal is not None and self._refusal is not StopIteration:
+            raise self._refusal()
+        return self.dataloader.state_dict()
 
-    def pause(self) -> None:
-        """End the loop over this iterator at its next element; ``resume`` goes on with that one."""
-        self.paused = True
-        self.__class__ = LookingIterator
+    def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
+        """Load a state into the loader, as ``DataLoader2.load_state_dict`` does, and go on from there."""
+        self.dataloader.load_state_dict(state_dict, strict)
+        self.dataloader._go_on_with(self)
+        self._refusal = None
 
-    def resume(self) -> None:
-        """Go on after a pause."""
-        if not self.paused:
-            warnings.warn("resume() has no effect: the iterator is not paused", stacklevel=2)
-        self.paused = False
-        self.limit_counter = 0
+    @property
+    def errors(self) -> dict[str, int]:
+        """Number of errors that stages with an ``on_error`` have let pass in this epoch, by the stage as it prints."""
+        return self.dataloader.errors
 
-    def invalidate(self) -> None:
-        """Make this iterator say that another one has taken its place."""
-        self._refusal = _REPLACED
-        self.__class__ = LookingIterator
+    @property
+    def step(self) -> int:
+        """Number of elements of this epoch that were handed on, those before a saved position included."""
+        return self.dataloader.step
 
-    def shut_down(self) -> None:
-        """Make this iterator say that its loader was shut down."""
-        self._refusal = _SHUT_DOWN
-        self.__class__ = LookingIterator
+    def close(self) -> None:
+        """End the loop over this iterator. The loader keeps the position until its next ``iter``."""
+        self.refuse(StopIteration)
 
     def __getattr__(self, name: str) -> Any:
         # What a service returned in place of a graph may have methods of its own.
         if name.startswith("_") or self.foreign is None:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            raise AttributeError(f"'DataLoader2Iterator' object has no attribute {name!r}")
         return getattr(self.foreign, name)
 
 
-class LookingIterator(DataLoader2Iterator[T]):
-    """An iterator that looks before each element whether to hand it on, and counts."""
+class _CheckedLoaderIterator(CheckedIterator[T], DataLoader2Iterator[T]):
+    """The iterator of a loader, in its checked form."""
 
-    def __next__(self) -> T:
-        if self._refusal:
-            service = self.dataloader.reading_service
-            if service is not None and self._refusal is _REPLACED:
-                service.finalize_iteration()
-            raise RuntimeError(self._refusal)
-        if self.paused:
-            raise StopIteration
-        if self.limit_threshold is not None and self.limit_counter >= self.limit_threshold:
-            self.paused = True
-            self.limit_counter = 0
-            raise StopIteration
-        element = super().__next__()
-        self.limit_counter += 1
-        return element
+
+DataLoader2Iterator._checked = _CheckedLoaderIterator
+
+
+def replaced(dataloader: DataLoader2[Any]) -> RuntimeError:
+    """Make the exception of an iterator that another one has replaced, and end the service's iteration."""
+    if dataloader.reading_service is not None:
+        dataloader.reading_service.finalize_iteration()
+    return RuntimeError(_REPLACED)
 
 
 def _segments(position: Callable[[], Position], service: ReadingServiceInterface | None) -> Iterator[Iterator[Any]]:

@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sized
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never, Self, TypeVar
 
 from torch.utils.data import Dataset, IterableDataset
@@ -35,7 +36,7 @@ from datapipes.position.session import Session
 from datapipes.position.source_identity import Sources
 from loader2.adapters import AdapterFn, adapted, listed
 from loader2.epochs import Epochs
-from loader2.iteration import DataLoader2Iterator, Position
+from loader2.iteration import SHUT_DOWN, DataLoader2Iterator, Position, replaced
 from loader2.random import SeedGenerator, checked_seed
 from loader2.rank_states import gather, is_gathered, scatter
 from loader2.state import LoaderState, stages_of
@@ -136,6 +137,12 @@ class DataLoader2(Generic[T_co]):
     # -- iterating -----------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> DataLoader2Iterator[T_co]:
+        iterator = DataLoader2Iterator.begin(self, self._position)
+        self._go_on_with(iterator)
+        return iterator
+
+    def _go_on_with(self, iterator: DataLoader2Iterator[T_co]) -> None:
+        """Make an iterator the newest one, for an epoch that goes on or for the next one."""
         if self._shut_down:
             raise RuntimeError("this DataLoader2 has already been shut down; make a new one to go on")
         session = self._session
@@ -145,11 +152,9 @@ class DataLoader2(Generic[T_co]):
                 session = self._follow()
         elif self._loaded is not None:  # nobody has taken an element of the epoch: the new iterator goes on with it
             self._epochs = self._epochs.resumed()
-        iterator = DataLoader2Iterator.begin(self, self._position)
         iterator.foreign = self._foreign
         self._newest = weakref.ref(iterator)
         self.valid_iterator_id = 0 if self.valid_iterator_id is None else self.valid_iterator_id + 1
-        return iterator
 
     def _position(self) -> Position:
         """What the newest iterator goes along: known when it begins, because until then the epoch may be another."""
@@ -181,7 +186,7 @@ class DataLoader2(Generic[T_co]):
 
     def _invalidate(self) -> None:
         if (iterator := self._current()) is not None:
-            iterator.invalidate()
+            iterator.refuse(partial(replaced, self))
 
     def _abandon(self) -> None:
         session, self._session, self._foreign, self._loaded = self._session, None, None, None
@@ -461,7 +466,7 @@ class DataLoader2(Generic[T_co]):
         session, service = self._session, self.reading_service
         self._unfinished = session is not None and not session.ended
         if self._unfinished and (iterator := self._current()) is not None:
-            iterator.shut_down()
+            iterator.refuse(partial(RuntimeError, SHUT_DOWN))
         with ShortInterrupts(), ExitStack() as closing:
             if service is not None and self._begun:
                 if not self._initialized:  # it may lack what its finalize() asks for

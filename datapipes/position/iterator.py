@@ -1,22 +1,24 @@
-"""PipeIterator: an iterator over a session, with ``state_dict`` and ``load_state_dict``.
+"""PipeIterator: an iterator over a session that can be saved, loaded, limited, paused and closed.
 
 ``PipeIterator`` inherits the ``next`` of ``itertools.chain``, so that handing on an element costs no Python call: the
 chain runs through *segments*, each a generator over the stream, and only comes back to Python when one ends: at the end
-of the stream, or because an exception cut it short.
+of the stream, or because an exception cut it short. An iterator that has a limit, is paused or hands on nothing any
+more becomes a ``CheckedIterator``, which checks that before each element.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 from datapipes.description import passes
 from datapipes.description.pipe import IterDataPipe
 from datapipes.description.printing import operator_calls
-from datapipes.errors import StateError
+from datapipes.errors import BadArgument, StateError
 from datapipes.position.cells import fields
 from datapipes.position.plain_data import (
     CHECKSUM,
@@ -53,10 +55,15 @@ class PipeIterator(chain[T]):
     """
 
     session: Session
+    limit_threshold: int | None = None
+    limit_counter: int = 0
+    paused: bool = False
+    _refusal: Callable[[], Exception] | None = None  # makes what is raised in place of an element
+    _checked: ClassVar[type[PipeIterator[Any]]]
 
     @classmethod
     def over(cls, session: Session) -> PipeIterator[T]:
-        """The iterator over a session; it closes the session at the end, or when it is dropped."""
+        """Make the iterator over a session; it closes the session at the end, or when it is dropped."""
         closing = ExitStack()
         closing.callback(session.close)
         parts = unbroken(lambda _: _part(session), closing)
@@ -66,6 +73,10 @@ class PipeIterator(chain[T]):
 
     def state_dict(self) -> dict[str, Any]:
         """The position of this iterator, as plain data."""
+        if self._refusal is not None:
+            raise StateError(
+                "the iterator was closed before its end, and its position is gone: call state_dict() first"
+            )
         session = self.session
         _count(session)
         cells = None if session.ended else session.table()
@@ -125,21 +136,58 @@ class PipeIterator(chain[T]):
         """
         return self.session.errors()
 
+    def limit(self, num_batches: int | None) -> None:
+        """Pause after ``num_batches`` more elements, and again after as many whenever it is resumed; None: never."""
+        if num_batches is not None and num_batches < 0:
+            raise BadArgument(
+                f"limit({num_batches}): the number of elements must not be negative; None takes the limit away"
+            )
+        self.limit_threshold = num_batches
+        self.limit_counter = 0
+        self.__class__ = self._checked
+
+    def pause(self) -> None:
+        """End the loop over this iterator at its next element; ``resume`` goes on with that one."""
+        self.paused = True
+        self.__class__ = self._checked
+
+    def resume(self) -> None:
+        """Go on after a pause."""
+        if not self.paused:
+            warnings.warn("resume() has no effect: the iterator is not paused", stacklevel=2)
+        self.paused = False
+        self.limit_counter = 0
+
+    def refuse(self, error: Callable[[], Exception]) -> None:
+        """Raise an exception in place of each further element: the result of ``error``."""
+        self._refusal = error
+        self.__class__ = self._checked
+
     def close(self) -> None:
         """End the iteration and let go of its files and threads."""
         if not self.session.ended:
-            self.__class__ = _ClosedIterator
+            self.refuse(StopIteration)
         self.session.close()
 
 
-class _ClosedIterator(PipeIterator[T]):
-    """An iterator that was closed before its end."""
+class CheckedIterator(PipeIterator[T]):
+    """An iterator that checks before each element whether to hand it on, and counts."""
 
     def __next__(self) -> T:
-        raise StopIteration
+        if self._refusal is not None:
+            raise self._refusal()
+        if self.paused:
+            raise StopIteration
+        if self.limit_threshold is not None and self.limit_counter >= self.limit_threshold:
+            self.paused = True
+            self.limit_counter = 0
+            raise StopIteration
+        element = super().__next__()
+        self.limit_counter += 1
+        return element
 
-    def state_dict(self) -> dict[str, Any]:
-        raise StateError("the iterator was closed before its end, and its position is gone: call state_dict() first")
+
+PipeIterator._checked = CheckedIterator
 
 
 def repeatable(pipe: IterDataPipe[T], seed: int, number: int) -> PipeIterator[T]:

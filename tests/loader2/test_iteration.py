@@ -234,12 +234,62 @@ def test_the_order_of_a_shared_epoch_does_not_change() -> None:
     assert [list(loader), list(loader)] == [list(straight), list(straight)]
 
 
+# -- what the iterators of pipes and of loaders have in common ---------------------------------------------------------
+
+
+def test_the_iterator_of_a_pipe_is_limited_and_paused() -> None:
+    iterator: Any = iter(IterableWrapper(range(6)).map(abs))
+    iterator.limit(2)
+    assert list(iterator) == [0, 1]
+    iterator.resume()
+    assert next(iterator) == 2
+    iterator.pause()
+    assert list(iterator) == []
+    state = iterator.state_dict()
+    iterator.limit(None)
+    iterator.resume()
+    assert list(iterator) == [3, 4, 5]
+    again: Any = iter(IterableWrapper(range(6)).map(abs))
+    again.load_state_dict(state)
+    assert list(again) == [3, 4, 5]
+
+
+def test_the_iterator_of_a_loader_is_saved_and_loaded(loader: DataLoader2[int]) -> None:
+    iterator = iter(loader)
+    assert [next(iterator), next(iterator)] == [0, 1]
+    assert (iterator.step, iterator.errors) == (2, {})
+    state = iterator.state_dict()
+    assert state == loader.state_dict()
+    with DataLoader2(IterableWrapper(range(10)), reading_service=loader.reading_service) as other:
+        stale, again = iter(other), iter(other)
+        again.load_state_dict(state)
+        assert list(again) == list(iterator) == list(range(2, 10))
+        must_be_invalid(stale)
+        with pytest.raises(RuntimeError, match="iterator has been invalidated"):
+            stale.state_dict()
+        assert list(other) == list(loader) == list(range(10))
+        assert (other.epoch, loader.epoch) == (1, 1)
+
+
+def test_the_loader_keeps_the_position_of_an_iterator_that_is_closed(loader: DataLoader2[int]) -> None:
+    iterator = iter(loader)
+    assert [next(iterator), next(iterator)] == [0, 1]
+    iterator.close()
+    assert list(iterator) == []
+    assert iterator.state_dict() == loader.state_dict()
+    assert (loader.state_dict()["status"], loader.step) == ("running", 2)
+    assert list(loader) == list(range(10))
+
+
 # -- attributes --------------------------------------------------------------------------------------------------------
 
 
 def test_an_iterator_has_no_attributes_but_its_own() -> None:
     iterator = iter(DataLoader2(IterableWrapper("ab")))
     assert not hasattr(iterator, "nothing_of_this_name")
+    with pytest.raises(AttributeError, match="'DataLoader2Iterator' object has no attribute 'absent'"):
+        iterator.absent  # noqa: B018 - looking it up is what fails
+    iterator.pause()
     with pytest.raises(AttributeError, match="'DataLoader2Iterator' object has no attribute 'absent'"):
         iterator.absent  # noqa: B018 - looking it up is what fails
     assert iterator.dataloader.datapipe is not None
