@@ -155,6 +155,6 @@ def test_a_position_past_the_end_of_the_data_is_refused() -> None:
     for past in (10, 2**62):
         refuse(
             sealed({**state, "cells": {0: past}}),
-            rf"{past} elements were taken, and there are 9",
+            rf"{past} elements were taken, but there are only 9",
             lambda: IterableWrapper(range(9)),
         )

@@ -1,1 +1,1 @@
-"""Operators that map, filter, flatten, number, repeat and pass over elements."""
+"""Operators that map, filter, flatten, number, repeat and skip elements."""

@@ -1,8 +1,8 @@
-"""map_batches, async_map_batches: a function of many elements at once; or of each, those of a batch at work together.
+"""map_batches, async_map_batches: a function of a list of elements; or a coroutine for each element of a batch.
 
-Each iteration of ``async_map_batches`` has an event loop of its own, in a thread of its own, so it works inside a
-running loop as well; in torchdata 0.9 that was an error. The loop lives from the first batch to the end of the
-iteration, exceptions included, so whatever the coroutines keep open stays usable. No coroutine outlives its batch.
+Each iteration of ``async_map_batches`` has an event loop in a thread of its own, so it also works inside a running
+loop. The loop lives from the first batch to the end of the iteration, also after exceptions, so that resources of the
+coroutines stay usable. No coroutine outlives its batch.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _PATIENCE = 2.0  # seconds to wait for a loop that a coroutine blocks
 
 @operator
 class BatchMapper(Tolerant, Flattening[R_co]):
-    """Every element of what a function makes of each batch of elements.
+    """Every element of the iterable that a function returns for each batch of elements.
 
-    If ``fn`` raises, the batch is the element that could not be made.
+    If ``fn`` raises, the whole batch counts as the element that could not be made.
 
     Args:
-        fn: The function. It is given a batch as a list, and returns an iterable of as many elements as it likes.
+        fn: The function of a batch, a list. It returns an iterable of any length.
         batch_size: The number of elements in a batch; the last may be shorter.
-        input_col: The column of which ``fn`` is given a list; a list of columns makes that a list of lists, one for
-            each element. ``None``: the whole elements.
+        input_col: The column of each element to pass, or a list of columns, which makes each a list. ``None``: whole
+            elements.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(5)).map_batches(lambda batch: [sum(batch)], batch_size=2))
@@ -81,7 +81,7 @@ class BatchMapper(Tolerant, Flattening[R_co]):
 
 
 class _HeldBatch(Inner):
-    """The batch at hand, and the elements taken for the next one when the source raised."""
+    """Current batch, and the elements taken for the next one when the source raised."""
 
     def __init__(self, pipe: BatchMapper[Any]) -> None:
         super().__init__(pipe)
@@ -89,10 +89,10 @@ class _HeldBatch(Inner):
         self._partial: list[Any] = []
 
     def batches(self, source: Iterator[Any]) -> Iterator[list[Any]]:
-        """Lists of the elements of ``source``, after those that were taken already."""
+        """Yield lists of the elements of ``source``, after those that were already taken."""
         while True:
             if self._partial:
-                self._above = None  # this batch began before the positions that were looked at last
+                self._above = None  # this batch began before the last snapshot of the position above
             self._partial.extend(islice(source, self._size - len(self._partial)))
             batch, self._partial = self._partial, []
             if batch:
@@ -108,7 +108,7 @@ class _HeldBatch(Inner):
         super().load(held)
         if partial_batch is not None:
             self._partial = self.decode_list(partial_batch)
-            if len(self._partial) > self._size:  # Ctrl-C may have come when it was full, and not handed on
+            if len(self._partial) > self._size:  # an interruption may have come when it was full and not handed on
                 raise StateError(f"expected fewer than {self._size} elements of a batch, found {len(self._partial)}")
 
     def close(self) -> None:
@@ -129,17 +129,17 @@ def BatchAsyncMapper(
     on_error: OnError = "raise",
     max_errors: int | float | None = None,
 ) -> IterDataPipe[Any]:
-    """``await async_fn(element)`` for each element, those of a batch at the same time; the order is kept.
+    """``await async_fn(element)`` for each element, those of a batch concurrently; the order is kept.
 
-    An exception costs its batch, unless ``on_error`` says what becomes of the element.
+    An exception costs its batch, unless ``on_error`` decides about the element.
 
     Args:
-        async_fn: The coroutine function, as ``async def`` makes one. It is given the element, or its columns one by
-            one.
-        batch_size: How many elements are taken at a time. The next are taken when all of these are done, so a larger
-            batch waits less often for its slowest element, and takes more memory.
-        max_concurrency: How many coroutines of a batch may be at work at the same time.
-        flatten: Whether the elements come one by one. Otherwise they come as lists, one for each batch.
+        async_fn: The coroutine function, such as one made by ``async def``, of the element, or of its columns as
+            separate arguments.
+        batch_size: Number of elements to take at a time. The next ones are taken when all of these are done. A larger
+            batch waits less often for its slowest element, but needs more memory.
+        max_concurrency: Most coroutines of a batch that run at the same time.
+        flatten: Whether to give single elements. Otherwise each batch is a list.
 
     >>> from datapipes.iter import IterableWrapper
     >>> async def tenfold(x):
@@ -149,7 +149,7 @@ def BatchAsyncMapper(
     """
     if not (iscoroutinefunction(async_fn) or iscoroutinefunction(type(async_fn).__call__)):
         raise BadArgument(
-            f"async_map_batches() expects a coroutine function, as `async def` makes one, got {async_fn!r:.80}"
+            f"async_map_batches() expects a coroutine function, such as one made by `async def`, got {async_fn!r:.80}"
         )
     mapper = _AsyncMapper(
         Batcher(source_datapipe, batch_size, wrapper_class=list),
@@ -163,7 +163,7 @@ def BatchAsyncMapper(
     if not flatten:
         return mapper
     if not may_leave_out(mapper):
-        # It may be that nobody knows how many elements there are, or that who tells warns of the answer.
+        # The source may have no length, or a user's `__len__` may warn.
         with suppress(TypeError, Warning), warnings.catch_warnings(action="error"):
             return LengthSetter(FlatMapper(mapper), length_of(source_datapipe))
     return FlatMapper(mapper)
@@ -198,7 +198,7 @@ class _AsyncMapper(Tolerant, IterDataPipe[list[Any]]):
                 return place(element, await call(element))
             except LeftOut:
                 if loop.faults is None:
-                    return SKIP  # and the others of the batch stay
+                    return SKIP  # the other elements of the batch stay
                 raise
 
         for batch in source:
@@ -229,7 +229,7 @@ class _AsyncMapper(Tolerant, IterDataPipe[list[Any]]):
                     results.append(result)
             return results
         finally:
-            del outcomes, error  # an error's traceback holds this frame
+            del outcomes, error  # an error's traceback refers to this frame
 
     __len__ = same_length
 
@@ -237,7 +237,7 @@ class _AsyncMapper(Tolerant, IterDataPipe[list[Any]]):
 async def _outcomes(
     batch: list[Any], made: Callable[[Any], Coroutine[Any, Any, Any]], most: int, at_once: bool
 ) -> list[tuple[BaseException | None, Any]]:
-    """Errors and results of all elements of a batch. ``at_once``: after the first error, the others are stopped."""
+    """Return errors and results of all elements of a batch. ``at_once``: the first error stops the other coroutines."""
     semaphore = asyncio.Semaphore(most)
 
     async def in_turn(element: Any) -> Any:
@@ -257,14 +257,14 @@ async def _outcomes(
 
 def _outcome(task: asyncio.Task[Any], stopped: list[asyncio.Task[Any]]) -> tuple[BaseException | None, Any]:
     if task.cancelled():
-        # One that was stopped says nothing: the error that it was stopped for is going to be raised.
+        # A stopped coroutine reports nothing: the error that stopped it will be raised.
         return (None, SKIP) if task in stopped else (RuntimeError("the coroutine of this element was cancelled"), None)
     error = task.exception()
     return (error, None) if error is not None else (None, task.result())
 
 
 class _Loop(Cell):
-    """The event loop and its thread. Between two batches there is nothing to remember but the errors."""
+    """Event loop and its thread. Between two batches only the errors are part of the position."""
 
     def __init__(self, pipe: _AsyncMapper) -> None:
         self.faults = None if pipe.on_error == "raise" else Faults(pipe)
@@ -274,7 +274,7 @@ class _Loop(Cell):
         self._origin = OwnerProcess()
 
     def must_be_here(self) -> None:
-        """ForkedIteration in a fork of the process: there is no such thread, and the loop is still the parent's."""
+        """Raise ForkedIteration in a fork of the process, which lacks the thread: the loop is still the parent's."""
         self._origin.must_be_here("the coroutines")
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -289,8 +289,8 @@ class _Loop(Cell):
         try:
             return future.result()
         finally:
-            future.cancel()  # who is interrupted here waits no longer for it
-            del future  # its error's traceback holds this frame
+            future.cancel()  # after an interruption the result is not needed
+            del future  # its error's traceback refers to this frame
 
     def run_anew(self, made: Callable[[Any], Coroutine[Any, Any, Any]], element: Any) -> Any:
         """Run another coroutine for an element and return its result."""
@@ -311,14 +311,14 @@ class _Loop(Cell):
     def close(self) -> None:
         loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is not None and thread is not None and self._origin.is_here:
-            with suppress(RuntimeError):  # it is closed already
+            with suppress(RuntimeError):  # the loop is already closed
                 loop.call_soon_threadsafe(self._stop.set)
-            if thread is not threading.current_thread():  # in which the collector may find an abandoned iterator
+            if thread is not threading.current_thread():  # the garbage collector may run this in the loop's thread
                 thread.join(_PATIENCE)
 
 
 def _serve(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    """Run a loop until it is to stop; then end what is left in it, and close it."""
+    """Run a loop until ``stop`` is set. Then cancel its remaining tasks and close it."""
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.run(_until(stop))
 

@@ -1,4 +1,4 @@
-"""cycle: the whole stream again and again, each lap an opening of its own."""
+"""cycle: the whole stream several times, each lap in an opening of its own."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ T_co = TypeVar("T_co", covariant=True)
 
 @operator
 class Cycler(IterDataPipe[T_co]):
-    """The source several times over, or without end; a shuffle above it takes another order each time.
+    """The source several times, or without end; a shuffle above it draws another order each time.
 
-    An empty source ends it, whatever the count: torchdata spun for ever there.
+    An empty source ends it, whatever the count.
 
     Args:
-        count: How many times; 0 gives no elements. ``None``: without end.
+        count: Number of laps; 0 gives no elements. ``None``: without end.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper("ab").cycle(2))

@@ -1,10 +1,10 @@
-"""flatmap, shuffled_flatmap: each element replaced by the elements of an iterable; or several of these mixed at random.
+"""flatmap, shuffled_flatmap: the elements of an iterable for each element, optionally of several iterables at random.
 
-Up to ``buffer_size`` iterables of a ``shuffled_flatmap`` are live. One that is used up makes room for that of the next
-element of the source. The draws are made in blocks, each a pure function of the stage's seed and the block's number, so
-the position is their count and, for each live iterable, what it has given (``datapipes.operators.flattening``). An
-element that holds an open stream cannot be saved; the positions above it before it was taken are saved instead, and
-resuming takes it once more from there, in a session of its own.
+Up to ``buffer_size`` iterables of a ``shuffled_flatmap`` are live. When one has ended, the next element of the source
+takes its slot. The draws are made in blocks, each a pure function of the stage's seed and the block's number. So the
+position is their count and the position in each live iterable (``datapipes.operators.flattening``). An element that
+holds an open stream cannot be saved. The state then has the table above from before it was taken, and a resume takes it
+again from there, in a session of its own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BLOCK = 1024
 
 
 class _FlatMapping(Tolerant, Flattening[T_co]):
-    """Base of both: the elements of ``fn(element)``, or of the element itself."""
+    """Base of both stages: the elements of ``fn(element)``, or of the element itself."""
 
     fn: Callable[..., Iterable[T_co]] | None
     input_col: Any
@@ -58,11 +58,11 @@ def _itself(*columns: Any) -> Any:
 
 @operator
 class FlatMapper(_FlatMapping[T_co]):
-    """Every element of the iterable that a function makes of each element.
+    """Every element of the iterable that a function returns for each element.
 
     Args:
-        fn: The function. It is given the element, or its columns one by one. ``None``: the element is the iterable, or
-            its column, or a tuple of its columns.
+        fn: The function of the element, or of its columns as separate arguments. ``None``: the element is the
+            iterable, or its column, or a tuple of its columns.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(["ab", "c"]).flatmap())
@@ -78,15 +78,15 @@ class FlatMapper(_FlatMapping[T_co]):
 
 @operator
 class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
-    """Every element of the iterables that a function makes of the elements, several iterables mixed at random.
+    """Every element of the iterables that a function returns for the elements, with several iterables at random.
 
     The elements of one iterable keep their order. ``set_shuffle(False)`` makes it a ``flatmap``.
 
     Args:
-        fn: The function. It is given the element, or its columns one by one. ``None``: the element is the iterable, or
-            its column, or a tuple of its columns.
-        buffer_size: How many iterables are mixed at a time: more mix better, and more are open and in memory. With 1,
-            nothing is mixed.
+        fn: The function of the element, or of its columns as separate arguments. ``None``: the element is the
+            iterable, or its column, or a tuple of its columns.
+        buffer_size: Number of iterables to draw from at a time: a larger number mixes better, but keeps more open and
+            in memory. With 1, nothing is mixed.
 
     >>> from datapipes.iter import IterableWrapper
     >>> dp = IterableWrapper(["abc", "xyz"]).shuffled_flatmap().set_seed(3)
@@ -136,11 +136,11 @@ class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
             among = [live.elements for live in lives.all]
             number, used_up = len(among), False
             while not used_up:
-                for share in draws:  # noqa: B007  # used below: next() is a call, and a signal may come behind it
+                for share in draws:  # noqa: B007  # used below: a signal may arrive right after next() returns
                     break
                 try:
                     slot = int(share * number)
-                    for made in among[slot]:  # noqa: B007  # used below: next() is a call, and a signal may come behind it
+                    for made in among[slot]:  # noqa: B007  # used below: a signal may arrive right after next() returns
                         break
                     else:
                         used_up = True
@@ -155,7 +155,7 @@ class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
             lives.faults.end()
 
     def _of(self, at: Opening, live: _Live) -> Iterator[T_co]:
-        """The elements of one live iterable, from its position on."""
+        """Return the elements of one live iterable, from its position on."""
         live.held.seed, live.held.number = at.seed(self._seed), at.run.number
         return (
             self._elements(live.held.inputs(iter(())), live.held) if live.above is None else self._taken_again(at, live)
@@ -169,14 +169,14 @@ class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
                 live.held.hold(element, positions or {})
                 break
             else:
-                raise StateError(f"{live.held.label}: an element that was there is not there any more")
+                raise StateError(f"{live.held.label}: an element of the saved position no longer exists")
             yield from self._elements(live.held.inputs(iter(())), live.held)
         finally:
             session.close()
 
     def __len__(self) -> int:
         if self.fn is None and self.input_col is None and self.on_error == "raise":
-            length_of(self.datapipe)  # what has no length, perhaps because it has no end, is not gone through
+            length_of(self.datapipe)  # raises for a source without a length: it may be endless
             session = Session(self.datapipe, Run(seed=0))
             try:
                 return sum(map(len, segment(session)))
@@ -186,7 +186,7 @@ class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
 
 
 class _Live:
-    """One element at hand, what it becomes, and the positions to take it again from, if that is to be done."""
+    """Current element, its iterable, and the table above to take it again from, if it has to be."""
 
     __slots__ = ("above", "elements", "held")
 
@@ -201,7 +201,7 @@ class _Live:
 
 
 class _AllFaults(Faults):
-    """The errors of all live iterables, which are judged when the stage ends, not when one of them does."""
+    """Errors of all live iterables. They are judged when the stage ends, not when an iterable does."""
 
     def finish(self) -> None:
         pass
@@ -218,23 +218,23 @@ class _Lives(Cell):
         self.faults: _AllFaults | None = None if pipe.on_error == "raise" else _AllFaults(pipe)
         self.size = size
         self.all: list[_Live] = []
-        self.watch = True  # whether elements hold streams, which is from the first on or never
+        self.watch = True  # whether elements hold streams; constant after the first element
         self._pipe = pipe
         self.draws = shares(seed, _BLOCK)
 
     def begin(self) -> _Live:
-        """Make room for one more."""
+        """Append a live iterable and return it."""
         self.all.append(self.begun())
         return self.all[-1]
 
     def begun(self) -> _Live:
-        """One more, that is not among the others yet."""
+        """Return a new live iterable that is not in the list yet."""
         held = Inner(self._pipe)
         held.stage, held.faults, held.reopening = self.stage, self.faults, self.reopening
         return _Live(held)
 
     def bury(self) -> None:
-        """Remove, after an exception, the iterables that could not be made."""
+        """Remove the iterables that could not be made, after an exception."""
         self.all = [live for live in self.all if live.save() is not None]
 
     def save(self) -> dict[str, Any]:
@@ -247,19 +247,19 @@ class _Lives(Cell):
     def load(self, saved: Any) -> None:
         size, draws, lives, errors = fields(saved, "size", "draws", "lives", "errors")
         if size != self.size:
-            raise StateError(f"size: saved with a buffer_size of {size!r:.80}, and it is {self.size} now")
+            raise StateError(f"size: saved with a buffer_size of {size!r:.80}, but it is {self.size} now")
         self.draws.go_to(count(draws, "draws"))
         if type(lives) is not list or len(lives) > self.size:
             raise StateError(f"lives: expected a list of at most {self.size}, found {lives!r:.80}")
         for entry in lives:
             if type(entry) is not list or len(entry) != 2 or type(entry[0]) is not dict:
-                raise StateError(f"lives: expected where an iterable is and the positions above, found {entry!r:.80}")
+                raise StateError(f"lives: expected a position in an iterable and a table above, found {entry!r:.80}")
             where, above = entry
             live = self.begin()
             live.held.go_to(where)
             live.above = table(above)
             if (live.above is None) != ("rest" in where or "element" in where):
-                raise StateError(f"lives: expected an element, or positions to take it again from, found {entry!r:.80}")
+                raise StateError(f"lives: expected an element, or a table to take it again from, found {entry!r:.80}")
         self.load_errors(errors)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""map, collate and filter: a function of each element, whose result takes its place or says whether it goes on."""
+"""map, collate, filter: a function of each element that replaces it or decides whether to keep it."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ T_co = TypeVar("T_co", covariant=True)
 class Mapper(Tolerant, IterDataPipe[R_co]):
     """``fn`` of each element, or of some of its columns.
 
-    With an ``input_col``, the result takes the place of the first of these columns, and the others are left out, unless
-    an ``output_col`` says where it goes.
+    With an ``input_col``, the result replaces the first of these columns, and the others are left out, unless an
+    ``output_col`` is given.
 
     Args:
-        fn: The function. It is given the element, or its columns one by one.
+        fn: The function of the element, or of its columns as separate arguments.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper([(1, 2), (3, 4)]).map(lambda a, b: a + b, input_col=[0, 1], output_col=-1))
@@ -58,7 +58,7 @@ class Mapper(Tolerant, IterDataPipe[R_co]):
         return Step("map", self._apply_fn if is_own else on_columns(self.fn, self.input_col, self.output_col))
 
     def _apply_fn(self, data: Any) -> Any:
-        """Return what becomes of an element. Classes that derive from torch's Mapper call it, or have their own."""
+        """Return the result for an element. Subclasses written for torch's Mapper call or override it."""
         return on_columns(self.fn, self.input_col, self.output_col)(data)
 
     __len__ = same_length
@@ -66,13 +66,13 @@ class Mapper(Tolerant, IterDataPipe[R_co]):
 
 @operator
 class Collator(Mapper[R_co]):
-    """Each element, usually a batch, as tensors: ``torch.utils.data.default_collate`` or a function of the user's.
+    """Each element, usually a batch, as tensors: ``torch.utils.data.default_collate`` or a user's function.
 
     Args:
-        conversion: The function of the element. If it is a dict or None, each element is, or holds, one pandas
-            DataFrame, which becomes a named tuple of its columns: a column is given to the function that the dict has
-            for its name, or made into a tensor, or into a list if it is text. The dict may name no other columns.
-        collate_fn: A function that takes the place of ``conversion``. It is there because torchdata has it.
+        conversion: The function of the element. With a dict or None, each element is or holds one pandas DataFrame,
+            which becomes a named tuple of its columns. The function under a column's name converts it; other columns
+            become tensors, or lists for text. The dict may name no columns that do not exist.
+        collate_fn: A function to use instead of ``conversion``.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(4)).batch(2).collate())
@@ -121,11 +121,11 @@ class Collator(Mapper[R_co]):
 class Filter(Tolerant, IterDataPipe[T_co]):
     """The elements for which a function returns True.
 
-    Of a pandas DataFrame it may choose rows; a frame of which none are kept is left out.
+    Of a pandas DataFrame it may choose rows; a frame without any kept row is left out.
 
     Args:
-        filter_fn: The function. It is given the element, or its columns one by one, and returns True or False, or for a
-            DataFrame a Series of them: the rows to keep. Anything else is an error.
+        filter_fn: The function of the element, or of its columns as separate arguments. It returns True or False; for a
+            DataFrame it may return a Series of these, for the rows to keep. Anything else is an error.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(6)).filter(lambda x: x % 2 == 0))
@@ -149,5 +149,5 @@ class Filter(Tolerant, IterDataPipe[T_co]):
         return Step("filter", self._apply_filter_fn if is_own else on_input(self.filter_fn, self.input_col))
 
     def _apply_filter_fn(self, data: Any) -> Any:
-        """Return what the function says of an element. Classes that derive from torch's Filter call it."""
+        """Return the function's result for an element. Subclasses written for torch's Filter call it."""
         return on_input(self.filter_fn, self.input_col)(data)

@@ -1,4 +1,4 @@
-"""enumerate, add_index, header, repeat, set_length: stages that count their elements, or are told their number."""
+"""enumerate, add_index, header, repeat, set_length: stages that count elements or set their number."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class IndexAdder(IterDataPipe[dict[Any, Any]]):
     """Each element, which is a dict, with its number stored in it.
 
     Args:
-        index_name: The key for the number, which counts from 0. The dict itself is changed, and what it had under this
-            key is replaced.
+        index_name: The key for the number, which counts from 0. The dict itself is changed; an existing value under
+            this key is replaced.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper([{"x": "a"}, {"x": "b"}]).add_index("number"))
@@ -96,10 +96,10 @@ class IndexAdder(IterDataPipe[dict[Any, Any]]):
 
 @operator
 class Header(IterDataPipe[T_co]):
-    """The first elements; no more than these are taken from the source.
+    """The first elements; further ones are not taken from the source.
 
     Args:
-        limit: How many, 0 or less for none. ``None``: all of them.
+        limit: Number of elements; 0 or less for none. ``None``: all of them.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(100)).header(3))
@@ -150,10 +150,10 @@ class Header(IterDataPipe[T_co]):
 
 @operator
 class Repeater(IterDataPipe[T_co]):
-    """Each element several times in a row, always the same object.
+    """Each element several times in succession, always the same object.
 
     Args:
-        times: How many times, 2 or more.
+        times: Number of times, at least 2.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper("ab").repeat(2))
@@ -188,7 +188,7 @@ class Repeater(IterDataPipe[T_co]):
 
 
 class _Number(Cell):
-    """The number of the next element, which ``enumerate`` itself knows."""
+    """Number of the next element. The position is read from the ``enumerate`` object."""
 
     def __init__(self) -> None:
         self._behind = 0
@@ -196,7 +196,7 @@ class _Number(Cell):
         self._pairs: enumerate[Any] | None = None
 
     def numbering(self, source: Iterator[T_co], starting_index: int) -> Iterator[tuple[int, T_co]]:
-        """Pairs of a number and an element."""
+        """Return pairs of a number and an element."""
         self._behind = self.save()
         self._first = starting_index
         self._pairs = enumerate(source, start=starting_index + self._behind)
@@ -215,11 +215,11 @@ class _Number(Cell):
         self._behind = count(saved)
 
     def close(self) -> None:
-        self._behind, self._pairs = self.save(), None  # `enumerate` keeps the last pair it gave, to use its tuple again
+        self._behind, self._pairs = self.save(), None  # `enumerate` keeps the last pair to reuse its tuple
 
 
 class _Again(Cell):
-    """The element at hand, and how often it is still to be given."""
+    """Current element, and how often it will be given again."""
 
     def __init__(self) -> None:
         self.element: Any = None
@@ -239,10 +239,10 @@ class _Again(Cell):
 
 @operator
 class LengthSetter(IterDataPipe[T_co]):
-    """The same elements, with a length that you know; nobody counts them.
+    """The same elements with a given length, which is not checked.
 
     Args:
-        length: What ``len()`` says, 0 or more.
+        length: The result of ``len()``, at least 0.
 
     >>> from datapipes.iter import IterableWrapper
     >>> len(IterableWrapper(range(10)).filter(lambda x: x < 5).set_length(5))

@@ -1,9 +1,8 @@
 """drop, slice, flatten: select or unpack columns of each element, in a container of its kind.
 
-A tuple becomes a plain tuple, a list a plain list, a dict a plain dict; the element itself is not changed. What a stage
-cannot do for an element (a column that is not there, no container at all) is a warning, and the element is handed on as
-far as it goes. Of elements that are alike in that, an opening warns once: a stream may be all of these. torchdata 0.9
-raised for some of these elements after it had warned.
+A tuple becomes a plain tuple, a list a plain list, a dict a plain dict; the element itself is not changed. If a stage
+cannot apply to an element (a missing column, or no container), it warns and hands the element on as far as it can. An
+opening gives each warning once: all elements of a stream may need it.
 """
 
 from __future__ import annotations
@@ -20,30 +19,30 @@ from datapipes.position.steps import Step
 
 _SEQUENCES = (tuple, list)
 _PLANNED = 64
-"""For elements up to this length it is worked out once for each length which positions to take."""
+"""The positions to take are computed once for each length, for elements up to this length."""
 
 _MOST_WARNINGS = 20
-"""In one opening."""
+"""Most warnings in one opening."""
 
 Select = Callable[[Any], Any]
 ColumnPlan = tuple[list[int], list[Any]]
-"""The positions to take, and the columns that are not there."""
+"""The positions to take, and the missing columns."""
 
 
 class _Selecting(IterDataPipe[Any]):
-    """Base of stages that select columns, by a function that tells a ``_Warner`` what cannot be done."""
+    """Base of stages that select columns by a function, which reports to a ``_Warner``."""
 
     datapipe: IterDataPipe[Any]
 
     def _selecting(self, warner: _Warner) -> Select:
-        """Make the function that selects columns of an element."""
+        """Return the function that selects columns of an element."""
         raise NotImplementedError(f"{type(self).__name__} has no _selecting")
 
     def _step(self) -> Step:
         return Step("map", self._selecting(_Warner(self)))
 
     def _by_position(self, plan_for: Callable[[int], ColumnPlan], warner: _Warner) -> Select:
-        """Take the positions of a tuple or list that are planned for its length."""
+        """Return a function that takes the positions planned for the length of a tuple or list."""
         plans: dict[int, ColumnPlan] = {}
 
         def select(element: Any) -> Any:
@@ -64,7 +63,7 @@ class _Selecting(IterDataPipe[Any]):
 
 
 class _Warner:
-    """Warns of what a stage cannot do for an element, unless it has said so of another one."""
+    """Giver of each warning of a stage once in an opening."""
 
     def __init__(self, pipe: _Selecting) -> None:
         self._pipe = pipe
@@ -76,10 +75,10 @@ class _Warner:
             self.warn(f"the columns {missing} are not in this {type(element).__name__}", element)
 
     def warn(self, what: str, element: Any) -> None:
-        """Warn of something else."""
+        """Give a warning, unless it was given before."""
         if what not in self._said and len(self._said) < _MOST_WARNINGS:
             self._said.add(what)
-            text = f"{stage(self._pipe)}: {what}: {element!r:.80} (this is the first; no more is said of others)"
+            text = f"{stage(self._pipe)}: {what}: {element!r:.80} (only the first such element is reported)"
             warn(text)
 
 
@@ -89,7 +88,7 @@ class Dropper(_Selecting):
 
     Args:
         indices: The columns to leave out: one position or key, or a list of them; a tuple is one key. Positions count
-            from 0; a negative one names nothing.
+            from 0; a negative one has no effect.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper([("a", 1, 2.0), ("b", 3, 4.0)]).drop([0, 2]))
@@ -121,17 +120,16 @@ class Dropper(_Selecting):
 
 @operator
 class Slicer(_Selecting):
-    """A part of each element: ``element[index:stop:step]``, or the columns that a list names.
+    """A part of each element: ``element[index:stop:step]``, or the columns in a list.
 
-    They come in the element's own order.
+    They keep the element's own order.
 
     Args:
-        index: The position where the part begins; or, as a list, the positions or keys to take. Of a dict, a single one
-            is a key. Negative positions in a list count from the end, as they do elsewhere; torchdata 0.9 found nothing
-            there.
+        index: The position where the part begins; or, as a list, the positions or keys to take. For a dict, a single
+            one is a key. Negative positions in a list count from the end.
         stop: The position before which the part ends. ``None``: at the end of the element. For dicts, and beside a list
             with a warning, it is ignored, as is ``step``.
-        step: The distance from one position that is taken to the next. ``None``: 1.
+        step: The distance between two positions to take. ``None``: 1.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper([(1, 2, 3), (4, 5, 6)]).slice(1))
@@ -177,13 +175,12 @@ class Slicer(_Selecting):
 
 @operator
 class Flattener(Tolerant, _Selecting):
-    """Each element with the containers in it taken apart, one level: lists and tuples, and in a dict the dicts.
+    """Each element with its inner containers unpacked, one level: lists and tuples, and in a dict the dicts.
 
-    In a dict, a key that the element has already stays as it is, with a warning.
+    In a dict, a key that the element already has keeps its value, with a warning.
 
     Args:
         indices: The positions, counted from 0, or the keys of the containers, one or a list. ``None``: all of them.
-            (``flatten(0)`` is about the first column only, as it says; in torchdata 0.9 it was about all.)
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper([(1, (2, 3)), ("ab", [4])]).flatten())
@@ -218,13 +215,13 @@ class Flattener(Tolerant, _Selecting):
 
 
 def _merged(element: dict[Any, Any], chosen: list[Any] | None, warner: _Warner) -> dict[Any, Any]:
-    """A dict with the dicts in it, or those at the chosen keys, taken apart."""
+    """Return a dict with its inner dicts, or those at the chosen keys, unpacked."""
     flat: dict[Any, Any] = {}
     for key, value in element.items():
         if isinstance(value, dict) and (chosen is None or key in chosen):
             if taken := [child for child in value if child in element]:
                 warner.warn(
-                    f"the keys {taken} of the dict at {key!r} are left out: the element has them itself", element
+                    f"the keys {taken} of the dict at {key!r} are left out: the element already has them", element
                 )
             flat.update((child, inner) for child, inner in value.items() if child not in element)
         else:
@@ -234,7 +231,7 @@ def _merged(element: dict[Any, Any], chosen: list[Any] | None, warner: _Warner) 
 
 
 def _missing(named: list[Any], length: int) -> list[Any]:
-    """The columns that a sequence of this length does not have; ``element[-1]`` is there, whoever makes use of it."""
+    """Return the columns that a sequence of this length does not have. Negative positions from the end exist."""
     return [column for column in named if column not in range(-length, length)]
 
 
@@ -243,5 +240,5 @@ def _listed(indices: Any) -> list[Any]:
 
 
 def _alike(element: Any, values: Any) -> Any:
-    """The values in a plain tuple or list, as the element is one."""
+    """Return the values as a plain tuple or list, like the element."""
     return tuple(values) if isinstance(element, tuple) else list(values)

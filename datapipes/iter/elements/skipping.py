@@ -1,9 +1,9 @@
-"""take, skip: the first elements of a stream, and those behind them.
+"""take, skip: the first elements of a stream, and all elements after them.
 
-``skip`` is a filter that knows by position what passes, as ``sharding_filter`` is one, and is rewritten for a run by
-the same rules (``datapipes.rewriting.pushdown``): it goes above stages that make one element of each, so that these
-make nothing that is passed over, and what can be read by position begins where it is told to. All else is taken from
-the source and let go. In each case an element that cannot be made is one of those that are counted.
+``skip`` selects elements by their position, like ``sharding_filter``, and is rewritten for a run by the same rules
+(``datapipes.rewriting.pushdown``). It moves above stages that make one element of each, so that these do not make
+skipped elements; a source that can be read by position starts at the first one needed. Otherwise the elements are taken
+from the source and dropped. In each case an element that cannot be made counts as one.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ T_co = TypeVar("T_co", covariant=True)
 
 @composed
 def Taker(source_datapipe: IterDataPipe[T_co], n: int) -> Header[T_co]:
-    """The first ``n`` elements: ``header(n)`` by the name that other libraries have for it.
+    """The first ``n`` elements: ``header(n)`` under the name that other libraries use.
 
     Args:
-        n: How many, 0 or more. No more than these are taken from the source.
+        n: Number of elements, at least 0. Further ones are not taken from the source.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(100)).take(3))
     [0, 1, 2]
     """
     taken = Header(source_datapipe, n)
-    needs(n >= 0, taken, f"take({n}): the number of elements is 0 or more; without take() there are all of them")
+    needs(n >= 0, taken, f"take({n}): the number of elements is 0 or more; leave take() out for all of them")
     return taken
 
 
 @operator
 class Skipper(pushdown.Selecting[T_co]):
-    """The elements behind the first ``n``.
+    """All elements but the first ``n``.
 
-    Those are not made where that can be avoided: stages above that make one element of each begin with the first one
-    that is handed on, and what can be read by position is read from there on. They are counted as they were to come:
-    one that raises is one of the ``n``.
+    The skipped elements are not made where possible: stages above that make one element of each begin with the first
+    one needed, and a source that can be read by position is read from there. An element that raises counts as one of
+    the ``n``.
 
     Args:
-        n: How many are passed over, 0 or more.
+        n: Number of elements to skip, at least 0.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(5)).skip(3))
@@ -63,7 +63,7 @@ class Skipper(pushdown.Selecting[T_co]):
     n: int
 
     def __post_init__(self) -> None:
-        needs_count(self, "n", 0, f"Expected a number of elements that is not below 0, got {self.n}")
+        needs_count(self, "n", 0, f"Expected a number of elements not below 0, got {self.n}")
 
     def _in_run(self, run: Run) -> Any:
         return pushdown.pushed(self)
@@ -80,10 +80,10 @@ class Skipper(pushdown.Selecting[T_co]):
 
 
 class _Passed(Given):
-    """The number of elements that were passed over."""
+    """Number of elements that were skipped."""
 
     def over(self, source: Iterator[Any], n: int) -> Iterator[Any]:
-        """Pass over what is left of the first ``n``; nothing is given."""
+        """Skip the rest of the first ``n`` elements. Yield nothing."""
         try:
             for _ in self.counting(islice(source, n - self.save())):
                 pass
@@ -93,4 +93,4 @@ class _Passed(Given):
             raise
 
     def done(self) -> None:
-        """Nothing: what is handed on is counted by nobody here."""
+        """Return None: this cell does not count the elements handed on."""

@@ -1,15 +1,15 @@
 """threadpool_map: a function of each element, called in several threads; the results keep the elements' order.
 
-Whoever iterates reads the source, ``scheduled_tasks`` elements ahead of what was handed on; only the function runs in
-the threads. What a call or the source raises is raised in its place, after the results before it, and the elements
-behind it go on meanwhile.
+The consumer's thread reads the source, up to ``scheduled_tasks`` elements ahead; only the function runs in the threads.
+An exception of a call or of the source is raised in its place, after the results before it. Later elements are made
+meanwhile.
 
-Where it is: the elements taken but not yet handed on are ahead. As long as looking at the positions above is cheap, by
-itself or beside all the rest, or the elements are open streams, it is done after each element; saving then reads the
-positions after the one handed on last, and waits for nobody. Otherwise saving takes back the calls that have not begun,
-waits for those that have, and saves elements for the former and results for the latter.
+The position has to cover the elements that were taken and not handed on. If snapshots of the position above are cheap,
+or elements are open streams, one is taken after each element. Saving then reads the snapshot after the last element
+handed on, without waiting. Otherwise saving cancels the calls that have not begun and waits for the others, and saves
+elements for the former and results for the latter.
 
-In a fork of the process there are no such threads, and the elements ahead are the parent's: going on is an error.
+A fork of the process has no such threads, and the elements ahead are the parent's: continuing there is an error.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from datapipes.position.trail import Trail, loaded_waiting, saved_waiting
 
 R_co = TypeVar("R_co", covariant=True)
 
-_CHEAP = 20e-6  # seconds; looking at positions that takes no more is always done, since a call in a pool takes as much
+_CHEAP = 20e-6  # seconds; a snapshot up to this price is always taken, since a call in a pool costs as much
 _AHEAD = "the elements ahead"
 _END: Any = object()
 
@@ -48,13 +48,13 @@ class ThreadPoolMapper(IterDataPipe[R_co]):
     """``fn`` of each element, or of some of its columns, called in a pool of threads; the order is kept.
 
     Args:
-        fn: The function. It is given the element, or its columns one by one, and is called by several threads at the
-            same time.
-        scheduled_tasks: How many elements are taken ahead of the one that is handed on: more keep the threads busy
-            where some calls take long, and take more memory.
-        max_workers: How many threads there are. ``None``: as many as ``concurrent.futures.ThreadPoolExecutor`` takes.
-        **threadpool_kwargs: Other arguments for that: ``thread_name_prefix``, ``initializer`` and ``initargs``. Any
-            other name is refused.
+        fn: The function of the element, or of its columns as separate arguments. Several threads call it at the same
+            time.
+        scheduled_tasks: Number of elements to take ahead of the one handed on. A larger number keeps the threads busy
+            during long calls, but needs more memory.
+        max_workers: Number of threads. ``None``: the default of ``concurrent.futures.ThreadPoolExecutor``.
+        **threadpool_kwargs: Further arguments of ``ThreadPoolExecutor``: ``thread_name_prefix``, ``initializer`` and
+            ``initargs``. Any other name is refused.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(5)).threadpool_map(lambda x: 10 * x, max_workers=2))
@@ -111,7 +111,7 @@ class ThreadPoolMapper(IterDataPipe[R_co]):
             if not tasks.ahead():
                 break
             result, number = tasks.first()
-            # It is handed on in the step that takes it out: nothing is called in between, so no signal comes there.
+            # It is removed and handed on in one step: no function is called in between, so no signal can arrive there.
             del tasks.tasks[0]
             tasks.handed_on = number
             if result is not SKIP:
@@ -120,11 +120,11 @@ class ThreadPoolMapper(IterDataPipe[R_co]):
         tasks.finish()
 
     def pool(self) -> ThreadPoolExecutor:
-        """New threads for this stage."""
+        """Return new threads for this stage."""
         return ThreadPoolExecutor(self.max_workers, **self.threadpool_kwargs)
 
     def call(self) -> Callable[[Any], Any]:
-        """The function that is called with an element."""
+        """Return the function to call with an element."""
         return on_columns(self.fn, self.input_col, self.output_col)
 
     def _indexed(self) -> Indexed | None:
@@ -136,19 +136,19 @@ class ThreadPoolMapper(IterDataPipe[R_co]):
 
 @dataclass(slots=True)
 class _Task:
-    """One element: the call, or None if that is still to be made, and how many were taken with it."""
+    """Task for one element: its call, or None before that is submitted, and its number."""
 
     element: Any
     number: int
     call: Any = None
     as_taken: bytes | None = None
-    """A call reads the streams of its element, so they are saved before it begins."""
+    """The element as data, made before the call, because the call reads the element's streams."""
     own: bool = True
-    """False: the source has raised in place of an element."""
+    """False: the source raised instead of giving an element."""
 
 
 class _Tasks(Cell):
-    """Queue of tasks ahead, in order, and the threads at work on them."""
+    """Queue of the tasks ahead, in order, and the threads that run them."""
 
     carries = True
     is_quiet = False
@@ -159,23 +159,23 @@ class _Tasks(Cell):
         self._fn = pipe.call()
         self._pool: ThreadPoolExecutor | None = None
         self._origin = OwnerProcess()
-        self._inherited = False  # whether this is a fork of that process
+        self._inherited = False  # whether this process is a fork of that one
         tell_of_forks(self)
         self.tasks: deque[_Task] = deque()
         self.given = 0
         self._trail: Trail[Table] = Trail()
-        self.handed_on = 0  # how many tasks were, whatever became of them
-        self._looked = perf_counter()  # when somebody has thought of looking at positions
+        self.handed_on = 0  # number of finished tasks, with any result
+        self._looked = perf_counter()  # when a snapshot was last considered
 
     def forked(self) -> None:
         self._inherited = True
 
     def ahead(self) -> int:
-        """The number of elements that were taken and not handed on."""
+        """Return the number of elements that were taken and not handed on."""
         return len(self.tasks)
 
     def start(self) -> None:
-        """Begin the calls that a loaded position, or saving, has left to be made."""
+        """Submit the calls that were loaded, or cancelled by saving."""
         self._origin.must_be_here(_AHEAD)
         for task in self.tasks:
             if task.call is None:
@@ -187,16 +187,16 @@ class _Tasks(Cell):
         return self._pool.submit(self._fn, element)
 
     def take(self, source: Iterator[Any], mark: Callable[[], Table] | None, at: Opening) -> bool:
-        """Take an element and have the function called; False if there is none, or the source has raised.
+        """Take an element and submit its call. Return False if there is no element, or the source has raised.
 
-        ``mark`` looks at the positions above, if nobody else reads there.
+        ``mark`` takes a snapshot of the position above, if no other stage reads there.
         """
         if self._inherited:
             self._origin.must_be_here(_AHEAD)
         trail, number = self._trail, self.handed_on + len(self.tasks) + 1
         element = _END
         try:
-            for element in source:  # noqa: B007  # used below: next() is a call, and a signal may come behind it
+            for element in source:  # noqa: B007  # used below: a signal may arrive right after next() returns
                 break
             else:
                 return False
@@ -222,17 +222,17 @@ class _Tasks(Cell):
         return None
 
     def first(self) -> tuple[Any, int]:
-        """Wait for the first call and return its result or ``SKIP``, and its number; or raise its error."""
+        """Wait for the first call. Return its result or ``SKIP``, and its number. Raise its error."""
         if self._inherited:
             self._origin.must_be_here(_AHEAD)
         try:
-            error = self.tasks[0].call.exception()  # waits; who is interrupted here has taken nothing
+            error = self.tasks[0].call.exception()  # waits; an interruption here removes nothing
         except BaseException:
-            self._call_off()  # Python would make all these calls before it ends
+            self._call_off()  # otherwise Python would make all these calls before it exits
             raise
         task = self.tasks[0]
         if task.own:
-            element = task.element  # an error names it, because of its name in this frame
+            element = task.element  # an error's note finds the element by this local name
         try:
             if self.faults is not None and task.own and isinstance(error, Exception | None):
                 self.faults.seen += 1
@@ -245,17 +245,17 @@ class _Tasks(Cell):
             del self.tasks[0]
             self.handed_on = task.number
             raise
-        except BaseException:  # an interruption costs no element: the function is called once more
+        except BaseException:  # an interruption costs no element: the call is repeated
             task.call = None
             raise
         finally:
-            del error, task  # an error's traceback holds this frame
+            del error, task  # an error's traceback refers to this frame
 
     def _again(self, element: Any) -> Any:
         return self._submit(element).result()
 
     def finish(self) -> None:
-        """Shut down the pool and judge the errors, when all is handed on."""
+        """Shut down the pool and judge the errors, when all elements are handed on."""
         self._end_pool()
         if self.faults is not None:
             self.faults.finish()
@@ -263,7 +263,7 @@ class _Tasks(Cell):
     def _end_pool(self) -> None:
         pool, self._pool = self._pool, None
         if pool is not None and self._origin.is_here:
-            with suppress(RuntimeError):  # in one of these threads the collector may find an abandoned iterator
+            with suppress(RuntimeError):  # the garbage collector may find an abandoned iterator in one of these threads
                 pool.shutdown(wait=True, cancel_futures=True)
 
     def done(self) -> int:
@@ -277,17 +277,17 @@ class _Tasks(Cell):
         return {"given": self.given, "ahead": ahead, "errors": self.saved_errors()}
 
     def _ahead_as_data(self) -> bytes | None:
-        """Results of the calls that have begun, elements of the others, and the texts of what the source has raised."""
+        """Return results of the calls that have begun, elements of the others, and the source's error as text."""
         self._origin.must_be_here(_AHEAD)
         self._call_off()
         try:
-            return saved_waiting(self, map(_waiting, self.tasks))  # before a call reads the streams of an element
+            return saved_waiting(self, map(_waiting, self.tasks))  # before a call reads an element's streams
         finally:
             if self._pool is not None:
                 self.start()
 
     def _call_off(self) -> None:
-        """Take back the calls that have not begun; ``start`` makes them."""
+        """Cancel the calls that have not begun; ``start`` submits them again."""
         for task in reversed(self.tasks):
             if task.call is not None and task.call.cancel():
                 task.call = None
@@ -315,11 +315,11 @@ class _Tasks(Cell):
 
 
 def _waiting(task: _Task) -> Any:
-    """The result of a call that has begun, the element of another, or what the source has raised, to be saved."""
+    """Return the result of a call that has begun, the element of another, or the source's error, to be saved."""
     error = None if task.call is None else task.call.exception()
     if not task.own:
         return error
-    if task.call is None or error is not None:  # a call that failed is made again
+    if task.call is None or error is not None:  # a failed call is repeated
         return ["element", task.element] if task.as_taken is None else ["as taken", task.as_taken]
     return ["result", task.call.result()]
 

@@ -1,11 +1,12 @@
-"""Write a file completely or not at all.
+"""Writing of a file completely or not at all.
 
-The bytes go into a temporary file in the same folder, are forced to the disk, and the file is renamed, which replaces
-what was there in one step; then the folder is forced to the disk as well. A crash at any point leaves the old file or
-the new one, an exception nothing. Two who write one path at once write two temporary files, and the last one wins.
+The bytes are written to a temporary file in the same folder and forced to disk. Then the file is renamed, which
+replaces an existing file in one step, and the folder is forced to disk. After a crash there is either the old or the
+new file; after an exception, the old one. Two concurrent writers of one path have two temporary files, and the last one
+wins.
 
-A temporary file is locked as long as it is written. One that is not belongs to a writer that was killed: the next one
-who writes the same path removes it.
+A temporary file is locked while it is written. An unlocked one was left by a killed writer, and the next writer of the
+same path removes it.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from typing import IO, Any
 from datapipes.errors import BadArgument
 from datapipes.iter.files import locks
 
-_MOST_SLOTS = 64  # places to look for what killed writers left; more writers of one path at once get along all the same
-_PATIENCE = 300.0  # seconds to wait for others who append to the same file
+_MOST_SLOTS = 64  # temporary files to search for those of killed writers; more concurrent writers work as well
+_PATIENCE = 300.0  # seconds to wait for other processes that append to the same file
 
 
 @contextmanager
 def replacing(
     path: str | os.PathLike[str], mode: str = "wb", encoding: str | None = None, newline: str | None = None
 ) -> Iterator[IO[Any]]:
-    """Open a file to be written (``w``) or appended to (``a``); it is there when the block ends without an exception.
+    """Open a file to write (``w``) or append (``a``). The file appears when the block ends without an exception.
 
-    Missing folders are made. A file that is there keeps its permissions; a symbolic link is replaced, not followed.
+    Missing folders are made. An existing file keeps its permissions; a symbolic link is replaced, not followed.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -71,7 +72,7 @@ def replacing(
 
 
 def write(path: str | os.PathLike[str], data: bytes | str) -> None:
-    """Write a file as a whole; a text in UTF-8.
+    """Write a whole file; text is encoded as UTF-8.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -82,7 +83,7 @@ def write(path: str | os.PathLike[str], data: bytes | str) -> None:
 
 
 def _replaceable(path: str) -> os.stat_result | None:
-    """The regular file at a path, if there is one; an error where something else is, which a rename would destroy."""
+    """Return the regular file at a path, or None. Raise for other kinds, which a rename would destroy."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:
@@ -90,12 +91,12 @@ def _replaceable(path: str) -> os.stat_result | None:
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, "cannot write a file where a folder is", path)
     if not stat.S_ISREG(found.st_mode) and not stat.S_ISLNK(found.st_mode):
-        raise FileExistsError(errno.EEXIST, "cannot replace what is no regular file", path)
+        raise FileExistsError(errno.EEXIST, "cannot replace a path that is not a regular file", path)
     return found if stat.S_ISREG(found.st_mode) else None
 
 
 def remove_leftovers(path: str) -> None:
-    """Remove temporary files of a path whose writers were killed."""
+    """Remove the temporary files of a path that killed writers left."""
     for slot in range(_MOST_SLOTS):
         if not os.path.lexists(_part(path, slot)):
             break
@@ -107,7 +108,7 @@ def _part(path: str, slot: int) -> str:
 
 
 def _temporary(path: str) -> tuple[str, int]:
-    """A new file beside a path, locked: its path and descriptor. What killed writers left there is removed."""
+    """Make a locked temporary file beside a path. Return its path and descriptor. Remove those of killed writers."""
     mine: tuple[str, int] | None = None
     slot = 0
     while mine is None or slot < _MOST_SLOTS:
@@ -126,7 +127,7 @@ def _sync_folder(folder: str) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that has nothing to force
+        if error.errno != errno.EINVAL:  # the file system does not support it
             raise
     finally:
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""check_hash: only data whose hash is the expected one goes on."""
+"""check_hash: only data with the expected hash passes."""
 
 from __future__ import annotations
 
@@ -16,22 +16,21 @@ from datapipes.operators.checks import needs, same_length
 from datapipes.position.on_error import Tolerant
 from datapipes.position.steps import Step
 
-_IN_MEMORY = 8 << 20  # bytes of a stream that cannot go back; more of it goes to a temporary file
+_IN_MEMORY = 8 << 20  # bytes; a longer stream that cannot be sought is kept in a temporary file
 
 
 @operator
 class HashChecker(Tolerant, IterDataPipe[tuple[str, Any]]):
     """Each ``(name, data)`` whose hash is the expected one; any other is a ``HashMismatch``.
 
-    Data is bytes, text (hashed as UTF-8), or a binary stream, which is read to its end for that (torchdata failed on
-    text).
+    Data is bytes, text (hashed as UTF-8), or a binary stream, which is read to its end.
 
     Args:
-        hash_dict: The expected hash of each name, in hexadecimal digits of upper or lower case. A name that is missing
-            here is a ``HashMismatch``.
+        hash_dict: The expected hash of each name, in hexadecimal digits, ignoring case. A name that is missing is a
+            ``HashMismatch``.
         hash_type: ``"sha256"`` or ``"md5"``.
-        rewind: Whether a stream goes back to where it was. One that cannot is kept while it is hashed, in memory or in
-            a temporary file (torchdata failed there). ``False`` keeps nothing, and leaves a stream at its end.
+        rewind: Whether a stream goes back to its position. One that cannot be sought is kept while it is hashed, in
+            memory or in a temporary file. ``False`` leaves a stream at its end.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper([("a", b"")]).check_hash({"a": "d41d8cd98f00b204e9800998ecf8427e"}, "md5"))
@@ -69,7 +68,7 @@ class HashChecker(Tolerant, IterDataPipe[tuple[str, Any]]):
         hashed = Hashed(name, self.hash_dict, self.hash_type)
         again = self.rewind and can_seek(stream)
         start = stream.tell() if again else 0
-        kept = None if again or not self.rewind else tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - goes on
+        kept = None if again or not self.rewind else tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - handed on
         try:
             with pieces_of(stream) as pieces:
                 for piece in told("hashing", name, pieces):
@@ -83,7 +82,7 @@ class HashChecker(Tolerant, IterDataPipe[tuple[str, Any]]):
             if kept is not None:
                 kept.close()
             raise
-        # Not before: a wrapper of our own would close the stream if this failed, and it may be tried again.
+        # Not earlier: a new wrapper would close the stream after a failure, but the stream may be retried.
         wrapped = stream if isinstance(stream, StreamWrapper) else StreamWrapper(stream, name=name)
         if kept is not None:
             wrapped.close()

@@ -1,9 +1,9 @@
-"""readlines, lines_to_paragraphs: the lines of streams, and lines joined; the lines of a file, for all who read lines.
+"""readlines, lines_to_paragraphs: the lines of streams, and lines joined; and the line source of other stages.
 
-Lines are decoded on the way, and every error names file and line. What this file keeps true: no line is lost without an
-error, and counting and decoding them costs no call in Python. A line that cannot be decoded costs no other, in
-encodings in which a newline is one byte. A stream that was opened as text decodes many lines at a time and drops them
-all when one of them is bad; after that it is not read on.
+Lines are decoded while they are read, and every error names file and line. No line is lost without an error, and
+counting and decoding lines needs no call in Python. A line that cannot be decoded costs no other line, in encodings
+with a newline of one byte. A stream opened as text decodes many lines at a time and drops all of them after a bad one;
+such a stream is not read further.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from datapipes.position.opening import Opening
 class LineReader(Tolerant, Flattening[Any]):
     """``(path, line)`` for each line of each ``(path, stream)``, or the line alone.
 
-    What a line holds is not looked at, NUL bytes included.
+    The content of lines is not checked, not even for NUL bytes.
 
     Args:
-        skip_lines: How many lines are passed over at the beginning of each file.
-        strip_newline: Whether newlines and carriage returns are taken off both ends of a line.
-        decode: Whether the lines of a binary stream become text. Those of a text stream are text already.
-        encoding: The encoding of what is decoded.
-        errors: What becomes of bytes that cannot be decoded: ``"strict"`` is an error, ``"ignore"`` drops them
-            (torchdata did so by default), or anything else that ``bytes.decode`` takes.
-        return_path: Whether the path stands before each line.
+        skip_lines: Number of lines to skip at the beginning of each file.
+        strip_newline: Whether to remove newlines and carriage returns from both ends of a line.
+        decode: Whether to decode the lines of a binary stream. Those of a text stream are already text.
+        encoding: The encoding to decode.
+        errors: Policy for bytes that cannot be decoded: ``"strict"`` raises, ``"ignore"`` drops them; any other value
+            that ``bytes.decode`` takes is possible.
+        return_path: Whether to give the path with each line.
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper
@@ -78,7 +78,7 @@ def _stripped(line: Any) -> Any:
 
 
 class Lines(Parts[Any]):
-    """The lines of a stream, counted; ``elements`` may be wrapped further."""
+    """Counted lines of a stream; ``elements`` may be wrapped further."""
 
     def __init__(
         self, path: object, stream: Any, skip_lines: int = 0, encoding: str | None = None, errors: str = "strict"
@@ -105,22 +105,22 @@ class LineSource(NamedTuple):
 
     lines: Iterator[Any]
     decoded: Callable[[Iterator[Any]], Iterator[Any]]
-    """Decodes the lines, if that is still to be done."""
+    """Decodes the lines, unless they are already text."""
     one_by_one: bool
-    """Whether a line that cannot be decoded is all that is lost; else the lines must not be read on after an error."""
+    """Whether only the line that cannot be decoded is lost. Otherwise no lines may be read after an error."""
 
 
 def source_of(stream: Any, skip_lines: int, encoding: str | None, errors: str) -> LineSource:
-    """The lines of a stream, without the first ones; as text, if the stream is text or if there is an ``encoding``."""
-    binary = not hasattr(stream, "encoding") and not hasattr(stream, "newlines")  # or does not say that it is text
+    """Return the lines of a stream after the first ones, as text if the stream is text or ``encoding`` is given."""
+    binary = not hasattr(stream, "encoding") and not hasattr(stream, "newlines")  # or a text stream without these
     wide = binary and encoding is not None and len("\n\n".encode(encoding)) - len("\n".encode(encoding)) > 1
     lines = _regrouped(stream, encoding or "", errors) if wide else iter(stream)
     if skip_lines:
         lines = islice(lines, skip_lines, None)
     decoded: Callable[[Iterator[Any]], Iterator[Any]] = iter
-    if binary and encoding is not None and not wide:  # after the skipped ones, which may hold anything
+    if binary and encoding is not None and not wide:  # after the skipped lines, which may have any content
         file = stream.file_obj if isinstance(stream, StreamWrapper) else stream
-        decode: Any = str if isinstance(file, io.IOBase) else _decoded  # the former is all in C
+        decode: Any = str if isinstance(file, io.IOBase) else _decoded  # `str` runs entirely in C
 
         def decoded(lines: Iterator[Any]) -> Iterator[Any]:
             return map(decode, lines, repeat(encoding), repeat(errors))
@@ -129,12 +129,12 @@ def source_of(stream: Any, skip_lines: int, encoding: str | None, errors: str) -
 
 
 def _up_to_an_error(stream: Iterable[str]) -> Iterator[str]:
-    """The lines of a text stream; a generator that raised has ended."""
+    """Yield the lines of a text stream. After an error this generator has ended."""
     yield from stream
 
 
 def _regrouped(parts: Iterable[bytes], encoding: str, errors: str) -> Iterator[str]:
-    """Decode parts that were cut behind every byte like a newline's, and cut them behind true newlines."""
+    """Decode parts that end after each byte equal to a newline's, and split them at true newlines."""
     decode = getincrementaldecoder(encoding)(errors).decode
     rest = ""
     for part in parts:
@@ -152,10 +152,10 @@ def _decoded(line: Any, encoding: str, errors: str) -> Any:
 
 @operator
 class ParagraphAggregator(IterDataPipe[tuple[Any, Any]]):
-    """``(file, paragraph)`` of neighbouring ``(file, line)``; an empty line or another file ends a paragraph.
+    """``(file, paragraph)`` of adjacent ``(file, line)``; an empty line or another file ends a paragraph.
 
     Args:
-        joiner: A function that makes a paragraph of the list of its lines.
+        joiner: A function of the list of a paragraph's lines that returns the paragraph.
 
     >>> from datapipes.iter import IterableWrapper
     >>> lines = [("a", "Dear"), ("a", "reader"), ("a", ""), ("a", "Good bye"), ("b", "Hello")]
@@ -189,7 +189,7 @@ class ParagraphAggregator(IterDataPipe[tuple[Any, Any]]):
 
 
 class _Paragraph(Cell):
-    """The lines of the paragraph at hand, and the file that they are from."""
+    """Lines of the current paragraph, and their file."""
 
     def __init__(self) -> None:
         self.file: Any = None

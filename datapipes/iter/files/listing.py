@@ -1,4 +1,4 @@
-"""list_files, shard_expand: the names of files: in folders, in a fixed order; with ranges in braces, spelled out."""
+"""list_files, shard_expand: names of files, from folders in a fixed order, or from ranges in braces."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _RANGE = re.compile(r"\{([0-9]+)\.\.([0-9]+)\}")
 class FileLister(Flattening[str]):
     """The paths of the files in one or more folders, in a fixed order.
 
-    In each folder the files come in sorted order. A root that is a file stands for itself, if its name matches. A
-    folder of which no file matches is warned of, unless it comes from a pipe.
+    In each folder the files are sorted. A root that is a file is given itself, if its name matches. A folder without a
+    matching file causes a warning, unless the folder comes from a pipe.
 
     Args:
-        masks: A pattern for the names of files, such as ``"*.csv"``, or several of which one has to match. They are
-            compared with the name alone, without its folder. ``None``: all files.
-        recursive: Whether the files of a folder are followed by those of its folders. Links to folders are left out.
-        abspath: Whether paths are made absolute. Otherwise they begin as the root was given.
-        non_deterministic: Whether files come in the order in which the file system gives them. That saves sorting;
-            the order may differ from run to run, so that going on from a saved position may repeat or miss files.
+        masks: A pattern for the names of files, such as ``"*.csv"``, or several, one of which must match. They are
+            compared with the name without its folder. ``None``: all files.
+        recursive: Whether to list inner folders after the files of a folder. Links to folders are left out.
+        abspath: Whether to make paths absolute. Otherwise they begin like the given root.
+        non_deterministic: Whether to keep the order of the file system, which saves sorting. The order may differ from
+            run to run, so that a resume may repeat or miss files.
 
     >>> [os.path.basename(name) for name in FileLister(os.path.dirname(__file__), "list*.py")]
     ['listing.py']
@@ -102,7 +102,7 @@ class FileLister(Flattening[str]):
 
 
 class _Listing(Parts[str]):
-    """The files of one root, known by their names as far as they were given."""
+    """Files of one root, with a digest of the names that were given."""
 
     def __init__(self, pipe: FileLister, root: str) -> None:
         self._pipe, self._root = pipe, root
@@ -118,14 +118,14 @@ class _Listing(Parts[str]):
 
     def changed(self) -> str:
         return (
-            f"{self._root!r} has other files now in place of those that were given before the state was saved, so that "
-            "some would be missed and others come twice: restore what was there, start the epoch anew without the "
+            f"{self._root!r} now has other files in place of those that were given before the state was saved, so that "
+            "some would be missed and others repeated: restore the files, start the epoch again without the "
             "state, or list the files once and give the list to IterableWrapper"
         )
 
 
 def stream_of_roots(root: Any, pipe: Any, kinds: tuple[type, ...], what: str) -> IterDataPipe[str]:
-    """A stream of the roots of a lister: a pipe itself, or one root or several."""
+    """Return a stream of the roots of a lister, from a pipe, one root or several."""
     if is_stream(root):
         given: IterDataPipe[str] = root
         return given
@@ -139,7 +139,7 @@ def stream_of_roots(root: Any, pipe: Any, kinds: tuple[type, ...], what: str) ->
 
 
 def matches(name: str, masks: str | Sequence[str] | None) -> bool:
-    """Whether a file's name matches a mask, or one of several; no mask matches everything.
+    """Return whether a file's name matches a mask, or one of several; no mask matches everything.
 
     >>> matches("a.csv", ["*.csv", "*.txt"]), matches("a.csv", "*.txt"), matches("a.csv", None)
     (True, False, True)
@@ -150,7 +150,7 @@ def matches(name: str, masks: str | Sequence[str] | None) -> bool:
 
 
 def warn_of_no_match(pipe: Any, root: str) -> None:
-    """Warn that the masks of a lister have left nothing of a folder that its user names, and not a pipe."""
+    """Warn that no file of a folder matches the masks, if the folder was given by name and not by a pipe."""
     if pipe.masks and type(pipe.datapipe) is IterableWrapper:
         listed = [pipe.masks] if isinstance(pipe.masks, str) else list(pipe.masks)
         masks = ", ".join(listed)
@@ -161,10 +161,10 @@ def warn_of_no_match(pipe: Any, root: str) -> None:
 
 @operator
 class ShardExpander(Flattening[str]):
-    """Each name once for every number in its ranges ``{first..last}``, the last range varying fastest.
+    """Each name once for every number in its ranges ``{first..last}``; the last range varies fastest.
 
-    Numbers get zeros in front if the bounds are equally long and the first begins with one. Names are made one by one,
-    so a range may be long.
+    Numbers are padded with zeros if the bounds are equally long and the first begins with one. Names are made one by
+    one, so that a range may be long.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(["train-{09..11}.tar", "test.tar"]).shard_expand())
@@ -186,7 +186,7 @@ class ShardExpander(Flattening[str]):
 
 
 def _checked(first: str, last: str, name: str) -> tuple[int, int, int]:
-    """The first number of a range, how many there are, and to how many digits they are filled with zeros."""
+    """Return the first number of a range, its count of numbers, and the digits to which they are padded."""
     bounds = f"{{{first}..{last}}} in {name!r:.200}"
     if len(first) > len(last):
         raise ValueError(f"shard_expand: the low bound must be shorter than the high bound, or as long: {bounds}")
@@ -198,7 +198,7 @@ def _checked(first: str, last: str, name: str) -> tuple[int, int, int]:
 
 
 def _spelled(texts: list[str], ranges: list[tuple[int, int, int]], end: str) -> Iterator[str]:
-    """Every combination, in order."""
+    """Yield every combination, in order."""
     for combination in range(prod(times for _, times, _ in ranges)):
         name, rest = end, combination
         for text, (first, times, digits) in zip(reversed(texts), reversed(ranges), strict=True):

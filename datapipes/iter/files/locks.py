@@ -1,15 +1,15 @@
-"""File locks between processes, and between threads of one, that die with their owner.
+"""File locks between processes, and between threads of one process, that end with their owner.
 
-A lock is a file that is locked with ``flock``: the kernel lets go of it when its owner does, or dies, however that
-happens. Whoever held a lock removes its file while still holding it, so nothing is left behind; whoever then gets hold
-of a file that is no longer the one at its path opens the new one. What a killed owner left is an unlocked file, which
-the next one takes over at once. A forked child closes what it inherits, so that it does not keep its parent's locks.
+A lock is a file that is locked with ``flock``: the kernel releases it when its owner does, or dies. The owner removes
+the file while it still holds the lock, so that nothing is left behind. A process that has locked a removed file opens
+the new one at its path. A killed owner leaves an unlocked file, which the next owner takes over at once. A forked child
+closes inherited locks, so that it does not hold its parent's.
 
-``flock`` can wait, but without an end, and nothing can wake a thread that waits in it. So who waits here asks again,
-after pauses that grow from one to fifty milliseconds: the time is bounded, and closing an iteration ends it.
+``flock`` can only wait without a timeout, and a thread that waits in it cannot be woken. So waiting here tries again
+after pauses that grow from 1 to 50 milliseconds: the time is bounded, and closing an iteration ends it.
 
-filelock, which comes with torch, will not do: it leaves its files where they are, and it has no locks on a file that is
-there already, shared ones or not, as temporary files and those of a bounded cache have.
+Written by hand because filelock, which torch installs, leaves its files behind. It has neither shared locks nor locks
+on existing files, which temporary files and bounded caches need.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _guards_forks = False
 
 
 def beside(path: str, suffix: str) -> str:
-    """The path of a hidden file that belongs to another one, in the same folder.
+    """Return the path of a hidden file that belongs to another one, in the same folder.
 
     >>> beside("data/a.csv", ".loader2-lock")
     'data/.a.csv.loader2-lock'
@@ -46,28 +46,28 @@ def beside(path: str, suffix: str) -> str:
 
 
 def lock_of(path: str) -> str:
-    """The lock file of a path."""
+    """Return the path of the lock file of a path."""
     return beside(path, ".loader2-lock")
 
 
 def take(path: str) -> int | None:
-    """Open a file, made if it is missing, and lock it: its descriptor, or None where somebody else has it."""
+    """Open or make a file and lock it. Return its descriptor, or None if another owner has the lock."""
     while True:
         descriptor = _open_and_lock(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, fcntl.LOCK_EX)
         if descriptor is None or is_at(_held[descriptor][0], descriptor):
             return descriptor
-        _close(descriptor)  # its owner removed it between our opening and our locking
+        _close(descriptor)  # its owner removed it after it was opened here and before it was locked
 
 
 def keep(path: str, shared: bool) -> int | None:
-    """Lock a file that is there, together with others or alone: its descriptor, or None if that cannot be."""
+    """Lock an existing file, shared or alone. Return its descriptor, or None if that is impossible."""
     descriptor = None
     with suppress(FileNotFoundError):
         descriptor = _open_and_lock(path, os.O_RDONLY | os.O_NONBLOCK, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         if descriptor is None or os.path.samestat(os.stat(path), os.fstat(descriptor)):
             return descriptor
     if descriptor is not None:
-        _close(descriptor)  # it was removed or replaced meanwhile
+        _close(descriptor)  # the file was removed or replaced meanwhile
     return None
 
 
@@ -76,7 +76,7 @@ def _open_and_lock(path: str, flags: int, kind: int) -> int | None:
         _guard_forks()
     path = os.path.abspath(path)
     descriptor = os.open(path, flags, 0o666)
-    _held[descriptor] = (path, threading.current_thread())  # its number may be that of another one later
+    _held[descriptor] = (path, threading.current_thread())  # the number may later be that of another file
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -89,7 +89,7 @@ def _open_and_lock(path: str, flags: int, kind: int) -> int | None:
 
 
 def is_at(path: str, descriptor: int) -> bool:
-    """Whether an open file is still the one at a path."""
+    """Return whether an open file is still the one at a path."""
     try:
         return os.path.samestat(os.lstat(path), os.fstat(descriptor))
     except FileNotFoundError:
@@ -97,30 +97,29 @@ def is_at(path: str, descriptor: int) -> bool:
 
 
 def let_go(descriptor: int, remove: bool = False) -> None:
-    """Unlock and close what ``take`` gave, and remove its file if asked to; in a forked child, nothing."""
+    """Unlock and close a descriptor from ``take``, and optionally remove its file. Do nothing in a forked child."""
     if descriptor in _held:
         if remove:
             with suppress(FileNotFoundError):
                 os.unlink(_held[descriptor][0])
-        fcntl.flock(descriptor, fcntl.LOCK_UN)  # also for a child that is being forked and has not closed it yet
+        fcntl.flock(descriptor, fcntl.LOCK_UN)  # explicit: a child being forked may not have closed its copy yet
         _close(descriptor)
 
 
 def is_ours(descriptor: int) -> bool:
-    """Whether this process took it; a child that was forked meanwhile did not."""
+    """Return whether this process took the lock; a child that was forked later did not."""
     return descriptor in _held
 
 
 @contextmanager
 def locked(path: str, timeout: float, stopped: Callable[[], bool] = bool, why: str = "") -> Iterator[None]:
-    """Hold the lock of a path (of a file that need not exist) while the block runs; its folder must exist.
+    """Hold the lock of a path while the block runs. The path's folder must exist, the file need not.
 
-    Waiting for somebody else ends after ``timeout`` seconds with ``LockTimeout``, or, once ``stopped()`` is true, as a
-    generator ends that is closed.
+    Waiting ends with ``LockTimeout`` after ``timeout`` seconds, and with GeneratorExit once ``stopped()`` is true.
     """
     lock = lock_of(path)
     if (os.path.abspath(lock), threading.current_thread()) in list(_held.values()):
-        raise GraphError(f"{why}{path!r} would wait for itself: this thread is at work on that very path already")
+        raise GraphError(f"{why}{path!r} would wait for itself: this thread already works on this path")
     taken: list[int] = []
     try:
         _wait_for(lock, path, timeout, stopped, why, taken)
@@ -132,9 +131,9 @@ def locked(path: str, timeout: float, stopped: Callable[[], bool] = bool, why: s
 
 
 def sweep(file: str) -> None:
-    """Remove a lock, or another file that is locked while it is in use, if its owner was killed.
+    """Remove a lock, or another file that is locked while in use, if its owner was killed.
 
-    Who may not remove it, in somebody else's folder, leaves it there.
+    A file that this user may not remove stays.
     """
     with suppress(OSError):
         if os.path.lexists(file) and (descriptor := take(file)) is not None:
@@ -142,7 +141,7 @@ def sweep(file: str) -> None:
 
 
 def _wait_for(lock: str, path: str, timeout: float, stopped: Callable[[], bool], why: str, taken: list[int]) -> None:
-    """Append the descriptor of the lock to ``taken``, before an interruption is raised that came meanwhile."""
+    """Append the lock's descriptor to ``taken``, before an interruption that arrived meanwhile is raised."""
     until, pause, never = monotonic() + timeout, _SHORTEST, threading.Event()
     while True:
         with CtrlCWaits():

@@ -23,10 +23,10 @@ _MODES = {"b": "rb", "t": "rt", "r": "r", "rb": "rb", "rt": "rt"}
 
 @operator
 class FileOpener(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
-    """``(path, stream)`` for each path; a stream closes when it is read to the end, or no longer used.
+    """``(path, stream)`` for each path; a stream closes when it is read to its end, or no longer referenced.
 
     Args:
-        mode: ``"r"``, ``"t"`` or ``"rt"`` for text, ``"rb"`` or ``"b"`` for bytes, as archives need them.
+        mode: ``"r"``, ``"t"`` or ``"rt"`` for text, ``"rb"`` or ``"b"`` for bytes, which archives need.
         encoding: The encoding of text. ``None``: that of this machine's locale. Refused with a binary mode.
 
     >>> from datapipes.iter import IterableWrapper
@@ -69,7 +69,9 @@ class FileOpener(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
         def opened(path: str, size: int) -> StreamWrapper:
             found = os.stat(path)
             if not stat.S_ISREG(found.st_mode) or found.st_size != size:
-                raise StateError(f"{path}: it has changed since the state was saved: it is no file of {size} bytes now")
+                raise StateError(
+                    f"{path}: it has changed since the state was saved: it is no longer a file of {size} bytes"
+                )
             stream: StreamWrapper = step(path)[1]
             return stream
 
@@ -79,7 +81,7 @@ class FileOpener(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
 
 
 def _origin(stage: str, path: str, file: IO[Any]) -> Origin | None:
-    """Where an open file comes from; None for what is no plain file, such as a pipe, and for what was closed."""
+    """Return where an open file comes from. Return None if it is closed or not a regular file, such as a pipe."""
     if file.closed:
         return None
     found = os.fstat(file.fileno())
@@ -93,7 +95,7 @@ class StreamReader(Tolerant, Flattening[tuple[Any, Any]]):
     An empty stream has no pieces. A stream is closed after its last piece.
 
     Args:
-        chunk: How many bytes or characters a piece has; the last may have fewer. ``None``: all of a stream at once.
+        chunk: Number of bytes or characters of a piece; the last may be shorter. ``None``: a whole stream.
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper

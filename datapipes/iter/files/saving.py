@@ -20,15 +20,15 @@ MODES = ("w", "wt", "wb", "a", "at", "ab", "t", "b")
 
 @operator
 class Saver(Tolerant, IterDataPipe[str]):
-    """Write the data of each ``(name, data)`` to a file, completely or not at all, and give the file's path.
+    """The path of the file written for each ``(name, data)``; files are written completely or not at all.
 
-    Data is bytes, text (written as UTF-8), an open stream, which is closed, or an iterable of pieces. A file is there
-    in one step when all of it is written; missing folders are made. Bare file names work (they failed in torchdata).
+    Data is bytes, text (written as UTF-8), an open stream, which is closed, or an iterable of pieces. A file appears in
+    one step when all of it is written. Missing folders are made.
 
     Args:
-        mode: ``"w"`` replaces a file, ``"a"`` appends to it by way of a copy (that failed in torchdata). With a ``b``
-            the data has to be bytes, otherwise text; ``"b"`` and ``"t"`` alone replace.
-        filepath_fn: A function that is given the name and returns the path. ``None``: the name is the path.
+        mode: ``"w"`` replaces a file, ``"a"`` appends to it by way of a copy. With a ``b`` the data must be bytes,
+            otherwise text; ``"b"`` and ``"t"`` alone replace.
+        filepath_fn: A function of the name that returns the path. ``None``: the name is the path.
 
     >>> import os, tempfile
     >>> from datapipes.iter import IterableWrapper
@@ -57,7 +57,7 @@ class Saver(Tolerant, IterDataPipe[str]):
 
 
 def saving(pipe: Any, write: Callable[[Any, Any], object]) -> Step:
-    """The step of stages that save: the data of each pair is written to a path, which is handed on."""
+    """Return the step of stages that save: write each pair's data to a path, and hand on the path."""
     method, name_of = pipe._fluent, pipe.filepath_fn
 
     def saved(element: Any) -> Any:
@@ -71,12 +71,12 @@ def saving(pipe: Any, write: Callable[[Any, Any], object]) -> Step:
 
 
 def writing_mode(mode: str) -> str:
-    """A mode of a user's, in which the ``w`` may be missing."""
+    """Return a user's mode with the ``w`` that may be missing."""
     return mode if mode[0] in "wa" else f"w{mode}"
 
 
 def as_path(path: Any, source: object) -> str:
-    """A path as a string, whatever made it."""
+    """Return a path as a string. Raise BadArgumentType for other types."""
     if not isinstance(path, str | os.PathLike):
         raise BadArgumentType(f"expected a path as str from {source}, got {type(path).__name__}: {shortened(path)}")
     found = os.fspath(path)

@@ -1,9 +1,9 @@
 """read_arrow: the record batches of Arrow IPC files and streams.
 
-What this file keeps true: one batch is in memory at a time, and a stream must have its end mark, because one that was
-cut off between two batches looks whole otherwise. Of a file the batches are found by number, so resuming reads none of
-those that were given; its index must reach up to its end. Neither kind has checksums: a value that was changed, and a
-whole batch that was taken out of a stream, cannot be noticed.
+One batch at a time is in memory. A stream must have its end mark, because a stream that is cut off between two batches
+looks complete otherwise. The batches of a file are found by number, so that a resume reads none of those already given;
+the file's index must reach its end. Neither kind has checksums: a changed value, or a whole batch missing from a
+stream, is undetectable.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from datapipes.operators.flattening import Flattening, Parts
 from datapipes.position.on_error import Tolerant
 
 _MAGIC = b"ARROW1"
-_DICTIONARIES, _BATCHES = 2, 3  # fields of a file's index, lists of where each begins and how long it is
+_DICTIONARIES, _BATCHES = 2, 3  # fields of a file's index: lists of offsets and lengths
 _BLOCK = 24
-_PADDED_END = 16  # bytes that the end mark may take
-_STEP = 1 << 20  # bytes asked for at a time
+_PADDED_END = 16  # most bytes of the end mark
+_STEP = 1 << 20  # bytes to read at a time
 _END = b"\xff\xff\xff\xff\0\0\0\0"
 
 
 @operator
 class ArrowReader(Tolerant, Flattening[Any]):
-    """The record batches of each Arrow IPC file or stream, whichever of the two it is.
+    """The record batches of each Arrow IPC file or stream; the kind is detected.
 
     The source gives paths, URLs or ``(path, stream)``.
 
     Args:
-        columns: The names of the columns to give, in that order; one that a file lacks is an error. Of a file the
-            others are not read. ``None``: all.
-        as_: What is handed on: ``"batch"`` (pyarrow's RecordBatch), ``"dict"`` (lists by column) or ``"tensors"``
-            (tensors by column, which have to be of numbers, or lists of one size of them, without nulls).
+        columns: Names of the columns to give, in this order; a missing one is an error. The other columns of a file are
+            not read. ``None``: all.
+        as_: Form of the result: ``"batch"`` (pyarrow's RecordBatch), ``"dict"`` (lists by column) or ``"tensors"``
+            (tensors by column; the columns must have numbers, or lists of numbers with one size, without nulls).
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper
@@ -70,19 +70,19 @@ class ArrowReader(Tolerant, Flattening[Any]):
         with damage_is_named(lambda: name):
             head = stream.read(len(_MAGIC))
             if head == _MAGIC:
-                stream.seek(0)  # a file is read from its end, so it has to be one that can be sought
+                stream.seek(0)  # a file is read from its end, so it must support seeking
                 return _FileBatches(name, stream, self)
             return _StreamBatches(name, _Ending(stream, head), self)
 
 
 class _Batches(Parts[Any]):
-    """The batches of one file."""
+    """Batches of one file."""
 
     def __init__(self, name: str, stream: Any, pipe: ArrowReader) -> None:
         self._name = name
         self._stream = stream
         self._pipe = pipe
-        self._number = 0  # of the batch at hand
+        self._number = 0  # of the current batch
 
     def _where(self) -> str:
         return f"{self._name}, batch {self._number}"
@@ -93,7 +93,7 @@ class _Batches(Parts[Any]):
 
 
 class _FileBatches(_Batches):
-    """Batches of an Arrow file, by number; it goes on after one that is damaged."""
+    """Batches of an Arrow file, by number; it continues after a damaged one."""
 
     def __init__(self, name: str, stream: Any, pipe: ArrowReader) -> None:
         super().__init__(name, stream, pipe)
@@ -123,7 +123,7 @@ class _FileBatches(_Batches):
 
 
 class _StreamBatches(_Batches):
-    """Batches of an Arrow stream, one after the other; one that is damaged is the last."""
+    """Batches of an Arrow stream, in order; it ends after a damaged one."""
 
     def __init__(self, name: str, stream: _Ending, pipe: ArrowReader) -> None:
         super().__init__(name, stream, pipe)
@@ -142,7 +142,7 @@ class _StreamBatches(_Batches):
                 except StopIteration:
                     if self._ending.last != _END:
                         raise CorruptData(
-                            f"{self._where()}: the stream was cut short, its end mark is missing"
+                            f"{self._where()}: the stream was cut short: its end mark is missing"
                         ) from None
                     return
                 batch.validate(full=True)
@@ -151,7 +151,7 @@ class _StreamBatches(_Batches):
 
 
 class _Ending:
-    """A stream with its head read already, which remembers its last bytes."""
+    """Stream whose head was already read, and which remembers its last bytes."""
 
     closed = False
 
@@ -163,7 +163,7 @@ class _Ending:
     def read(self, size: int) -> bytes:
         parts, left = [self._head[:size]], size - len(self._head[:size])
         self._head = self._head[size:]
-        while left and (data := self._stream.read(min(left, _STEP))):  # whatever a damaged length asks for
+        while left and (data := self._stream.read(min(left, _STEP))):  # in steps: a damaged length may be huge
             parts.append(data)
             left -= len(data)
         self.last = b"".join([self.last, *parts[-2:]])[-len(_END) :]
@@ -171,7 +171,7 @@ class _Ending:
 
 
 def _check_index(file: Any) -> None:
-    """Refuse an index that leaves out batches at the end: what it names last is followed by the end mark at most."""
+    """Refuse an index without the last batches: at most the end mark may follow the last batch in it."""
     tail = len(_MAGIC) + 4
     size = file.seek(0, os.SEEK_END) or file.tell()
     file.seek(max(size - tail, 0))

@@ -1,8 +1,8 @@
 """parse_csv, parse_csv_as_dict: rows of CSV streams, at the speed of the csv module.
 
-What this file keeps true: no text is lost or misread without an error, and an error names the file and the line. The
-csv module by itself takes NUL bytes for text, and the rest of a file for one field if a quote is never closed. What no
-reader of CSV can tell is a file that was cut off within its last field or right behind a row.
+No text is lost or misread without an error, and an error names the file and the line. The csv module alone accepts NUL
+bytes as text, and reads the rest of a file as one field if a quote is never closed. No reader of CSV can detect a file
+that was cut off within its last field or directly after a row.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DIALECT = (
     *("quoting", "strict"),
 )
 _DICTS = ("fieldnames", "restkey", "restval")
-_LINES = 256  # looked through at once for NUL bytes, when a file has been read for a while
+_LINES = 256  # lines checked at once for NUL bytes, after the beginning of a file
 _END = sys.maxsize - 1
 
 
@@ -39,13 +39,13 @@ class CSVParser(Flattening[Any]):
     NUL bytes and a quote that is never closed are errors.
 
     Args:
-        skip_lines: How many lines are passed over at the beginning of each file.
-        decode: Whether bytes become text. ``False`` is for text streams; bytes are an error then.
-        encoding: The encoding of what is decoded.
-        errors: What becomes of bytes that cannot be decoded: ``"strict"`` is an error, ``"ignore"`` drops them
-            (torchdata did so by default), or anything else that ``bytes.decode`` takes.
-        return_path: Whether each row is handed on as ``(path, row)``.
-        as_tuple: Whether rows are tuples, and not lists.
+        skip_lines: Number of lines to skip at the beginning of each file.
+        decode: Whether to decode bytes. ``False`` is for text streams; bytes are then an error.
+        encoding: The encoding to decode.
+        errors: Policy for bytes that cannot be decoded: ``"strict"`` raises, ``"ignore"`` drops them; any other value
+            that ``bytes.decode`` takes is possible.
+        return_path: Whether to give each row as ``(path, row)``.
+        as_tuple: Whether rows are tuples instead of lists.
         ragged: ``"error"`` refuses a row that is shorter or longer than the first of its file, unless it is blank.
             ``"keep"`` or ``None`` hands it on.
         **fmtparams: The format, as ``csv.reader`` takes it: ``delimiter``, ``quotechar``, ``escapechar``,
@@ -99,7 +99,7 @@ class CSVParser(Flattening[Any]):
         rows = _Rows(named(path), source, self.skip_lines, self._format())
         try:
             rows.elements = self._shaped(rows.elements)
-        except Exception as error:  # that of a header, without which there are no rows
+        except Exception as error:  # an error in the header, without which there are no rows
             rows.locate(error)
             raise
         if self.return_path:
@@ -107,7 +107,7 @@ class CSVParser(Flattening[Any]):
         return rows
 
     def _format(self) -> dict[str, Any]:
-        """The format parameters for ``csv.reader``."""
+        """Return the format parameters for ``csv.reader``."""
         return self.fmtparams
 
     def _shaped(self, rows: Iterator[list[Any]]) -> Iterator[Any]:
@@ -120,23 +120,22 @@ class CSVParser(Flattening[Any]):
 class CSVDictParser(CSVParser):
     """The rows of each CSV file, ``(path, stream)``, as dicts by column; the first line names the columns.
 
-    Blank lines are passed over. NUL bytes and a quote that is never closed are errors. If the header names a column
-    twice, the last one counts, as in ``csv.DictReader``.
+    Blank lines are skipped. NUL bytes and a quote that is never closed are errors. If the header names a column twice,
+    the last one counts, as in ``csv.DictReader``.
 
     Args:
-        skip_lines: How many lines are passed over at the beginning of each file, before the header.
-        decode: Whether bytes become text. ``False`` is for text streams; bytes are an error then.
-        encoding: The encoding of what is decoded.
-        errors: What becomes of bytes that cannot be decoded: ``"strict"`` is an error, ``"ignore"`` drops them
-            (torchdata did so by default), or anything else that ``bytes.decode`` takes.
-        return_path: Whether each row is handed on as ``(path, row)``.
-        ragged: What becomes of a row that is shorter or longer than the header: ``"error"`` refuses it, ``"keep"``
-            fills it up as ``csv.DictReader`` does (torchdata did so by default). ``None``: it is refused, unless one of
-            the keywords below is for it.
-        **fmtparams: The format, as ``parse_csv`` takes it, and three of ``csv.DictReader``: ``restval`` is put for what
-            a row lacks, and what it has too much is a list under ``restkey``; either has such rows kept.
-            ``fieldnames`` names the columns in place of the first line. It may name the first ones only: the rest of a
-            row is then a list under None, unless ``ragged="error"`` is said.
+        skip_lines: Number of lines to skip at the beginning of each file, before the header.
+        decode: Whether to decode bytes. ``False`` is for text streams; bytes are then an error.
+        encoding: The encoding to decode.
+        errors: Policy for bytes that cannot be decoded: ``"strict"`` raises, ``"ignore"`` drops them; any other value
+            that ``bytes.decode`` takes is possible.
+        return_path: Whether to give each row as ``(path, row)``.
+        ragged: Policy for a row that is shorter or longer than the header: ``"error"`` refuses it, ``"keep"`` fills it
+            up as ``csv.DictReader`` does. ``None``: refused, unless one of the keywords below allows it.
+        **fmtparams: The format, as in ``parse_csv``, and three parameters of ``csv.DictReader``. ``restval`` replaces
+            missing fields, and extra fields are a list under ``restkey``; with either, such rows are kept.
+            ``fieldnames`` names the columns instead of the first line. It may name only the first ones: the rest of a
+            row is then a list under None, unless ``ragged="error"``.
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper
@@ -189,14 +188,14 @@ class CSVDictParser(CSVParser):
 
 
 def _even() -> Callable[[list[Any]], list[Any]]:
-    """Hand on rows that are as long as the first, or blank."""
+    """Return a function that refuses rows of another length than the first, unless they are blank."""
     width = 0
 
     def checked(row: list[Any]) -> list[Any]:
         nonlocal width
         if len(row) != width and row:
             if width:
-                raise csv.Error(f"{len(row)} fields in a row, and the first row has {width}")
+                raise csv.Error(f"{len(row)} fields in a row, but the first row has {width}")
             width = len(row)
         return row
 
@@ -204,7 +203,7 @@ def _even() -> Callable[[list[Any]], list[Any]]:
 
 
 def _named(names: list[Any], may_go_on: bool) -> Callable[[list[Any]], dict[Any, Any]]:
-    """Rows as dicts; each must have a field for every name, and may have more if it ``may_go_on``."""
+    """Return a function that makes a dict of a row with a field for each name; ``may_go_on``: or with more fields."""
     filled = _filled(names, None, None)
 
     def as_dict(row: list[Any]) -> dict[Any, Any]:
@@ -212,13 +211,13 @@ def _named(names: list[Any], may_go_on: bool) -> Callable[[list[Any]], dict[Any,
             return dict(zip(names, row, strict=True))
         if may_go_on and len(row) > len(names):
             return filled(row)
-        raise csv.Error(f"{len(row)} fields in a row, and the header has {len(names)}")
+        raise csv.Error(f"{len(row)} fields in a row, but the header has {len(names)}")
 
     return as_dict
 
 
 def _filled(names: list[Any], restkey: Any, restval: Any) -> Callable[[list[Any]], dict[Any, Any]]:
-    """Rows as dicts; what is missing is ``restval``, and what is too much is a list under ``restkey``."""
+    """Return a function that makes a dict of a row: ``restval`` fills it up, and ``restkey`` has the list of extras."""
 
     def as_dict(row: list[Any]) -> dict[Any, Any]:
         filled = dict(zip_longest(names, row[: len(names)], fillvalue=restval))
@@ -230,12 +229,12 @@ def _filled(names: list[Any], restkey: Any, restval: Any) -> Callable[[list[Any]
 
 
 class _Rows(Parts[Any]):
-    """The rows of one file; a line that cannot be used is an error, and costs the row that it is part of."""
+    """Rows of one file. A line that cannot be used is an error, and costs its whole row."""
 
     def __init__(self, file: str, source: LineSource, skip_lines: int, fmtparams: dict[str, Any]) -> None:
         self._file = file
         self._source = source
-        self._before = skip_lines  # how many lines the reader does not know of: those, and what was bad
+        self._before = skip_lines  # lines that the csv reader did not count: skipped and bad ones
         self._last = ""
         self._marks = iter(range(1, sys.maxsize))
         self._reader = csv.reader(chain.from_iterable(self._blocks()), **fmtparams)
@@ -248,7 +247,7 @@ class _Rows(Parts[Any]):
         located(error, f"{self._file}, line {self._before + self._reader.line_num}")
 
     def _blocks(self) -> Iterator[Iterable[str]]:
-        """The lines, many at once, which are looked through at once; an iterator that raises stands for a bad one."""
+        """Yield the lines in blocks that are checked at once. An iterator that raises replaces a bad line."""
         size, lines = 1, self._source.decoded(self._source.lines)
         going_on = True
         while going_on:
@@ -276,17 +275,17 @@ class _Rows(Parts[Any]):
     def _failing(self, failure: list[Exception]) -> Iterator[str]:
         yield from ()
         self._before += 1
-        raise failure.pop()  # a frame that kept it would be part of a cycle, and keep the file open
+        raise failure.pop()  # otherwise this frame would be part of a cycle, and keep the file open
 
     def _end(self) -> Iterator[str]:
-        """Find out whether the file ends within a row.
+        """Raise if the file ends within a row.
 
-        After a blank line the reader is done, unless it is within quotes: then it asks for more. The row of the blank
-        line is not handed on, because there is no mark to go with it.
+        After a blank line the reader is done, unless it is within quotes: then it requests more. The row of the blank
+        line is dropped, because the marks have ended.
         """
         escape = self._reader.dialect.escapechar
         if escape and (len(self._last) - len(self._last.rstrip(escape))) % 2:
-            raise csv.Error("the file ends with an escape character that nothing follows")
+            raise csv.Error("the file ends with an escape character that escapes nothing")
         self._marks.__setstate__(_END)  # type: ignore[attr-defined]  # the iterator of a range has it
         self._before -= 1
         yield ""
@@ -294,7 +293,7 @@ class _Rows(Parts[Any]):
 
 
 def _has_nul(lines: list[Any]) -> bool:
-    """Whether a NUL is in any of these lines; where they are not text, the reader says so."""
+    """Return whether one of these lines has a NUL. If they are not text, the csv reader raises."""
     try:
         return "\0" in "".join(lines)
     except TypeError:

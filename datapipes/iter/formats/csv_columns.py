@@ -1,11 +1,11 @@
 """read_csv_columns: typed columns of CSV files, through pyarrow.
 
-A file is cut into blocks of whole rows, and each is read by pyarrow by itself. What this file keeps true: no more than
-a block is in memory; the types of the first block are those of all; the position is the number of blocks, and resuming
-reads but does not convert those that were given; a block that cannot be used costs no other. pyarrow by itself takes
-NUL bytes for text, undecodable text for bytes, and the rest of a file for one field if a quote is never closed.
+A file is split into blocks of whole rows, and pyarrow reads each block by itself. At most one block is in memory. The
+first block determines the types of all. The position is the number of blocks; a resume reads but does not convert the
+blocks already given. A bad block costs no other block. pyarrow alone accepts NUL bytes as text and undecodable text as
+bytes, and reads the rest of a file as one field if a quote is never closed.
 
-Quotes are counted to find out where rows end, so one inside of a field has to be quoted and doubled, as CSV has it.
+Quotes are counted to find the ends of rows, so a quote inside a field must be quoted and doubled, as CSV requires.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from datapipes.operators.checks import needs, needs_count
 from datapipes.operators.flattening import Flattening, Parts
 from datapipes.position.on_error import Tolerant
 
-_LONGEST = 64 << 20  # bytes of a row, unless a block is longer than that
+_LONGEST = 64 << 20  # most bytes of a row, unless a block is longer
 _OPEN = "a quote was opened and never closed"
 
 
@@ -38,21 +38,21 @@ _OPEN = "a quote was opened and never closed"
 class CSVColumnReader(Tolerant, Flattening[Any]):
     """The rows of each CSV file in blocks, each a record batch with typed columns.
 
-    The source gives paths, URLs or ``(path, stream)``, the text being UTF-8.
+    The source gives paths, URLs or ``(path, stream)``; the text must be UTF-8.
 
     Args:
-        columns: The names of the columns to give, in that order; one that a file lacks is an error. The others are
-            read and left out. ``None``: all.
-        types: Types of columns by name, as pyarrow calls them: ``"int64"``, ``"float32"``, ``"string"``. A column that
-            is not named here has, in all of a file, the type that the file's first block suggests.
-        names: The names of the columns, where the first row is data. ``None``: the first row has them.
+        columns: Names of the columns to give, in this order; a missing one is an error. The other columns are read and
+            left out. ``None``: all.
+        types: Types of columns by name, in pyarrow's terms: ``"int64"``, ``"float32"``, ``"string"``. The file's first
+            block determines the types of other columns.
+        names: Names of the columns, if the first row is data. ``None``: the first row has them.
         delimiter: The character between two fields.
-        block_size: How many bytes are read for a batch; it has the whole rows among them, or one longer row of up to
-            64 MiB. Larger blocks take more memory, are read faster, and tell more of the types.
-        use_threads: Whether pyarrow converts the columns of a block in threads of its own. That is faster where one
-            process reads, and of little use where workers share the cores.
-        as_: What is handed on: ``"batch"`` (pyarrow's RecordBatch), ``"dict"`` (lists by column) or ``"tensors"``
-            (tensors by column, which have to be of numbers, or lists of one size of them, without nulls).
+        block_size: Bytes to read for a batch. The batch has the whole rows in them, or one longer row of up to 64 MiB.
+            Larger blocks need more memory, are read faster, and determine types better.
+        use_threads: Whether pyarrow converts the columns of a block in its own threads. That is faster if one process
+            reads, but of little use if workers share the cores.
+        as_: Form of the result: ``"batch"`` (pyarrow's RecordBatch), ``"dict"`` (lists by column) or ``"tensors"``
+            (tensors by column; the columns must have numbers, or lists of numbers with one size, without nulls).
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper
@@ -85,14 +85,14 @@ class CSVColumnReader(Tolerant, Flattening[Any]):
 
 
 class _Blocks(Parts[Any]):
-    """The blocks of one file."""
+    """Blocks of one file."""
 
     def __init__(self, name: str, stream: Any, pipe: CSVColumnReader) -> None:
         self._name = name
         self._stream = stream
         self._pipe = pipe
         self._rest = b""
-        self._line = 1  # where the next block begins
+        self._line = 1  # the first line of the next block
         self._ended = False
         self._schema: Any = None  # of the first block
 
@@ -117,11 +117,11 @@ class _Blocks(Parts[Any]):
             except StopIteration:
                 return number
             except (CorruptData, ValueError, LookupError):
-                continue  # which was raised before
+                continue  # it was raised before the state was saved
         return given
 
     def _read(self, block: bytes) -> Any:
-        """A block as a table, with the names and types of the first; if that cannot be used, no other can."""
+        """Read a block as a table with the names and types of the first. If the first fails, the file has ended."""
         first = self._schema is None
         try:
             return self._converted(block)
@@ -146,21 +146,21 @@ class _Blocks(Parts[Any]):
         return table
 
     def _sound(self, schema: Any) -> Any:
-        """A schema in which each column can be told by its name, and each that was asked for is there."""
+        """Return a schema after checking that its names are unique and that all required columns exist."""
         import pyarrow as pa
 
         names, types = schema.names, self._pipe.types or {}
         if twice := [name for name in names if names.count(name) > 1]:
-            raise CorruptData(f"{self._name}: two columns are called {twice[0]!r:.80}")
+            raise CorruptData(f"{self._name}: two columns have the name {twice[0]!r:.80}")
         for asked in (types, self._pipe.columns or ()):
             has_columns(self._name, names, list(asked))
         for field in schema:
             if pa.types.is_binary(field.type) and field.name not in types:
-                raise CorruptData(f"{self._name}: column {field.name!r:.80} is no UTF-8 text")
+                raise CorruptData(f"{self._name}: column {field.name!r:.80} is not UTF-8 text")
         return schema
 
     def _block(self) -> tuple[bytes, str]:
-        """The next rows, and where they are; the header is in one block with the first row."""
+        """Return the next rows, and their place. The header is in one block with the first row."""
         block, first = b"", 1
         while not block.strip():  # pyarrow refuses blocks of blank lines
             first, block = self._line, self._take()
@@ -171,7 +171,7 @@ class _Blocks(Parts[Any]):
         return block, f"{self._name}, in the block that begins at line {first}"
 
     def _take(self) -> bytes:
-        """The whole rows in a block, or as much as it takes to have one."""
+        """Return the whole rows in a block, or read further until there is one."""
         data, size = self._rest, self._pipe.block_size
         with_header = self._schema is None and self._pipe.names is None
         while more := b"" if self._ended else self._stream.read(size):
@@ -194,7 +194,7 @@ class _Blocks(Parts[Any]):
 
 
 def _end_of_rows(data: bytes) -> int:
-    """End of the last whole row: behind the last newline that is not within quotes."""
+    """Return the end of the last whole row: after the last newline that is not within quotes."""
     quotes, end = data.count(b'"'), len(data)
     while (newline := data.rfind(b"\n", 0, end)) >= 0:
         quotes -= data.count(b'"', newline, end)

@@ -1,7 +1,7 @@
 """parse_json_files, parse_jsonl: JSON documents, one for each file or one on each line.
 
-A document that cannot be read is an error that names its file and line, of the type that the json module raises. A file
-of lines that was cut off right behind a line cannot be told from a whole one: nothing in it says how many there are.
+A document that cannot be read is an error of the json module's type, which names its file and line. A file of lines
+that was cut off directly after a line looks complete: it does not contain the number of lines.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from datapipes.position.cells import Counted
 from datapipes.position.on_error import OnError, check_policy
 from datapipes.position.steps import Step
 
-# Of json.loads; a decoder that is given as ``cls`` may take others.
+# Options of json.loads; a decoder given as ``cls`` may take others.
 _KNOWN = ("cls", "object_hook", "object_pairs_hook", "parse_constant", "parse_float", "parse_int", "strict")
 
 
@@ -33,8 +33,8 @@ class JsonParser(IterDataPipe[tuple[str, Any]]):
     """``(path, data)`` for each JSON file, ``(path, stream)``, which is read as one document and closed.
 
     Args:
-        **kwargs: Options of ``json.loads``, such as ``parse_float`` and ``object_hook``. With a decoder, ``cls``, all
-            others go to it.
+        **kwargs: Options of ``json.loads``, such as ``parse_float`` and ``object_hook``. With a decoder, ``cls``, it
+            gets all others.
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper
@@ -79,12 +79,12 @@ class JsonParser(IterDataPipe[tuple[str, Any]]):
 
 @operator
 class JsonLinesParser(Flattening[Any]):
-    """``(path, data)`` for each line of each JSON Lines file, ``(path, stream)``; blank lines are passed over.
+    """``(path, data)`` for each line of each JSON Lines file, ``(path, stream)``; blank lines are skipped.
 
     Args:
-        return_path: Whether the path stands before the data of each line.
-        **kwargs: Options of ``json.loads``, such as ``parse_float`` and ``object_hook``. With a decoder, ``cls``, all
-            others go to it.
+        return_path: Whether to give the path with the data of each line.
+        **kwargs: Options of ``json.loads``, such as ``parse_float`` and ``object_hook``. With a decoder, ``cls``, it
+            gets all others.
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper
@@ -120,7 +120,7 @@ class JsonLinesParser(Flattening[Any]):
 
 
 class _Documents(Lines):
-    """The documents of one file; it goes on after a line that is none."""
+    """Documents of one file; it continues after a line that cannot be read."""
 
     def __init__(self, path: Any, stream: Any, return_path: bool, options: dict[str, Any]) -> None:
         super().__init__(path, stream)
@@ -134,13 +134,13 @@ class _Documents(Lines):
         try:
             for _ in passed.elements:
                 pass
-        except UnicodeDecodeError:  # of a text stream, which was raised before, and was the last that came of it
+        except UnicodeDecodeError:  # of a text stream: it was raised before, and the stream has ended with it
             return passed.taken + 1
         return passed.taken
 
 
 def loads(text: str | bytes, options: dict[str, Any]) -> Any:
-    """``json.loads``, for data that comes from anywhere."""
+    """Call ``json.loads`` on untrusted data. Raise CorruptData for data that is nested too deep."""
     try:
         return json.loads(text, **options)
     except RecursionError:

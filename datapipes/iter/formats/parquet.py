@@ -1,12 +1,11 @@
 """list_row_groups, read_parquet, load_parquet_as_df: Parquet files, one row group at a time.
 
-What this file keeps true: no more than one row group of a file is in memory, a position is a row group and a batch in
-it, and resuming reads nothing of the row groups before it. Pages that were written with checksums are verified; in
-those without (most writers', by default) a changed value cannot be told from a right one, but missing rows can. A row
-group that is damaged costs its own elements, each of which is an error of its own.
+At most one row group of a file is in memory. A position is a row group and a batch in it, and a resume reads nothing of
+the row groups before it. Pages with checksums are verified. Most writers write none by default: a changed value is then
+undetectable, but missing rows are detected. A damaged row group costs its own elements, each of which is an error.
 
-Elements that are ``(path, number)``, as ``list_row_groups`` gives them, are read as that row group alone. So row groups
-can be shuffled or shared among workers before anything of them is read:
+Elements ``(path, number)``, as ``list_row_groups`` gives them, are read as that row group alone. So row groups can be
+shuffled or shared among workers before any of them is read:
 ``paths.list_row_groups().shuffle().sharding_filter().read_parquet()``.
 """
 
@@ -39,11 +38,11 @@ from datapipes.position.on_error import Tolerant
 
 @operator
 class RowGroupLister(Tolerant, Flattening[tuple[str, int]]):
-    """``(path, number)`` for each row group of each Parquet file; of a file only the footer is read.
+    """``(path, number)`` for each row group of each Parquet file; only the footer of a file is read.
 
-    ``read_parquet`` and ``load_parquet_as_df`` read such pairs, so row groups can be shuffled and shared before. The
-    source gives paths, URLs, or ``(path, stream)``, whose stream gives the footer and is closed: the path has to be one
-    that these operators can open.
+    ``read_parquet`` and ``load_parquet_as_df`` read such pairs, so that row groups can be shuffled and shared before.
+    The source gives paths, URLs, or ``(path, stream)``. A stream gives the footer and is closed, and its path must be
+    one that these operators can open.
 
     >>> import tempfile
     >>> from datapipes.iter import IterableWrapper
@@ -81,14 +80,14 @@ class ParquetReader(Tolerant, Flattening[Any]):
     The source gives paths, URLs, ``(path, stream)``, or ``(path, number)`` for one row group.
 
     Args:
-        columns: The names of the columns to give, in that order; a part of one is named with a dot, as ``"point.x"``.
-            One that a file lacks is an error, and the others are not read. ``None``: all.
-        batch_size: How many rows a batch has; the last of a row group may have fewer. ``None``: a batch is a whole row
-            group, whose size whoever wrote the file has chosen.
-        use_threads: Whether pyarrow reads the columns of a row group in threads of its own. That is faster where one
-            process reads, and of little use where workers share the cores.
-        as_: What is handed on: ``"batch"`` (pyarrow's RecordBatch), ``"dict"`` (lists by column) or ``"tensors"``
-            (tensors by column, which have to be of numbers, or lists of one size of them, without nulls).
+        columns: Names of the columns to give, in this order; a part of one is named with a dot, as ``"point.x"``. A
+            missing one is an error. The other columns are not read. ``None``: all.
+        batch_size: Number of rows in a batch; the last of a row group may have fewer. ``None``: a batch is a whole row
+            group, whose size the writer of the file has chosen.
+        use_threads: Whether pyarrow reads the columns of a row group in its own threads. That is faster if one process
+            reads, but of little use if workers share the cores.
+        as_: Form of the result: ``"batch"`` (pyarrow's RecordBatch), ``"dict"`` (lists by column) or ``"tensors"``
+            (tensors by column; the columns must have numbers, or lists of numbers with one size, without nulls).
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper
@@ -126,15 +125,14 @@ class ParquetReader(Tolerant, Flattening[Any]):
 class ParquetDataFrameLoader(Tolerant, Flattening[Any]):
     """A pandas DataFrame for each row group of each Parquet file.
 
-    The source gives what that of ``read_parquet`` may give. torchdata made torcharrow's frames, which are no longer
-    maintained.
+    The source gives the same elements as for ``read_parquet``.
 
     Args:
-        dtype: The type of all columns, or a dict of types by column, as ``DataFrame.astype`` takes it. ``None``: those
-            that the file has.
-        columns: The names of the columns to give, as in ``read_parquet``. ``None``: all.
-        device: Taken for torchdata's sake, whose frames had one; of its values only ``"cpu"`` is left.
-        use_threads: Whether pyarrow reads the columns of a row group in threads of its own, as in ``read_parquet``.
+        dtype: Type of all columns, or a dict of types by column, as ``DataFrame.astype`` takes it. ``None``: the types
+            of the file.
+        columns: Names of the columns to give, as in ``read_parquet``. ``None``: all.
+        device: Has no effect; only None and ``"cpu"`` are allowed.
+        use_threads: Whether pyarrow reads the columns of a row group in its own threads, as in ``read_parquet``.
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper
@@ -170,7 +168,7 @@ class ParquetDataFrameLoader(Tolerant, Flattening[Any]):
 
 
 class _File:
-    """An open Parquet file, its footer checked."""
+    """Open Parquet file with a checked footer."""
 
     def __init__(self, element: Any, method: str) -> None:
         from pyarrow.parquet import ParquetFile
@@ -183,19 +181,19 @@ class _File:
             self.groups: int = footer.num_row_groups
             self.rows: list[int] = [footer.row_group(i).num_rows for i in range(self.groups)]
             if min(self.rows, default=0) < 0 or sum(self.rows) != footer.num_rows:
-                raise CorruptData(f"{self.name}: its row groups do not have the rows that its footer says")
+                raise CorruptData(f"{self.name}: its row groups do not have the rows that its footer claims")
 
     def close(self) -> None:
-        """Close the file before its last reference is gone: the stream may be the caller's."""
+        """Close the file now, before its last reference is gone: the stream may be the caller's."""
         self._stream.close()
 
     def having(self, columns: Sequence[str]) -> list[str]:
-        """Check that these columns are there: pyarrow passes over those that are not."""
+        """Check that these columns exist, and return them: pyarrow ignores missing ones."""
         return has_columns(self.name, self.file.schema_arrow.names, columns, parts=True)
 
 
 class _Batches(Parts[Any]):
-    """The batches of one file, numbered through all of its row groups."""
+    """Batches of one file, numbered through all its row groups."""
 
     def __init__(self, element: Any, pipe: ParquetReader | ParquetDataFrameLoader) -> None:
         only = element[1] if isinstance(element, tuple) and len(element) == 2 and type(element[1]) is int else None
@@ -231,7 +229,7 @@ class _Batches(Parts[Any]):
         return self._pipe._made(batch)
 
     def _next_of(self, group: int, number: int) -> Any:
-        """The next batch of a row group; after one that could not be made, those behind it fail alike."""
+        """Return the next batch of a row group. After one that fails, the later ones fail with the same message."""
         try:
             if group != self._group:
                 self._group, self._failure = group, ""
@@ -249,9 +247,9 @@ class _Batches(Parts[Any]):
 def _batches_of(
     file: _File, group: int, columns: list[str] | None, pipe: ParquetReader | ParquetDataFrameLoader
 ) -> Iterator[Any]:
-    """The batches of one row group, each full but the last; they have as many rows as the footer says.
+    """Yield the batches of one row group, all full but the last. Raise if rows are missing.
 
-    It knows nothing of whoever keeps it, for that would be a cycle, and keep the file open.
+    It has no reference to the batches object, which would be a cycle and keep the file open.
     """
     size, options = pipe.batch_size, {"columns": columns, "use_threads": pipe.use_threads}
     left = file.rows[group]
@@ -265,11 +263,11 @@ def _batches_of(
         left -= batch.num_rows
         yield batch
     if left:
-        raise ValueError("it has not as many rows as the footer says")
+        raise ValueError("it has fewer rows than the footer claims")
 
 
 def _even(batches: Iterable[Any], size: int) -> Iterator[Any]:
-    """The same rows in batches of one size, which they nearly always are; the last may be smaller."""
+    """Yield the same rows in batches of one size, which they usually have; the last may be smaller."""
     import pyarrow as pa
 
     parts: list[Any] = []

@@ -19,7 +19,7 @@ from datapipes.position.on_error import OnError, check_policy
 from datapipes.position.steps import Step
 
 Handler: TypeAlias = Callable[[str, bytes], Any]
-"""(ending, content) -> what it is; None if another handler is to say."""
+"""(ending, content) -> the decoded value, or None to leave it to the next handler."""
 
 _TEXT = frozenset({"txt", "text", "transcript"})
 _NUMBER = frozenset({"cls", "cls2", "class", "count", "index", "inx", "id"})
@@ -31,16 +31,14 @@ class RoutedDecoder(IterDataPipe[tuple[str, Any]]):
     """``(path, decoded)`` for each ``(path, data)``, decoded by the first handler that knows it, or as bytes.
 
     Deprecated: `map` with a function of your own does the same. Data is bytes, or a stream, which is read and closed.
-    What is at a path that begins with ``_`` is UTF-8 text, whatever its ending.
+    Data at a path that begins with ``_`` is UTF-8 text, whatever its ending.
 
     Args:
-        *handlers: Functions of the ending and the bytes, asked one after the other; each returns what it makes of them,
-            or None if it does not know the ending. Without any, text, whole numbers, JSON, plain pickles and tensors
-            are known, and images, which become float tensors in RGB. A pickle of anything but plain data is an error
-            there, because it could run code (torchdata ran it); nothing is text for having a part of `transcript` as
-            its ending (torchdata took `t` and no ending at all for text).
-        key_fn: A function of the path that returns the ending for the handlers. By default that is what comes after
-            the last dot.
+        *handlers: Functions of the ending and the bytes, called in this order; each returns the decoded value, or None
+            if it does not know the ending. By default text, whole numbers, JSON, plain pickles and tensors are decoded,
+            and images, which become float tensors in RGB. A default handler refuses pickles of anything but plain
+            data, because they could run code.
+        key_fn: A function of the path that returns the ending for the handlers. Default: the part after the last dot.
 
     >>> import warnings
     >>> from datapipes.iter import IterableWrapper
@@ -72,7 +70,7 @@ class RoutedDecoder(IterDataPipe[tuple[str, Any]]):
         check_policy(self)
 
     def add_handler(self, *handlers: Handler) -> None:
-        """Ask these first."""
+        """Add handlers that are called before the others."""
         for handler in handlers:
             needs_callable("add_handler", handler)
         self.handlers = (*handlers, *self.handlers)
@@ -95,10 +93,10 @@ class RoutedDecoder(IterDataPipe[tuple[str, Any]]):
 
 
 def basichandlers(key: str, data: bytes) -> Any:
-    """Default handlers by file extension: text, whole numbers, JSON, plain pickles, tensors.
+    """Decode by file extension, as the default handlers do: text, whole numbers, JSON, plain pickles, tensors.
 
     Args:
-        key: The extension, without its dot, in upper or lower case. For one that is not known, the result is None.
+        key: The extension without its dot, ignoring case. The result for an unknown one is None.
         data: The content of the file.
 
     >>> basichandlers("txt", b"some text"), basichandlers("count", b"no number")
@@ -124,7 +122,7 @@ def basichandlers(key: str, data: bytes) -> Any:
 
 
 def rgb_images(key: str, data: bytes) -> Any:
-    """An image as a float tensor of red, green and blue between 0 and 1, each a plane."""
+    """Decode an image as a float tensor of three planes (red, green, blue) between 0 and 1. None: not an image."""
     if key.lower() not in _IMAGE:
         return None
     import torch
@@ -136,9 +134,9 @@ def rgb_images(key: str, data: bytes) -> Any:
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Reads pickles of plain data, which need no class or function by name."""
+    """Unpickler of plain data, which needs no class or function by name."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise UnsafeState(
-            f"a pickle asks for {module}.{name}, and could run code; if you trust it, give routed_decode() a handler"
+            f"a pickle refers to {module}.{name}, and could run code; if you trust it, give routed_decode() a handler"
         )

@@ -1,8 +1,8 @@
-"""What the files of a webdataset's sample become, by the endings of their names and as webdataset's own specs say.
+"""Decoders for the files of a webdataset's sample, by the endings of their names and by webdataset's own specs.
 
-A decoder is a function of the ending, which begins with a dot, and the content; what it returns stands for the content,
-and None asks the next one. Behind those that the user gives, there are those for text, numbers, JSON, arrays, tensors
-and pickles of plain data: a pickle that asks for a class could run code, and is refused.
+A decoder is a function of the ending, which begins with a dot, and the content. Its result replaces the content; None
+leaves it to the next decoder. After the user's decoders there are those for text, numbers, JSON, arrays, tensors and
+pickles of plain data. A pickle that refers to a class could run code, and is refused.
 """
 
 from __future__ import annotations
@@ -20,32 +20,34 @@ from datapipes.messages.extras import needed
 
 Decoder: TypeAlias = Callable[[str, bytes], Any]
 Decode: TypeAlias = str | Decoder | Mapping[str, Callable[[bytes], Any]] | Sequence[str | Decoder]
-"""A spec of images, or "bytes"; a decoder; functions of the content by ending; or several specs and decoders."""
+"""A spec for images, or "bytes"; a decoder; functions of the content by ending; or several specs and decoders."""
 
 _MODES = ("l", "rgb", "rgba")
 IMAGE_SPECS = ("torch", "pil", *_MODES, *(f"{mode}8" for mode in _MODES))
 IMAGE_SPECS += tuple(f"torch{spec}" for spec in IMAGE_SPECS[2:]) + tuple(f"pil{mode}" for mode in _MODES)
-"""What an image becomes: of numpy (height, width, colors), torch (colors, height, width) or Pillow; from 0 to 1, or
+"""Forms of a decoded image: numpy (height, width, colors), torch (colors, height, width) or Pillow; from 0 to 1, or
 with an 8 as bytes; in gray, or in colors."""
 _SAME = {"pkl": "pickle", "pth": "pt"}
 
 
 def decoders_of(decode: Decode) -> list[Decoder]:
-    """The decoders that somebody asks for, and those for what these leave; none for ``"bytes"``."""
+    """Return the decoders of a spec, followed by the default ones; none for ``"bytes"``."""
     if decode == "bytes":
         return []
     if isinstance(decode, Mapping):
         return [partial(_by_ending, {f".{key.lstrip('.').lower()}": fn for key, fn in decode.items()}), *_PLAIN]
     if not isinstance(decode, Sequence) and not callable(decode):
-        raise BadArgument(f'decode is "bytes", a function, or one of {", ".join(IMAGE_SPECS)}, got {decode!r:.60}')
+        raise BadArgument(f'decode must be "bytes", a function, or one of {", ".join(IMAGE_SPECS)}, got {decode!r:.60}')
     asked = [decode] if isinstance(decode, str) or callable(decode) else list(decode)
     if wrong := [each for each in asked if not callable(each) and each not in IMAGE_SPECS]:
-        raise BadArgument(f'decode is "bytes", a function, or one of {", ".join(IMAGE_SPECS)}, got {wrong[0]!r:.60}')
+        raise BadArgument(
+            f'decode must be "bytes", a function, or one of {", ".join(IMAGE_SPECS)}, got {wrong[0]!r:.60}'
+        )
     return [each if callable(each) else partial(_image, each) for each in asked] + _PLAIN
 
 
 def decoded(sample: dict[str, Any], decoders: Sequence[Decoder]) -> dict[str, Any]:
-    """A sample with keys as webdataset has them, without the dot and in lower case, and its files read and decoded."""
+    """Return a sample with its files decoded, under webdataset's keys: without the dot and in lower case."""
     found: dict[str, Any] = {}
     for key, data in sample.items():
         if key[:1] != ".":
@@ -70,7 +72,7 @@ def _first(ending: str, data: bytes, decoders: Sequence[Decoder]) -> Any:
 
 
 def _by_ending(functions: Mapping[str, Callable[[bytes], Any]], ending: str, data: bytes) -> Any:
-    """What the function for the longest ending that is known makes of it: ``.seg.png`` comes before ``.png``."""
+    """Decode by the function for the longest known ending, ``.seg.png`` before ``.png``. None: no ending is known."""
     for at, letter in enumerate(ending):
         if letter == "." and ending[at:] in functions:
             return functions[ending[at:]](data)
@@ -89,7 +91,7 @@ _PLAIN: list[Decoder] = [_plain]
 
 
 def _image(spec: str, ending: str, data: bytes) -> Any:
-    """An image as a spec of webdataset's says; None if the ending is no image's."""
+    """Decode an image as one of webdataset's specs says. Return None if the ending is not an image's."""
     if ending[ending.rfind(".") :] not in _image_endings():
         return None
     form = next(name for name in ("torch", "pil", "") if spec.startswith(name))
@@ -111,6 +113,6 @@ def _image(spec: str, ending: str, data: bytes) -> Any:
 
 @cache
 def _image_endings() -> frozenset[str]:
-    """The endings of files that Pillow reads."""
+    """Return the endings of the files that Pillow reads."""
     pillow = needed("PIL.Image", "images", "webdataset")
     return frozenset(ending for ending, kind in pillow.registered_extensions().items() if kind in pillow.OPEN)

@@ -1,9 +1,8 @@
-"""Opening, checking and converting tables: files, forms of batches, and damage as ``CorruptData``.
+"""Opening, checking and converting of tables: files, forms of batches, and damage as ``CorruptData``.
 
-pyarrow and pandas are imported when a stage is built, not before. What this file keeps true: a batch that is handed on
-was looked through (pyarrow's full validation), because a damaged one would crash the process of whoever reads it; and
-what pyarrow says of a damaged file becomes ``CorruptData`` that names the file and the place, while a file that is
-missing, or a disk that fails, stays the ``OSError`` that it is.
+pyarrow and pandas are imported when a stage is built, not before. Each batch is fully validated by pyarrow before it is
+handed on, because a damaged one would crash the process that reads it. pyarrow's errors for a damaged file become
+``CorruptData``, which names the file and the place. A missing file or a failing disk stays an ``OSError``.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ FORMS = ("batch", "dict", "tensors")
 
 
 def file_of(element: Any, method: str) -> tuple[str, Any]:
-    """The name and the open file of a path, a URL, or ``(path, stream)``."""
+    """Return the name and the open file of a path, a URL, or ``(path, stream)``."""
     if isinstance(element, tuple) and len(element) == 2 and hasattr(element[1], "read"):
         path, stream = element
         return named(path), stream
@@ -38,11 +37,11 @@ def file_of(element: Any, method: str) -> tuple[str, Any]:
         return opened_url(path, "rb", DEFAULT, {}, {})
     import pyarrow as pa
 
-    return named(path), pa.OSFile(path)  # read without Python; it closes with whoever reads from it
+    return named(path), pa.OSFile(path)  # it reads without Python, and closes with its reader
 
 
 def has_columns(file: str, there: Sequence[str], asked: Sequence[str], parts: bool = False) -> list[str]:
-    """The columns that are asked for, which must be there, or ``parts`` of them, named with dots as in ``point.x``."""
+    """Return the columns asked for, which must exist. ``parts``: also parts of columns, as ``point.x``."""
     known = set(there)
     if missing := [name for name in asked if name not in known and not (parts and name.partition(".")[0] in known)]:
         raise BadArgument(f"{file}: there is no column {missing[0]!r:.80} among {list(there)!r:.300}")
@@ -50,10 +49,10 @@ def has_columns(file: str, there: Sequence[str], asked: Sequence[str], parts: bo
 
 
 class damage_is_named:
-    """Turn pyarrow's errors for a damaged file into ``CorruptData``.
+    """Context that turns pyarrow's errors for a damaged file into ``CorruptData``.
 
-    No generator: one that an exception is thrown into is kept by it on Python 3.13, together with all who called it,
-    and with them the file stays open.
+    It is no generator: on Python 3.13 a generator keeps an exception that is thrown into it, with all frames of its
+    traceback, and these keep the file open.
     """
 
     def __init__(self, where: Callable[[], str]) -> None:
@@ -75,7 +74,7 @@ _DAMAGE = (OSError, ArithmeticError, LookupError, MemoryError, NotImplementedErr
 
 
 def as_one_batch(table: Any) -> Any:
-    """A table as one record batch, looked through."""
+    """Return a table as one validated record batch."""
     import pyarrow as pa
 
     whole = table.combine_chunks()
@@ -86,33 +85,33 @@ def as_one_batch(table: Any) -> Any:
 
 
 def shaped(batch: Any, form: As) -> Any:
-    """Convert a record batch to the form in which it is handed on."""
+    """Return a record batch in the form in which it is handed on."""
     if form == "batch":
         return batch
     names = batch.schema.names
     if len(set(names)) < len(names):
-        raise CorruptData(f"two columns have one name, among {names!r:.200}; a dict would lose one")
+        raise CorruptData(f"two columns have the same name, among {names!r:.200}; a dict would lose one")
     if form == "dict":
         return batch.to_pydict()
     return {name: _tensor(name, column) for name, column in zip(names, batch.columns, strict=True)}
 
 
 def _tensor(name: str, column: Any) -> torch.Tensor:
-    """A column of numbers, or of lists of them that are all of one size, as a tensor with memory of its own."""
+    """Return a column of numbers, or of lists of numbers with one size, as a tensor with its own memory."""
     size, is_number = _numbers_of(column.type)
     numbers = column if size is None else column.flatten()
     if not is_number or column.null_count or numbers.null_count:
         what = f"is of type {column.type}" if not is_number else "has nulls"
         raise TypeError(
-            f"column {name!r} {what}, and tensors are made of numbers: leave it out (columns=[...], .select([...]))"
+            f"column {name!r} {what}, but tensors are made of numbers: leave it out (columns=[...], .select([...]))"
         )
     tensor = torch.from_numpy(numbers.to_numpy(zero_copy_only=False).copy())
     return tensor if size is None else tensor.reshape(len(column), size)
 
 
-@lru_cache(maxsize=256)  # of each column of each batch it would be asked
+@lru_cache(maxsize=256)  # it is called for each column of each batch
 def _numbers_of(kind: Any) -> tuple[int | None, bool]:
-    """The size of the lists of a column of this type, if it has lists of one size, and whether it holds numbers."""
+    """Return the size of a column type's lists, None if it has none of one size, and whether it has numbers."""
     import pyarrow as pa
 
     size = kind.list_size if pa.types.is_fixed_size_list(kind) else None

@@ -1,19 +1,14 @@
-"""load_from_tfrecord: the records of TFRecord files, parsed, without TensorFlow and without protobuf.
+"""load_from_tfrecord: the records of TFRecord files, parsed without TensorFlow and protobuf.
 
-A record is a length, a checksum of the length, the payload, and a checksum of the payload. What this file keeps true:
-nothing is handed on whose checksums were not found right; a file that is cut short is an error, never a short file; no
-memory is asked for on the word of a length alone. A payload that is damaged costs its own record, because the length
-before it was right; after a damaged length nobody knows where the next record begins, and the rest is given up.
+A record is a length, a checksum of it, the payload, and a checksum of that. Only verified data is handed on. A file
+that is cut short is an error. No memory is allocated for a length alone. A damaged payload costs its own record; after
+a damaged length the rest of the file cannot be read. A payload is an Example or a SequenceExample (fields: 1 context, 2
+feature lists; both are maps by name). A feature is one list, of bytes (1), floats (2) or integers (3). Valid bytes give
+the same values as protobuf. Others give values or ``ValueError``, because each length is checked.
 
-A payload is an Example or a SequenceExample. The messages are few and their layout is fixed: 1 context, 2 feature
-lists, each a map of names; a feature is one list, of bytes (1), floats (2) or integers (3). An Example is a
-SequenceExample without feature lists. Sound bytes give what protobuf reads in them, and any others give values or
-``ValueError``, because every length is checked against the bytes that hold it; floats are taken over as they lie there;
-features that nobody asks for are passed over.
-
-protobuf would save a hundred lines, and was compared (records with their checksums, in one run): it copies large values
-twice, so that images of 1 MiB take it 4 times as long, and 40 numbers a record 1.4 times; those of 100 KiB and lists of
-floats take it as long, lists of integers a quarter.
+Written by hand because protobuf copies large values twice: images of 1 MiB take 4 times as long, records of 40 numbers
+1.4 times, images of 100 KiB and lists of floats as long. Lists of integers take a quarter. It would save a hundred
+lines.
 """
 
 from __future__ import annotations
@@ -37,23 +32,23 @@ from datapipes.position.on_error import Tolerant
 
 Values: TypeAlias = list[bytes] | torch.Tensor
 Field: TypeAlias = tuple[int, int, int, int]
-"""Number of the field, its wire type, and where its content begins and ends; a number's content is its bytes."""
+"""Number of the field, its wire type, and begin and end of its content; a number's content is its bytes."""
 
 _VARINT, _FIXED64, _BYTES, _BEGIN_GROUP, _END_GROUP, _FIXED32 = range(6)
 _TEXTS, _FLOATS, _INTEGERS = 0x0A, 0x12, 0x1A  # tags of a feature's three lists
 _VALUES = 0x0A  # the tag of what is in a list
-_MANY = 32  # from so many integers on, torch takes them apart faster than a loop does
-_DEEPEST = 100  # groups in groups, as in protobuf
+_MANY = 32  # from this number of integers on, torch decodes them faster than a loop
+_DEEPEST = 100  # most levels of nested groups, as in protobuf
 
 Spec: TypeAlias = dict[str, tuple[tuple[int, ...] | None, torch.dtype | None]]
 
 _HEADER = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
-_STEP = 1 << 20  # bytes asked for at a time
+_STEP = 1 << 20  # bytes to read at a time
 
 
 def parse(data: bytes, wanted: Container[str] | None = None) -> tuple[dict[str, Values], dict[str, list[Values]]]:
-    """The features of the context, and the feature lists, by name: all of them, or those that are wanted.
+    """Return the features of the context, and the feature lists, by name. ``wanted``: the names to parse, or all.
 
     >>> feature = b"\\x0a\\x04\\x0a\\x02hi"  # bytes_list { value: "hi" }
     >>> parse(b"\\x0a\\x0d\\x0a\\x0b\\x0a\\x01x\\x12\\x06" + feature)
@@ -79,7 +74,7 @@ def parse(data: bytes, wanted: Container[str] | None = None) -> tuple[dict[str, 
 def _entries(
     data: bytes, start: int, end: int, wanted: Container[str] | None
 ) -> Iterator[tuple[str, list[tuple[int, int]]]]:
-    """The entries of a map from names to messages; a message that comes in parts is one, and so is one of no parts."""
+    """Yield the entries of a map from names to messages, with the parts of each message, which may be none."""
     for number, kind, begin, stop in _fields(data, start, end):
         if number != 1 or kind != _BYTES:
             continue
@@ -95,7 +90,7 @@ def _entries(
 
 
 def _feature(data: bytes, start: int, end: int) -> Values:
-    """The values of a feature; at once, if they lie there as they usually do: one list, its numbers packed."""
+    """Return the values of a feature. The usual layout, one list with packed numbers, is read directly."""
     which = data[start] if start < end else 0
     inner = _only(data, which, start, end) if which in (_TEXTS, _FLOATS, _INTEGERS) else 0
     content = _only(data, _VALUES, inner, end) if inner else 0
@@ -108,7 +103,7 @@ def _feature(data: bytes, start: int, end: int) -> Values:
 
 
 def _only(data: bytes, tag: int, start: int, end: int) -> int:
-    """Start of the content of a message's one field, if it has one, of this tag; else 0."""
+    """Return the start of the content of a message's only field, if it has this tag; otherwise 0."""
     if end - start < 2 or data[start] != tag:
         return 0
     length, at = data[start + 1], start + 2
@@ -118,7 +113,7 @@ def _only(data: bytes, tag: int, start: int, end: int) -> int:
 
 
 def _merged(data: bytes, parts: list[tuple[int, int]]) -> Values:
-    """The values of a feature however it is laid out; of its three lists the one that comes last holds."""
+    """Return the values of a feature of any layout. If it has several of the three lists, the last one counts."""
     which = 0
     values: list[Field] = []
     for start, end in parts:
@@ -128,7 +123,7 @@ def _merged(data: bytes, parts: list[tuple[int, int]]) -> Values:
                     which, values = number, []
                 values += [field for field in _fields(data, begin, stop) if field[0] == 1]
     if which in (2, 3):
-        single = _FIXED32 if which == 2 else _VARINT  # one that is not packed with others
+        single = _FIXED32 if which == 2 else _VARINT  # the wire type of a number that is not packed
         raw = bytearray().join(data[begin:stop] for _, kind, begin, stop in values if kind in (_BYTES, single))
         return _floats(raw) if which == 2 else _integers(raw)
     return [data[begin:stop] for _, kind, begin, stop in values if kind == _BYTES]
@@ -136,12 +131,12 @@ def _merged(data: bytes, parts: list[tuple[int, int]]) -> Values:
 
 def _floats(raw: bytearray) -> torch.Tensor:
     if len(raw) % 4:
-        raise ValueError("a list of floats whose length is no multiple of four")
+        raise ValueError("a list of floats whose length is not a multiple of four")
     return torch.frombuffer(raw, dtype=torch.float32) if raw else torch.empty(0)
 
 
 def _integers(raw: bytearray) -> torch.Tensor:
-    """Integers of up to ten bytes each, the negative ones of ten."""
+    """Return integers of up to ten bytes each; negative ones have ten."""
     if not raw:
         return torch.empty(0, dtype=torch.int64)
     if raw[-1] & 0x80:
@@ -156,9 +151,9 @@ def _integers(raw: bytearray) -> torch.Tensor:
     ends = digits < 0x80
     if bool(ends.all()):
         return digits.long()
-    which = torch.cumsum(ends, 0) - ends.long()  # which integer a byte belongs to
+    which = torch.cumsum(ends, 0) - ends.long()  # the integer of each byte
     first = torch.cat([torch.zeros(1, dtype=torch.int64), torch.nonzero(ends).flatten() + 1])
-    place = torch.arange(len(digits)) - first[which]  # and the how manieth it is of that one's bytes
+    place = torch.arange(len(digits)) - first[which]  # the index of each byte within its integer
     if int(place.max()) > 9:
         raise ValueError("an integer of more than ten bytes")
     parts = torch.bitwise_left_shift((digits & 0x7F).long(), 7 * place)
@@ -166,7 +161,7 @@ def _integers(raw: bytearray) -> torch.Tensor:
 
 
 def _fields(data: bytes, at: int, end: int) -> Iterator[Field]:
-    """The fields of the message between two positions."""
+    """Yield the fields of the message between two positions."""
     while at < end:
         tag = data[at]
         if tag < 0x80:
@@ -185,14 +180,14 @@ def _fields(data: bytes, at: int, end: int) -> Iterator[Field]:
         elif kind == _BEGIN_GROUP:
             at = _after_group(data, at, end, number)
         else:
-            raise ValueError(f"at byte {start}: no field of wire type {kind} can stand here")
+            raise ValueError(f"at byte {start}: wire type {kind} is not possible here")
         if at > end or not 0 < number < 1 << 29:
             raise ValueError(f"at byte {start}: a field is cut short, or has no number")
         yield number, kind, start, at
 
 
 def _after_group(data: bytes, at: int, end: int, number: int) -> int:
-    """End of a group, which nobody reads: they are of an older kind of message."""
+    """Return the end of a group, which is skipped: groups belong to an old version of protobuf."""
     open_groups = [number]
     while open_groups:
         tag, at = _varint(data, at, end)
@@ -214,7 +209,7 @@ def _after_group(data: bytes, at: int, end: int, number: int) -> int:
 
 
 def _varint(data: bytes | bytearray, at: int, end: int) -> tuple[int, int]:
-    """The number that begins here, and where it ends."""
+    """Return the number that begins here, and its end."""
     number = shift = 0
     while at < end:
         byte = data[at]
@@ -232,12 +227,12 @@ def _varint(data: bytes | bytearray, at: int, end: int) -> tuple[int, int]:
 class TFRecordLoader(Tolerant, Flattening[dict[str, Any]]):
     """A dict for each record of each TFRecord file, ``(path, stream)``: numbers as tensors, bytes as lists.
 
-    Both checksums of a record are verified (torchdata looked at neither).
+    Both checksums of a record are verified.
 
     Args:
-        spec: The features to keep, by name, each with its ``(shape, dtype)``: a dtype of None is bytes, a shape of None
-            is as it comes, one size may be -1. Of a feature list time is the first axis. A record without one of the
-            features is an error, and the others are not parsed, which is faster. ``None``: all, as they come.
+        spec: The features to keep, by name, each with its ``(shape, dtype)``. A dtype of None means bytes, a shape of
+            None keeps the shape, and one size may be -1. Time is the first axis of a feature list. A record without
+            one of the features is an error. Other features are not parsed, which is faster. ``None``: all features.
 
     >>> import io
     >>> from datapipes.iter import IterableWrapper
@@ -265,15 +260,15 @@ class TFRecordLoader(Tolerant, Flattening[dict[str, Any]]):
 
 
 class _Records(Parts[dict[str, Any]]):
-    """The records of one file; it goes on after one that is damaged."""
+    """Records of one file; it continues after a damaged payload."""
 
     def __init__(self, path: object, stream: Any, pipe: TFRecordLoader) -> None:
         self._file = named(path)
         self._read = stream.read
         self._pipe = pipe
         self._crc: Callable[[bytes], int] = needed("google_crc32c", "tfrecord").value
-        self._number = -1  # of the record at hand
-        self._at = 0  # where it begins
+        self._number = -1  # of the current record
+        self._at = 0  # where the current record begins
         self._next = 0
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -297,7 +292,7 @@ class _Records(Parts[dict[str, Any]]):
             except StopIteration:
                 return number
             except CorruptRecord:
-                continue  # it was raised before
+                continue  # it was raised before the state was saved
         return given
 
     def locate(self, error: Exception) -> None:
@@ -305,7 +300,7 @@ class _Records(Parts[dict[str, Any]]):
             located(error, f"{self._file}, record {self._number}")
 
     def _payload(self) -> bytes:
-        """The bytes of the next record, checked."""
+        """Return the verified bytes of the next record."""
         self._number, self._at = self._number + 1, self._next
         header = self._take(_HEADER.size)
         if not header:
@@ -327,7 +322,7 @@ class _Records(Parts[dict[str, Any]]):
         return payload
 
     def _take(self, size: int) -> bytes:
-        """Read so many bytes, or those that are left."""
+        """Read this number of bytes, or all that are left."""
         data: bytes = self._read(min(size, _STEP))
         if len(data) == size or not data:
             return data
@@ -353,7 +348,7 @@ def _nothing(size: int) -> bytes:
 
 
 def example(payload: bytes, spec: Spec | None) -> dict[str, Any]:
-    """The features of a record, those that a spec names in the shapes and dtypes that it says."""
+    """Return the features of a record. A spec selects them and sets their shapes and dtypes."""
     context, lists = parse(payload, spec)
     if both := sorted(set(context) & set(lists)):
         raise ValueError(f"the keys {both} are in both the context and the feature lists")
@@ -365,7 +360,7 @@ def example(payload: bytes, spec: Spec | None) -> dict[str, Any]:
 
 
 def _as_told(key: str, value: Any, shape: tuple[int, ...] | None, dtype: torch.dtype | None) -> Any:
-    """A feature in its shape and dtype; a list of features is one array, with time as its first axis."""
+    """Return a feature in its shape and dtype; a list of features is one array, with time as its first axis."""
     try:
         if dtype is None:
             return value if shape is None else _nested(list(_leaves(value)), shape)
@@ -373,13 +368,13 @@ def _as_told(key: str, value: Any, shape: tuple[int, ...] | None, dtype: torch.d
             value = torch.stack(value) if value else torch.empty(0)
         return (value if shape is None else value.reshape(shape)).to(dtype)
     except (RuntimeError, TypeError) as error:
-        raise ValueError(f"{key!r} is no {dtype or 'bytes'} of shape {shape}: {error}") from error
+        raise ValueError(f"{key!r} is not {dtype or 'bytes'} of shape {shape}: {error}") from error
 
 
 def _leaves(value: Any) -> Iterator[bytes]:
-    """Bytes, in a list or in lists of one."""
+    """Yield the bytes in a list or in nested lists."""
     if isinstance(value, torch.Tensor):
-        raise TypeError("it holds numbers, so the spec has to name their dtype")
+        raise TypeError("it holds numbers, so the spec must have a dtype for it")
     for inner in value:
         if isinstance(inner, bytes):
             yield inner
@@ -388,7 +383,7 @@ def _leaves(value: Any) -> Iterator[bytes]:
 
 
 def _nested(flat: list[bytes], shape: Sequence[int]) -> Any:
-    """A flat list as lists in lists, one of the sizes being perhaps -1, which is whatever is left."""
+    """Return a flat list as nested lists of a shape; one size may be -1, for the remaining ones."""
     known = prod(n for n in shape if n != -1)
     if list(shape).count(-1) == 1 and known:
         shape = [len(flat) // known if n == -1 else n for n in shape]

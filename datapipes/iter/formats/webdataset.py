@@ -1,8 +1,7 @@
-"""webdataset: files whose names begin alike, put together as samples.
+"""webdataset: files whose names begin alike, combined to samples.
 
-What is at hand is the sample being put together, in the cell. A stream in it that no stage of the graph can open again
-is saved as its content: one that can be sought is read for that and taken back to where it was, and any other was read
-when it came.
+The cell has the sample being combined. A stream in it that no stage can open again is saved as its content. A stream
+that can be sought is read for that and returned to its position; other streams are read when they arrive.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ _KEY = "__key__"
 
 @operator
 class WebDataset(IterDataPipe[dict[str, Any]]):
-    """A dict for each run of ``(path, data)`` whose paths begin alike: ``"__key__"``, and data by the path's ending.
+    """A dict for each series of ``(path, data)`` whose paths begin alike: ``"__key__"``, and data by the path's ending.
 
-    The ending begins at the first dot of the file's name; files without one are left out. Streams that must be read in
-    order, as those of an archive that cannot be sought, are read at once.
+    The ending begins at the first dot of the file's name; files without a dot are left out. Streams that must be read
+    in order, such as members of an archive that cannot be sought, are read at once.
 
     Args:
-        decode: What the files become. ``"bytes"``, or how images are to be: ``"pil"``, ``"rgb"``, ``"torchrgb"``,
-            ``"rgb8"`` and webdataset's other specs, text, numbers, JSON and arrays being decoded as well; or a function
-            of the ending, such as ``".jpg"``, and the content, that returns None for what it does not know; or several
+        decode: Decoding of the files. ``"bytes"``, or a form for images: ``"pil"``, ``"rgb"``, ``"torchrgb"``,
+            ``"rgb8"`` or another spec of webdataset, which also decodes text, numbers, JSON and arrays. Or a function
+            of the ending, such as ``".jpg"``, and the content, which returns None for unknown endings; or several
             of these; or a dict of functions of the content by ending. Keys are then without the dot and in lower
-            case, as webdataset has them. ``None``: streams, or what came, by the ending with its dot.
+            case, as in webdataset. ``None``: data is not decoded, and keys keep the dot.
 
     >>> from datapipes.iter import IterableWrapper
     >>> files = [("1.jpg", b"..."), ("1.cls", b"7"), ("2.jpg", b"!")]
@@ -87,7 +86,7 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
 
 
 def split(path: str) -> tuple[str, str]:
-    """A path cut at the first dot of the file's name; the dot belongs to the second part.
+    """Split a path at the first dot of the file's name; the dot belongs to the second part.
 
     >>> split("a.dir/1.seg.jpg"), split("a.dir/1")
     (('a.dir/1', '.seg.jpg'), ('a.dir/1', ''))
@@ -99,7 +98,7 @@ def split(path: str) -> tuple[str, str]:
 
 
 class _Sample(Cell):
-    """The sample that is being put together, if there is one."""
+    """The sample being combined, if there is one."""
 
     def __init__(self) -> None:
         self.sample: dict[str, Any] | None = None
@@ -125,7 +124,7 @@ class _Sample(Cell):
 
 
 def _in_memory(stream: Any) -> Any:
-    """Copy the rest of a stream into memory; the stream then stands where it was."""
+    """Copy the rest of a stream into memory, and return the stream to its position."""
     if not isinstance(stream, StreamWrapper):
         return stream
     at, left = stream.tell(), stream.read()

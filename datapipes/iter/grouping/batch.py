@@ -1,4 +1,4 @@
-"""batch, unbatch: elements in groups of a fixed size, and the elements of batches, one by one."""
+"""batch, unbatch: elements in groups of a fixed size, and the single elements of batches."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Batcher(IterDataPipe[B_co]):
 
     Args:
         batch_size: The number of elements in a batch.
-        drop_last: Whether a last batch that is not full is left out.
-        wrapper_class: What makes a batch of a list of elements: a class, or a function. A ``DataChunk`` is a list.
+        drop_last: Whether to leave out a last batch that is not full.
+        wrapper_class: A class or function that makes a batch of a list of elements. A ``DataChunk`` is a list.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(5)).batch(2))
@@ -63,14 +63,14 @@ class Batcher(IterDataPipe[B_co]):
         return new
 
     def of_positions(self, run: Run) -> tuple[Batcher[Any], AtOnce]:
-        """Batches of the positions of rows, and what can be made of these; as it is, of what is no such stream."""
+        """Return batches of the positions of rows, and how to read these; this stage, if its source has no rows."""
         rows = rows_of(self.datapipe)
         if rows is None or is_held(run, self):
             return self, AtOnce()
         return structure.with_parents(self, lambda _: rows.positions), rows.at_once
 
     def in_blocks(self, run: Run) -> Batcher[Any]:
-        """The same batches of positions as tensors, if they are made so, and none is begun."""
+        """Return the same batches of positions as tensors, if they can be made so and no batch is begun."""
         begun = structure.place_of(self) in run.held
         source = None if begun else self.datapipe._in_blocks(self.batch_size)
         if source is None:
@@ -85,7 +85,7 @@ class Batcher(IterDataPipe[B_co]):
 
 
 class BatchReader(Batcher[B_co]):
-    """Batches of rows that are read at once, at the positions that the source gives."""
+    """Batches of rows that are read in one call, at the positions that the source gives."""
 
     at_once: AtOnce
 
@@ -103,7 +103,7 @@ class BatchReader(Batcher[B_co]):
 
 
 class _Blocks(Batcher[Any]):
-    """Batches of positions that come as such."""
+    """Batches of positions whose source already gives batches."""
 
     def _open(self, at: Opening) -> Iterator[Any]:
         at.cell(lambda: _Batch(self, list))
@@ -112,9 +112,9 @@ class _Blocks(Batcher[Any]):
 
 
 class _Batch(Cell):
-    """The elements of a batch that is not complete; None between two batches.
+    """Elements of an incomplete batch; None between two batches.
 
-    An exception in the source leaves what was taken of a batch here.
+    After an exception in the source it keeps the elements already taken.
     """
 
     def __init__(self, pipe: Batcher[Any], new_batch: Callable[[], list[Any]]) -> None:
@@ -124,7 +124,7 @@ class _Batch(Cell):
         self._drop_last = pipe.drop_last
 
     def batches(self, source: Iterator[Any]) -> Iterator[list[Any]]:
-        """The batches of an iterator."""
+        """Yield the batches of an iterator."""
         size = self.size
         while True:
             batch = self.begin()
@@ -151,7 +151,7 @@ class _Batch(Cell):
     def load(self, saved: Any) -> None:
         if saved is not None:
             self.begin().extend(self.decode_list(saved))
-            if len(self.begin()) > self.size:  # Ctrl-C may have come when it was full, and not handed on
+            if len(self.begin()) > self.size:  # an interruption may have come when it was full and not handed on
                 raise StateError(f"expected at most {self.size} elements of a batch, found {len(self.begin())}")
 
     def close(self) -> None:
@@ -160,10 +160,10 @@ class _Batch(Cell):
 
 @operator
 class UnBatcher(Flattening[Any]):
-    """The elements of batches, one by one.
+    """The single elements of batches.
 
     Args:
-        unbatch_level: How many levels of lists are taken apart; -1 for all of them. A batch that has fewer is an
+        unbatch_level: Number of levels of lists to unpack; -1 for all of them. A batch with fewer is an
             ``IndexError``.
 
     >>> from datapipes.iter import IterableWrapper

@@ -1,4 +1,4 @@
-"""bucketbatch, max_token_bucketize: batches of elements that are alike in size."""
+"""bucketbatch, max_token_bucketize: batches of elements of similar size."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ def BucketBatcher(
     sort_key: Callable[[list[Any]], Any] | None = None,
     use_in_batch_shuffle: bool = True,
 ) -> IterDataPipe[Any]:
-    """Batches of elements that are alike, out of buckets that are sorted; or of elements in a random order.
+    """Batches of similar elements from sorted buckets, or of elements in a random order.
 
-    Elements are shuffled, sorted within their bucket and put into batches, and the batches are shuffled. Without a
-    ``sort_key`` there is only the first of these shuffles. It is a chain of ``batch``, ``in_batch_shuffle`` (or
-    ``shuffle``), ``map`` and ``unbatch``.
+    Elements are shuffled, sorted within their bucket and batched; then the batches are shuffled. Without a
+    ``sort_key`` there is only the first shuffle. It is a chain of ``batch``, ``in_batch_shuffle`` (or ``shuffle``),
+    ``map`` and ``unbatch``.
 
     Args:
         batch_size: The number of elements in a batch.
-        drop_last: Whether a last batch that is not full is left out.
-        batch_num: The number of batches in a bucket: more make the elements of a batch more alike, and take more
-            memory.
-        bucket_num: How many buckets of elements are shuffled together before they are sorted, and how many batches
-            afterwards. With 1 and a ``sort_key``, neither are shuffled.
-        sort_key: A function that is given the elements of a bucket as a list, and returns them as a sorted list.
-            ``None``: they are not sorted, and the elements of ``bucket_num`` buckets are shuffled together.
-        use_in_batch_shuffle: Whether they are shuffled in one such group after the other. Otherwise they are drawn from
-            a buffer: of as many elements, but of ``batch_size * batch_num`` batches, whatever ``bucket_num`` is.
+        drop_last: Whether to leave out a last batch that is not full.
+        batch_num: The number of batches in a bucket: a larger one makes the elements of a batch more similar, but needs
+            more memory.
+        bucket_num: Number of buckets whose elements are shuffled together before sorting, and of batches shuffled
+            together afterwards. With 1 and a ``sort_key``, neither are shuffled.
+        sort_key: A function of the list of a bucket's elements that returns them as a sorted list. ``None``: they are
+            not sorted, and the elements of ``bucket_num`` buckets are shuffled together.
+        use_in_batch_shuffle: Whether to shuffle within one such group after another. Otherwise they are drawn from a
+            buffer: of as many elements, but of ``batch_size * batch_num`` batches for any ``bucket_num``.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper([3, 1, 2, 9, 8, 7]).bucketbatch(3, batch_num=1, sort_key=sorted))
@@ -76,17 +76,17 @@ def BucketBatcher(
 class MaxTokenBucketizer(IterDataPipe[DataChunk[Any]]):
     """Batches of elements of similar length, with a limited number of tokens.
 
-    The shortest of the elements that wait joins the batch at hand, or begins the next one; of two of one length, the
-    one that came first (torchdata left that open).
+    The shortest waiting element joins the current batch, or begins the next one; of two of equal length, the one that
+    came first.
 
     Args:
-        max_token_count: How many tokens a batch may have.
-        len_fn: A function that gives the number of tokens of an element.
-        min_len: Elements that are shorter are left out.
-        max_len: Elements that are longer are left out; at most ``max_token_count``. ``None``: that number.
-        buffer_size: How many elements wait to be the shortest: more make the elements of a batch more alike, and take
+        max_token_count: Most tokens in a batch.
+        len_fn: A function that returns the number of tokens of an element.
+        min_len: Shorter elements are left out.
+        max_len: Longer elements are left out; at most ``max_token_count``. ``None``: that number.
+        buffer_size: Number of waiting elements: a larger one makes the elements of a batch more similar, but needs
             more memory.
-        include_padding: Whether each element counts as long as the longest of its batch, which it is once it is padded.
+        include_padding: Whether each element counts as long as the longest of its batch, as it is after padding.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(["aaa", "b", "cc", "d"]).max_token_bucketize(max_token_count=4))
@@ -115,12 +115,12 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[Any]]):
 
     def _batches(self, source: Iterator[Any], bucket: _Bucket, at: Opening) -> Iterator[DataChunk[Any]]:
         bucket.begin()
-        least = self.buffer_size  # how many wait before one of them is moved
+        least = self.buffer_size  # number of waiting elements from which on one of them is moved
         while least or bucket.heap:
             while bucket.heap and len(bucket.heap) >= least:
                 if bucket.is_full():
                     full = bucket.made()
-                    bucket.earlier, bucket.moved = _EMPTY, []  # nothing is called before it is handed on
+                    bucket.earlier, bucket.moved = _EMPTY, []  # from here on without a call, until it is handed on
                     bucket.tokens = bucket.longest = 0
                     yield full
                 bucket.move_shortest()
@@ -128,7 +128,7 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[Any]]):
                 try:
                     length: Any = self.len_fn(element)
                     if type(length) is not int and not isinstance(length, Real):
-                        length = index(length)  # a tensor, or what else stands for a whole number
+                        length = index(length)  # a tensor, or another object that stands for a whole number
                     fits = self.min_len <= length <= self._longest
                 except BaseException as error:
                     at.keep(element, error)
@@ -149,7 +149,7 @@ _EMPTY: tuple[list[Any], Any, Any] = ([], 0, 0)
 
 
 class _Bucket(Cell):
-    """The elements that wait, shortest first, and the batch at hand.
+    """Waiting elements, shortest first, and the current batch.
 
     An element waits as (length, number of its arrival, element): no two are equal in the first two, so that elements
     are never compared.
@@ -158,14 +158,14 @@ class _Bucket(Cell):
     def __init__(self, pipe: MaxTokenBucketizer) -> None:
         self.heap: list[tuple[Any, int, Any]] = []
         self.arrived = 0
-        self.earlier = _EMPTY  # of the batch at hand: elements that were loaded, their tokens, and the longest
-        self.moved: list[tuple[Any, int, Any]] = []  # and the entries that were moved into it since
+        self.earlier = _EMPTY  # of the current batch: loaded elements, their tokens, and the longest
+        self.moved: list[tuple[Any, int, Any]] = []  # and the entries moved into it since
         self.tokens: Any = 0
         self.longest: Any = 0
         self._pipe = pipe
 
     def begin(self) -> None:
-        """Count what is in the batch at hand: an interruption may have come before that was done."""
+        """Count the tokens of the current batch: an interruption may have come before this was done."""
         _, self.tokens, self.longest = self.earlier
         for length, _, _ in self.moved:
             self.tokens += length
@@ -175,21 +175,21 @@ class _Bucket(Cell):
         return len(self.earlier[0]) + len(self.moved)
 
     def is_full(self) -> bool:
-        """Return whether the shortest of the elements that wait does not fit into the batch at hand."""
+        """Return whether the shortest waiting element does not fit into the current batch."""
         length = self.heap[0][0]
         padded = max(self.longest, length) * (len(self) + 1)
         return bool((padded if self._pipe.include_padding else self.tokens + length) > self._pipe.max_token_count)
 
     def move_shortest(self) -> None:
-        """Move the shortest of the elements that wait into the batch at hand."""
+        """Move the shortest waiting element into the current batch."""
         length = self.heap[0][0]
         longest = max(self.longest, length)
-        self.moved.extend(map(heappop, (self.heap,)))  # in one call: a signal comes before it or behind it
+        self.moved.extend(map(heappop, (self.heap,)))  # one call: a signal arrives before or after it
         self.tokens += length
         self.longest = longest
 
     def made(self) -> DataChunk[Any]:
-        """The batch at hand."""
+        """Return the current batch."""
         return DataChunk([*self.earlier[0], *(element for _, _, element in self.moved)])
 
     def save(self) -> dict[str, Any] | None:
@@ -207,7 +207,7 @@ class _Bucket(Cell):
             case [list() as waiting, list() as batch, Real() as tokens, Real() as longest]:
                 self.earlier = batch, tokens, longest
             case found:
-                raise StateError(f"packed: expected what waits and a batch, found {found!r:.80}")
+                raise StateError(f"packed: expected waiting elements and a batch, found {found!r:.80}")
         for entry in waiting:
             match entry:
                 case [Real() as length, element]:

@@ -1,4 +1,4 @@
-"""dataframe, rows2columnar: rows put together as columns, in data frames of pandas or in dicts."""
+"""dataframe, rows2columnar: rows combined to columns, in data frames of pandas or in dicts."""
 
 from __future__ import annotations
 
@@ -27,20 +27,19 @@ def DataFrameMaker(
     on_error: OnError = "raise",
     max_errors: int | float | None = None,
 ) -> IterDataPipe[Any]:
-    """Data frames of some rows each; a row is a dict, a list or tuple, or the value of a single column.
+    """Data frames of several rows each; a row is a dict, a list or tuple, or the value of a single column.
 
-    ``on_error`` is about whole frames, made of the list of their rows. The frames are pandas', where torchdata's were
-    those of torcharrow, which is no longer maintained.
+    ``on_error`` applies to whole frames: the element is the list of their rows. The frames are pandas'.
 
     Args:
         dataframe_size: The number of rows in a frame; the last may have fewer.
-        dtype: What pandas' ``astype`` takes: a dtype, or one by column; or a schema of pyarrow, whose types the columns
-            then have. ``None``: what pandas makes of the values.
-        dtype_generator: A function that is called for each frame's dtype where ``dtype`` is None, for dtypes that
+        dtype: A dtype, or a dict of dtypes by column, as pandas' ``astype`` takes it; or a schema of pyarrow. ``None``:
+            pandas decides by the values.
+        dtype_generator: A function that returns the dtype of each frame if ``dtype`` is None, for dtypes that
             cannot be pickled.
-        columns: The names of the columns; of rows that are dicts, those to take. ``None``: the keys of the dicts, or
-            the names in ``dtype``, or else numbers.
-        device: Only None or ``"cpu"``, because pandas' frames live in main memory; taken because torchdata has it.
+        columns: Names of the columns; of rows that are dicts, the keys to take. ``None``: the keys of the dicts,
+            otherwise the names in ``dtype``, otherwise numbers.
+        device: Has no effect; only None or ``"cpu"`` is allowed, because pandas' frames are in main memory.
 
     >>> from datapipes.iter import IterableWrapper
     >>> for frame in IterableWrapper([(1, "a"), (2, "b"), (3, "c")]).dataframe(2, columns=["x", "y"]):
@@ -52,7 +51,7 @@ def DataFrameMaker(
 
     needed("pandas", "dataframes", "dataframe")
     if device not in (None, "", "cpu"):
-        raise BadArgument(f"device must be None or 'cpu', got {device!r}: pandas' frames live in main memory")
+        raise BadArgument(f"device must be None or 'cpu', got {device!r}: pandas' frames are in main memory")
     needs_callable("dataframe", dtype_generator, or_none=True)
     make = partial(frame_of, columns=columns, dtype=dtype, dtype_generator=dtype_generator)
     return Mapper(Batcher(source_dp, dataframe_size), make, on_error=on_error, max_errors=max_errors)
@@ -64,7 +63,7 @@ def frame_of(
     dtype: Any = None,
     dtype_generator: Callable[[], Any] | None = None,
 ) -> Any:
-    """A data frame of these rows."""
+    """Return a data frame of these rows."""
     import pandas as pd
 
     if dtype is None and dtype_generator is not None:
@@ -78,10 +77,10 @@ def frame_of(
 
 
 def _row(row: Any) -> Any:
-    """A row as pandas understands it: a single value is a row of one column."""
+    """Return a row in a form that pandas takes: a single value is a row of one column."""
     if isinstance(row, dict | list | tuple):
         return row
-    if hasattr(row, "tolist"):  # arrays and tensors, of one value or several
+    if hasattr(row, "tolist"):  # arrays and tensors, with one value or several
         row = row.tolist()
     return list(row) if isinstance(row, Iterable) and not isinstance(row, str | bytes) else [row]
 
@@ -91,8 +90,8 @@ class Rows2Columnar(Tolerant, IterDataPipe[dict[Any, list[Any]]]):
     """Each batch of rows as a ``defaultdict(list)`` of columns.
 
     Args:
-        column_names: The columns to take of rows that are dicts, each of which must have them; ``None``: all that a row
-            has. Rows of another kind need it, as a list: it names their values by position, and may be longer.
+        column_names: Columns to take of rows that are dicts; each row must have them. ``None``: all of a row. Rows of
+            other kinds need it, as a list: it names their values by position, and may be longer.
 
     >>> from datapipes.iter import IterableWrapper
     >>> [batch] = IterableWrapper([(1, "a"), (2, "b")]).batch(2).rows2columnar(["x", "y"])
@@ -127,11 +126,11 @@ class Rows2Columnar(Tolerant, IterDataPipe[dict[Any, list[Any]]]):
         if not isinstance(names, Sequence):
             raise TypeError(
                 f"row {number} of the batch has no names of its own, and column_names, a {type(names).__name__}, has "
-                "no order: give them as a list"
+                "no order: give a list"
             )
         if len(values) > len(names):
             raise IndexError(
-                f"row {number} of the batch has {len(values)} columns, and column_names names {len(names)}: "
+                f"row {number} of the batch has {len(values)} columns, but column_names has {len(names)}: "
                 f"{list(names)!s:.200}"
             )
         return names

@@ -1,12 +1,12 @@
-"""groupby: elements with one key together, as far as a buffer allows.
+"""groupby: elements with equal keys in groups, within the bounds of a buffer.
 
-Whatever waits for its group is in the cell, group by group in the order of their first elements, and is saved as
-elements. Groups of open streams cannot be: then the positions above are kept as they were when nothing waited last, and
-resuming takes everything since then anew, without handing on again what was handed on.
+The cell has the waiting groups, in the order of their first elements, and saves their elements. Groups of open streams
+cannot be saved. The cell then saves the table above from when nothing waited last, and a resume takes all later
+elements again, without handing on again what was handed on.
 
-The biggest group is found in a heap of (size, arrival, key). It is made when the buffer is full for the first time, and
-gets an entry for each size that a group reaches; entries that are out of date are passed over, and thrown away when
-they are the most of it. A scan of all groups instead would cost 10,000 steps an element where all keys differ.
+A heap of (size, arrival, key) finds the biggest group. It is made when the buffer is full for the first time, and gets
+an entry for each size that a group reaches. Outdated entries are skipped, and removed when they are the majority. A
+scan of all groups would cost 10,000 steps an element if all keys differ.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from datapipes.position.opening import Above, Opening
 class Grouper(IterDataPipe[Any]):
     """Lists of the elements that have the same key.
 
-    A group is handed on when it is complete or has to make room, and the rest at the end, whatever their size. Each
-    group has its own key beside it, where torchdata paired one that had to make room with the key of another element.
+    A group is handed on when it is complete or must make room; the others follow at the end, with any size.
 
     Args:
-        group_key_fn: A function that gives the key of an element.
-        keep_key: Whether pairs of the key and the list are given.
-        buffer_size: How many elements may wait for their groups: when there are as many, the biggest group makes room.
-            ``None``: no limit.
-        group_size: How many elements make a group complete; at most ``buffer_size``. ``None``: none is before the end.
-        guaranteed_group_size: How many elements a group that makes room must have; at most ``group_size``, which must
-            be given as well. ``None``: as many as ``group_size``.
-        drop_remaining: Whether a group that has fewer is dropped. Otherwise it is a ``RuntimeError``.
+        group_key_fn: A function that returns the key of an element.
+        keep_key: Whether to give pairs of the key and the list.
+        buffer_size: Number of elements that may wait for their groups: then the biggest group makes room. ``None``: no
+            limit.
+        group_size: Number of elements in a complete group; at most ``buffer_size``. ``None``: groups are complete at
+            the end.
+        guaranteed_group_size: Least elements of a group that makes room; at most ``group_size``, which must also be
+            given. ``None``: ``group_size``.
+        drop_remaining: Whether a smaller group that makes room is dropped. Otherwise it is a ``RuntimeError``.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(["a1", "b1", "a2"]).groupby(lambda name: name[0], keep_key=True))
@@ -66,9 +66,7 @@ class Grouper(IterDataPipe[Any]):
             needs_count(self, "group_size", 1, unfit)
             needs(self.buffer_size is None or self.group_size <= self.buffer_size, self, unfit)
         if self.guaranteed_group_size is not None:
-            unfit = (
-                "guaranteed_group_size should be larger than 0, and not exceed group_size, which must be given as well"
-            )
+            unfit = "guaranteed_group_size should be larger than 0, and not exceed group_size, which must also be given"
             needs_count(self, "guaranteed_group_size", 1, unfit)
             needs(self.group_size is not None and self.guaranteed_group_size <= self.group_size, self, unfit)
 
@@ -106,7 +104,7 @@ class Grouper(IterDataPipe[Any]):
                         return
             size, given_before = len(due.elements), groups.give_again > 0
             made: Any = (due.key, due.elements) if keep_key else due.elements
-            del waiting[due.key]  # from here on nothing is called, after which a signal may come
+            del waiting[due.key]  # from here on without a call: no signal can arrive before the yield
             groups.elements -= size
             groups.given += 1
             if given_before:
@@ -117,7 +115,7 @@ class Grouper(IterDataPipe[Any]):
 
 
 class _Group(NamedTuple):
-    """A group that is being collected; ``number`` is how many were begun before it."""
+    """Group that is being collected; ``number`` is the count of groups begun before it."""
 
     key: Any
     number: int
@@ -125,7 +123,7 @@ class _Group(NamedTuple):
 
 
 class _Groups(Cell):
-    """The groups that wait, by key."""
+    """Waiting groups, by key."""
 
     carries = True
 
@@ -135,27 +133,29 @@ class _Groups(Cell):
         self._most = float("inf") if pipe.buffer_size is None else pipe.buffer_size
         self.waiting: dict[Any, _Group] = {}
         self.begun = 0
-        self.elements = 0  # how many wait
+        self.elements = 0  # number of waiting elements
         self._by_size: list[tuple[int, int, Any]] | None = None
-        self._above: Table | None = None  # the positions when nothing waited last
-        self._taken = self.given = 0  # how many elements were taken, and groups handed on, since then
-        self._take_again = self.give_again = 0  # how many of them a loaded position asks for
-        self._loaded: Any = None  # a loaded position, until something is taken
+        self._above: Table | None = None  # the table above when nothing waited last
+        self._taken = self.given = 0  # numbers of elements taken and groups handed on since then
+        self._take_again = self.give_again = 0  # numbers of them to repeat for a loaded position
+        self._loaded: Any = None  # a loaded position, until an element is taken
         self._watch = True
 
-    # -- what is taken and handed on -----------------------------------------------------------------------------------
+    # -- elements and groups -------------------------------------------------------------------------------------------
 
     def begin(self, above: Above | None) -> None:
-        """Begin at a loaded position; StateError if it is one above, and these are shared with somebody."""
+        """Start at a loaded position. Raise StateError if it has a table above, but another stage reads there."""
         self._by_size = None
         self.elements = sum(len(group.elements) for group in self.waiting.values())
-        if self._loaded is None:  # of what waits, as many elements cannot be taken again if one of them has failed
+        if self._loaded is None:  # after an error, the waiting elements cannot all be taken again
             self._above = None
         elif above is None:
-            raise StateError(f"{self.label}: saved where nobody else read what is above it, and here somebody does")
+            raise StateError(
+                f"{self.label}: the state was saved where no other stage reads its source, but here one does"
+            )
 
     def inputs(self, at: Opening, source: Iterator[Any], above: Above | None) -> Iterator[Any]:
-        """The elements of the source, while those that hold streams are watched."""
+        """Yield the elements of the source. Keep the table above as long as elements hold streams."""
         at_start = not at.resumed
         while self._watch and above is not None:
             if not self.waiting and (self._loaded is not None or not self._take_again):
@@ -178,14 +178,14 @@ class _Groups(Cell):
         yield from source
 
     def due(self) -> _Group | None:
-        """The group that is to be handed on, if an interruption came before it was; None otherwise."""
+        """Return the group that an interruption kept from being handed on, or None."""
         for group in self.waiting.values():
             if len(group.elements) == self._pipe.group_size:
                 return group
         return self._room_made() if self.elements >= self._most else None
 
     def due_after(self, group: _Group) -> _Group | None:
-        """The group that is to be handed on, complete or to make room, after an element was added to this one."""
+        """Return the group to hand on after an element was added to this one: it is complete, or must make room."""
         if len(group.elements) == self._pipe.group_size:
             return group
         if self._by_size is not None:
@@ -193,7 +193,7 @@ class _Groups(Cell):
         return self._room_made() if self.elements >= self._most else None
 
     def first(self) -> _Group | None:
-        """The oldest group; None if there are no more."""
+        """Return the oldest group, or None if there are no more."""
         return next(iter(self.waiting.values())) if self.waiting else None
 
     def _room_made(self) -> _Group | None:
@@ -208,7 +208,7 @@ class _Groups(Cell):
             return None
         raise RuntimeError(
             f"Failed to group items: {self._pipe.buffer_size} elements wait in {self.label}, and the biggest group, "
-            f"with the key {group.key!r:.80}, has {len(group.elements)} of {self._least}; it is dropped. Give a larger "
+            f"with the key {group.key!r:.80}, has {len(group.elements)} of {self._least}; it is dropped. Set a larger "
             "buffer_size, a smaller guaranteed_group_size, or drop_remaining=True to drop such groups silently"
         )
 
@@ -262,7 +262,7 @@ class _Groups(Cell):
         except TypeError:
             raise StateError(f"groups: {key!r:.80} cannot be a key") from None
         if known:
-            raise StateError(f"groups: the key {key!r:.80} is there twice")
+            raise StateError(f"groups: the key {key!r:.80} occurs twice")
         self.waiting[key] = _Group(key, self.begun, DataChunk(elements))
         self.begun += 1
         self.elements += len(elements)

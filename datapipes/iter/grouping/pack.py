@@ -1,4 +1,4 @@
-"""pack: sequences of tokens side by side in blocks of one length, with what tells them apart."""
+"""pack: sequences of tokens side by side in blocks of one length, with marks that separate them."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ _OWN = ("segments", "positions")
 
 Fit: TypeAlias = Literal["greedy", "best", "cut"]
 Piece: TypeAlias = dict[str, Any]
-"""A sequence, or a part of one: each of its columns has a value for each of its tokens."""
+"""A sequence, or a part of one: each of its columns has a value for each token."""
 Block: TypeAlias = list[Piece]
 
 
 @renamed(length="size")
 @operator
 class Packer(IterDataPipe[dict[str, Any]]):
-    """Blocks of ``size`` tokens: sequences side by side, and what is left of a block filled up with ``padding``.
+    """Blocks of ``size`` tokens: sequences side by side, and the rest of a block filled with ``padding``.
 
-    An element is a sequence: a list, a tuple, a numpy array or a tensor, of one dimension. Or it is a dict of sequences
-    of one length, such as tokens and labels, which are packed alike. A block is a dict of these columns (``"tokens"``
-    for plain sequences), and of two more: ``"segments"`` counts the sequences in the block from 1, and is 0 where it
-    was filled up; ``"positions"`` counts the tokens of each from 0. They are tensors, arrays or lists as the sequences
-    are, which must be alike.
+    An element is a sequence: a list, a tuple, or a numpy array or tensor of one dimension. Or it is a dict of sequences
+    of one length, such as tokens and labels, which are packed together. A block is a dict of these columns
+    (``"tokens"`` for plain sequences), and of two more: ``"segments"`` counts the sequences in the block from 1, and is
+    0 at the padding; ``"positions"`` counts the tokens of each sequence from 0. The columns are tensors, arrays or
+    lists like the sequences, which must be of one kind.
 
-    A sequence that is longer than a block is cut into parts of ``size`` and a rest, each a sequence of its own. Empty
-    ones leave no trace. The blocks that are open at the end come last, in the order in which they were begun.
+    A sequence longer than a block is cut into parts of ``size`` and a rest, each a sequence of its own. Empty ones
+    are dropped. The blocks that are open at the end come last, in the order in which they were begun.
 
     Args:
         size: The number of tokens in a block.
         fit: ``"greedy"``: a sequence that does not fit into the open block begins the next. ``"best"``: several blocks
-            are open, and it is put where the least is left over; if it fits nowhere, the fullest of them is handed on.
-            ``"cut"``: it is cut to fill the block, and goes on in the next one as a sequence of its own, so that only
-            the last block is filled up.
-        open_blocks: How many blocks are open at most, for ``"best"``.
-        padding: What blocks are filled up with; a dict has one for each column.
-        drop_last: Whether the blocks that are open at the end are left out.
+            are open, and a sequence goes where the least room remains; if it fits nowhere, the fullest block is handed
+            on. ``"cut"``: a sequence is cut to fill the block and continues in the next one as a sequence of its own,
+            so that only the last block has padding.
+        open_blocks: Most open blocks, for ``"best"``.
+        padding: The value to fill blocks with, or a dict with one for each column.
+        drop_last: Whether to leave out the blocks that are open at the end.
 
     >>> from datapipes.iter import IterableWrapper
     >>> for block in IterableWrapper([[5, 6, 7], [8, 9], [4]]).pack(4, fit="best"):
@@ -79,7 +79,7 @@ class Packer(IterDataPipe[dict[str, Any]]):
                 blocks, rooms, waiting = cell.blocks[:], cell.rooms[:], cell.waiting[:]
                 full = self._put(blocks, rooms, waiting)
                 laid_out = None if full is None else self._laid_out(full)
-                cell.blocks, cell.rooms, cell.waiting = blocks, rooms, waiting  # no call, so no signal comes behind it
+                cell.blocks, cell.rooms, cell.waiting = blocks, rooms, waiting  # without a call: no signal in between
                 if laid_out is not None:
                     yield laid_out
                     laid_out = None
@@ -100,9 +100,9 @@ class Packer(IterDataPipe[dict[str, Any]]):
                 yield last
 
     def _put(self, blocks: list[Block], rooms: list[int], waiting: list[Piece]) -> Block | None:
-        """Put the first piece that waits into a block, or make room for it; the block that is to be handed on, if any.
+        """Put the first waiting piece into a block, or make room for it. Return the block to hand on, or None.
 
-        Each open block has room for a token at least. The lists are changed, and nothing in them.
+        Each open block has room for at least one token. The lists are changed, but not the objects in them.
         """
         size = _size(waiting[0])
         fitting = [i for i, room in enumerate(rooms) if room >= size or self.fit == "cut"]
@@ -120,26 +120,26 @@ class Packer(IterDataPipe[dict[str, Any]]):
         return None if rooms[best] else _taken(blocks, rooms, best)
 
     def _pieces(self, element: Any, blocks: list[Block]) -> list[Piece]:
-        """A sequence, cut where it is longer than a block; what cannot be packed beside the others is refused."""
+        """Return a sequence in pieces of at most a block. Refuse one that cannot be packed with the others."""
         piece = dict(element) if isinstance(element, Mapping) else {_TOKENS: element}
         kinds = {name: _kind(column) for name, column in piece.items()}
         if not piece or None in kinds.values() or len({*map(len, piece.values())}) > 1 or {*_OWN} & {*piece}:
             raise BadArgument(
                 f"{stage(self)} needs sequences of tokens: a list, an array or a tensor of one dimension, or a dict of "
-                f"several of one length, none called 'segments' or 'positions'; got {element!r:.200}"
+                f"several of one length, with no name 'segments' or 'positions'; got {element!r:.200}"
             )
         others = {name: _kind(column) for name, column in blocks[0][0].items()} if blocks else kinds
         if kinds != others:
             raise BadArgument(f"{stage(self)}: {kinds} cannot be in one block with {others}; make them alike before")
         if isinstance(self.padding, Mapping) and (missing := piece.keys() - self.padding.keys()):
-            raise BadArgument(f"padding has nothing for the columns {sorted(missing)}, in {stage(self)}")
+            raise BadArgument(f"padding lacks the columns {sorted(missing)}, in {stage(self)}")
         size = _size(piece)
         if self.fit == "cut":
             return [piece] if size else []
         return [_part(piece, first, min(first + self.size, size)) for first in range(0, size, self.size)]
 
     def _laid_out(self, block: Block) -> dict[str, Any]:
-        """A block as its columns, which are new."""
+        """Return a block as new columns."""
         length, first = self.size, next(iter(block[0].values()))
         padding = self.padding if isinstance(self.padding, Mapping) else dict.fromkeys(block[0], self.padding)
         laid = {name: _filled(column, length, padding[name]) for name, column in block[0].items()}
@@ -157,7 +157,7 @@ class Packer(IterDataPipe[dict[str, Any]]):
 
 
 def _kind(column: Any) -> str | None:
-    """What a column is made of; None if it is no sequence of tokens."""
+    """Return the kind of a column: the list, or the type and dtype. Return None if it is no sequence of tokens."""
     numpy = sys.modules.get("numpy")
     if isinstance(column, list | tuple):
         return "list"
@@ -175,7 +175,7 @@ def _part(piece: Piece, start: int, stop: int) -> Piece:
 
 
 def _filled(column: Any, length: int, value: int | float) -> Any:
-    """A new column of the kind of another, and of some length."""
+    """Return a new column of the same kind and of this length, filled with a value."""
     if isinstance(column, torch.Tensor):
         return torch.full((length,), value, dtype=column.dtype)
     if isinstance(column, list | tuple):
@@ -184,7 +184,7 @@ def _filled(column: Any, length: int, value: int | float) -> Any:
 
 
 def _counted(column: Any, length: int) -> Any:
-    """0, 1, 2 ..., as a column of the kind of another."""
+    """Return 0, 1, 2 ... as a column of the same kind."""
     if isinstance(column, torch.Tensor):
         return torch.arange(length)
     if isinstance(column, list | tuple):
@@ -193,18 +193,18 @@ def _counted(column: Any, length: int) -> Any:
 
 
 def _taken(blocks: list[Block], rooms: list[int], number: int) -> Block:
-    """Take an open block away."""
+    """Remove an open block and return it."""
     del rooms[number]
     return blocks.pop(number)
 
 
 class _Open(Cell):
-    """The blocks that are open, each the sequences in it; and the parts of a sequence that are to be put into some."""
+    """The open blocks as lists of sequences, and the pieces of a sequence that wait for a block."""
 
     def __init__(self, length: int) -> None:
         self._length = length
         self.blocks: list[Block] = []
-        self.rooms: list[int] = []  # how many more tokens each block takes
+        self.rooms: list[int] = []  # number of tokens that each block can still take
         self.waiting: list[Piece] = []
 
     def save(self) -> Any:

@@ -1,7 +1,7 @@
-"""rebatch: batches of so many rows out of columns that come in batches of any size.
+"""rebatch: batches of a given number of rows, out of batches of columns of any size.
 
-Rows are not looked at one by one. A batch that lies within one that came is a slice of it, which shares its memory; one
-that lies in several is put together of their slices. What waits is what no batch has had yet, in the cell.
+Rows are not handled one by one. A batch within one input batch is a slice of it, which shares its memory; a batch
+across several is joined from their slices. Rows that were not handed on wait in the cell.
 """
 
 from __future__ import annotations
@@ -38,11 +38,10 @@ class Rebatcher(Shuffling, IterDataPipe[Any]):
 
     Args:
         batch_size: The number of rows in a batch.
-        drop_last: Whether a last batch that is not full is left out.
-        shuffle_rows: Rows are put into a random order among so many at a time, or a few more: whole batches are taken
-            in until there are as many. So rows of several row groups are mixed; shuffle the row groups as well, above.
-            0 leaves them in their order.
-        tensors: Whether arrays, lists and columns of pyarrow become tensors; what cannot become one is an error.
+        drop_last: Whether to leave out a last batch that is not full.
+        shuffle_rows: Number of rows to shuffle together; whole batches are gathered until there are as many. So rows
+            of several row groups are mixed; shuffle the row groups as well, above. 0 keeps the order.
+        tensors: Whether to make tensors of arrays, lists and columns of pyarrow; other values are then an error.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper([{"x": [1, 2, 3]}, {"x": [4]}, {"x": [5, 6]}]).rebatch(4))
@@ -59,7 +58,7 @@ class Rebatcher(Shuffling, IterDataPipe[Any]):
 
     def __post_init__(self) -> None:
         needs_count(self, "batch_size", 1, "A batch has at least one row")
-        needs_count(self, "shuffle_rows", 0, "Rows are shuffled among a number of them that is not below 0")
+        needs_count(self, "shuffle_rows", 0, "The number of rows to shuffle together must not be below 0")
 
     def _open(self, at: Opening) -> Iterator[Any]:
         return self._batches(at, at.source(self.source_datapipe), at.cell(_Rows), at.seed(self._seed))
@@ -69,7 +68,7 @@ class Rebatcher(Shuffling, IterDataPipe[Any]):
         while True:
             while sum(map(_rows, cell.ready)) >= self.batch_size:
                 batch, left = cell.first(self.batch_size)
-                cell.ready = left  # no call, after which a signal may come
+                cell.ready = left  # without a call: no signal can arrive in between
                 yield batch
             if cell.gathered and sum(map(_rows, cell.gathered)) >= least:
                 cell.get_ready(seed if least else None)
@@ -94,13 +93,13 @@ class Rebatcher(Shuffling, IterDataPipe[Any]):
         cell.ready.clear()
 
     def _checked(self, batch: Any, cell: _Rows) -> Any:
-        """A batch in the form in which it is handed on, if it can be put together with those that wait."""
+        """Return a batch in its final form. Refuse one that cannot be joined with those that wait."""
         if self.tensors:
             batch = _as_tensors(batch)
         kinds = _kinds(batch)
         if kinds is None:
             raise BadArgument(
-                f"{stage(self)} needs batches of rows: a dict of columns that are all of one length, a tensor, an "
+                f"{stage(self)} needs batches of rows: a dict of columns of one length, a tensor, an "
                 f"array, or a record batch or table of pyarrow; got {type(batch).__name__}: {batch!r:.200}"
             )
         for other in (cell.ready + cell.gathered)[-1:] if _rows(batch) else ():
@@ -110,7 +109,7 @@ class Rebatcher(Shuffling, IterDataPipe[Any]):
 
 
 class _Rows(Cell):
-    """Batches whose rows are to be handed on, in this order; those gathered to be shuffled; how often that was done."""
+    """Batches of rows to hand on in this order, those gathered for a shuffle, and the number of shuffles."""
 
     def __init__(self) -> None:
         self.ready: list[Any] = []
@@ -118,7 +117,7 @@ class _Rows(Cell):
         self._shuffled = 0
 
     def get_ready(self, seed: int | None) -> None:
-        """Append what was gathered to what is handed on; in a random order, if there is a seed."""
+        """Move the gathered batches to those to hand on, in a random order if there is a seed."""
         gathered, shuffled = self.gathered, self._shuffled
         if seed is not None:
             batch = _joined(gathered)
@@ -126,10 +125,10 @@ class _Rows(Cell):
             gathered = [_taken(batch, torch.randperm(_rows(batch), generator=generator))]
             shuffled += 1
         ready = [*self.ready, *(batch for batch in gathered if _rows(batch))]
-        self.ready, self.gathered, self._shuffled = ready, [], shuffled  # all at once: nothing is called here
+        self.ready, self.gathered, self._shuffled = ready, [], shuffled  # without a call: no signal in between
 
     def first(self, rows: int) -> tuple[Any, list[Any]]:
-        """Return the first rows of those that are ready as one batch, and what is left behind them."""
+        """Return the first rows of those to hand on as one batch, and the remaining batches."""
         parts, left = [], self.ready[:]
         while rows:
             first = left[0]
@@ -167,17 +166,17 @@ def _is_array(column: Any) -> bool:
 
 
 def _columns(batch: Any) -> dict[str, Any]:
-    """The columns of a batch; one that is a column itself has no name."""
+    """Return the columns of a batch; a batch that is a column itself has no name."""
     return dict(batch) if isinstance(batch, Mapping) else {_WHOLE: batch}
 
 
 def _like(batch: Any, columns: dict[str, Any]) -> Any:
-    """These columns, as a batch of the kind of another."""
+    """Return these columns as a batch of the same kind."""
     return columns if isinstance(batch, Mapping) else columns[_WHOLE]
 
 
 def _kinds(batch: Any) -> Any:
-    """What batches must have in common to be put together; None if this is none."""
+    """Return the kinds of a batch's columns, which must be equal to join batches. Return None if it is no batch."""
     if _is_arrow(batch):
         return type(batch).__name__, batch.schema
     columns = _columns(batch)
@@ -203,7 +202,7 @@ def _part(batch: Any, start: int, stop: int) -> Any:
 
 
 def _joined(batches: list[Any]) -> Any:
-    """One batch of several, or the only one as it is."""
+    """Return several batches joined, or the only one itself."""
     first = batches[0]
     if len(batches) == 1:
         return first
@@ -223,7 +222,7 @@ def _one_column(parts: list[Any]) -> Any:
 
 
 def _taken(batch: Any, order: torch.Tensor) -> Any:
-    """The rows of a batch in another order."""
+    """Return the rows of a batch in another order."""
     if _is_arrow(batch):
         return batch.take(sys.modules["pyarrow"].array(order.tolist()))
     return _like(batch, {name: _column_taken(column, order) for name, column in _columns(batch).items()})

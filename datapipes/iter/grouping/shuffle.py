@@ -1,22 +1,16 @@
 """shuffle, in_batch_shuffle: a random order of all elements, within a buffer, or within each batch.
 
-A shuffle without a given ``buffer_size`` permutes all of a source that can be read by position, if that has more than
-10,000 elements (``pushdown.permuting``). The order is a ``Permutation``, which is computed as it is read, and the
-position is a count. A listing of files directly above is read to its end first. A state holds a digest of its paths
-and none of them, and the files are listed again on resume.
+A shuffle without ``buffer_size`` permutes all of a source that can be read by position and has more than 10,000
+elements (``pushdown.permuting``). The position is a count in a ``Permutation``, which is computed while it is read. A
+listing of files is read to its end first; a state has a digest of its paths, and a resume lists the files again.
 
-Otherwise there is a buffer. It is filled; from then on each element takes the place of one drawn at random, which is
-handed on; at the end the buffer is handed on in a random order. The slots are drawn in blocks, each block a pure
-function of the stage's seed and the block's number, so the position of the draws is their count, and no generator's
-state is kept. The order of a batch is a pure function of the seed and the batch's number.
+Otherwise there is a buffer. Once it is full, each element replaces one drawn at random, which is handed on; at the end
+the buffer is handed on in a random order. A block of draws is a pure function of the stage's seed and the block's
+number, so the position of the draws is their count. The order of a batch is a function of the seed and its number.
 
-Above a source that can be sought, the position is saved as that count alone: which elements are in the buffer follows
-from it, and they are read again. Above any other source the elements in the buffer are saved; so they are in a worker
-whose functions draw from global generators, since they would draw other numbers when they are called again.
-
-Above a map-style pipe it is the numbers of the elements that are shuffled, and elements are read behind it: the buffer
-holds no rows, and the first one need not wait until the buffer is full of them. An element that cannot be read is then
-an error where it is to be handed on, and not where it would have come into the buffer.
+If the source can be read by position, a state has only the count: a resume reads the buffer's elements again. Otherwise
+a state has the elements. So it has in a worker whose functions draw from global generators, because these would give
+other numbers. Above a map-style pipe the buffer has numbers and no rows; rows are read when they are handed on.
 """
 
 from __future__ import annotations
@@ -52,7 +46,7 @@ _BLOCK = 4096
 
 
 class DefaultSize(int):
-    """A ``buffer_size`` that the user has not given. It is an int, as torch's is; a given one of 10,000 is no such."""
+    """``buffer_size`` that the user has not given. It is an int, as in torch; a given 10,000 is not an instance."""
 
 
 _DEFAULT = DefaultSize(10_000)
@@ -62,17 +56,17 @@ _DEFAULT = DefaultSize(10_000)
 class Shuffler(Shuffling, IterDataPipe[T_co]):
     """The elements in a random order: of all of them, or within a buffer.
 
-    Without ``buffer_size``, all of a source that is read by position is permuted: a list, a map-style pipe, a listing
-    of files, and what makes one element of each of theirs. No elements are kept for that. Any other source is shuffled
-    in a buffer of 10,000.
+    Without ``buffer_size``, all of a source that can be read by position is permuted: a list, a map-style pipe, a
+    listing of files, and stages that make one element of each of theirs. No elements are kept for that. Any other
+    source is shuffled in a buffer of 10,000.
 
     ``set_shuffle(False)`` keeps the order. Each epoch has an order of its own, which follows from the loader's seed.
 
     Args:
-        buffer_size: The number of elements in a buffer, which any source then has.
-            One as large as the stream shuffles all of it; a smaller one takes less memory, gives its first element
-            earlier, and leaves elements nearer to where they were.
-        unbatch_level: How many levels of batches are taken apart first, as ``unbatch`` does; -1 for all of them.
+        buffer_size: Number of elements in a buffer, which is then used for any source. One as large as the stream
+            shuffles all of it. A smaller one needs less memory, gives its first element earlier, and moves elements
+            less far. Default: see above.
+        unbatch_level: Number of levels of batches to unpack first, as ``unbatch`` does; -1 for all of them.
 
     >>> from datapipes.iter import IterableWrapper
     >>> dp = IterableWrapper(range(5)).shuffle()
@@ -83,7 +77,7 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
     _fluent: ClassVar[str | None] = "shuffle"
     _hands_on: ClassVar[bool] = True
     _shuffles: ClassVar[bool] = True
-    _permutes: ClassVar[bool] = False  # whether this, the copy of a session, permutes all of its source
+    _permutes: ClassVar[bool] = False  # whether this copy, made for a session, permutes all of its source
 
     datapipe: IterDataPipe[T_co]
 
@@ -123,8 +117,8 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
             while more:
                 slots = cell.slots()
                 left, more = length_hint(slots), False
-                # zip takes from the source first: an exception there leaves no slot drawn without an element. And it
-                # takes no more than there are slots, since drawing others may be interrupted.
+                # zip takes from the source first: an exception there leaves no slot drawn without an element. islice
+                # takes no more elements than there are slots, because drawing further slots may be interrupted.
                 for element, slot in zip(islice(source, left), slots, strict=False):
                     drawn = buffer[slot]
                     buffer[slot] = element
@@ -133,7 +127,7 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
             cell.begin_emptying()
         while buffer:
             drawn = buffer[-1]
-            del buffer[-1]  # no call, after which a signal may come
+            del buffer[-1]  # without a call: no signal can arrive in between
             yield drawn
 
     def _permuted(self, seed: int, given: Given) -> Iterator[Any]:
@@ -146,7 +140,7 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
         numbers = source.numbers
         if numbers is not None and all(-(2**63) <= end < 2**63 for end in (numbers[0], numbers[-1])):
             return given.following(order.of(numbers))
-        if isinstance(source.at, BuiltinMethodType | MethodWrapperType):  # no signal comes in it
+        if isinstance(source.at, BuiltinMethodType | MethodWrapperType):  # no signal can arrive within it
             return map(source.at, given.following(order))
         return self._read(source.at, given.following(order), given)
 
@@ -158,7 +152,7 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
                 given.take_again(error)
                 raise
             yield made
-            made = None  # it goes before the next one is made
+            made = None  # dropped before the next one is made
 
     def _listed(self, source: Iterator[T_co], seed: int, cell: _Listed) -> Iterator[T_co]:
         paths = cell.listed(source)
@@ -169,14 +163,14 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
         yield from map(paths.__getitem__, cell.given.following(order))
 
     def _may_permute(self, run: Run) -> bool:
-        """Return whether this shuffle permutes all of its source, if that is possible."""
+        """Return whether this shuffle permutes all of its source, if the source allows it."""
         return self._enabled and isinstance(self.buffer_size, DefaultSize) and not run.buffered
 
     def _in_run(self, run: Run) -> IterDataPipe[Any]:
         if self._may_permute(run) and (whole := permuting(self, self.buffer_size)) is not None:
             permuted: IterDataPipe[Any] = whole
             return permuted
-        # Rows that are in a saved buffer are there already.
+        # A saved buffer already has its rows.
         rows = None if structure.place_of(self) in run.held else self._positions()
         return self if rows is None else ReadAt(rows.positions, rows.rows)
 
@@ -195,17 +189,17 @@ def _lists(pipe: Any) -> bool:
 
 
 def _last_order(seed: int, length: int) -> torch.Tensor:
-    """Return the order in which a buffer is handed on at the end, the last one first."""
+    """Return the order in which a buffer is handed on at the end, beginning with the last."""
     return torch.randperm(length, generator=torch.Generator().manual_seed(derive(seed, "last")))
 
 
 class _Listed(Cell):
-    """The paths of a listing, and how many were handed on. Saving begins the listing anew, unless it met an error."""
+    """Paths of a listing, and the number handed on. A resume lists the files again, unless listing raised an error."""
 
     carries = True
 
     def __init__(self, start: Table) -> None:
-        self._start = start  # the positions above before anything is listed
+        self._start = start  # the table above before the listing
         self._paths: list[Any] = []
         self._is_whole = False
         self._keeps_paths = False
@@ -217,13 +211,13 @@ class _Listed(Cell):
         try:
             self._paths.extend(source)
         except BaseException:
-            self._keeps_paths = True  # listing them again would meet the error again
+            self._keeps_paths = True  # listing again would meet the error again
             raise
         self._is_whole = True
         if self._names is not None and self._names != self._digest():
             raise StateError(
-                f"{self.label}: the files that are listed are not those of the saved state, so that some would be "
-                "missed and others come twice: restore what was there, begin the epoch again without the state, or "
+                f"{self.label}: the listed files are not those of the saved state, so that some would be "
+                "missed and others repeated: restore the files, begin the epoch again without the state, or "
                 "list the files once and give the list to IterableWrapper"
             )
         return self._paths
@@ -261,7 +255,7 @@ class _Listed(Cell):
 
 
 class _Buffer(Cell):
-    """The buffer, how many slots were drawn, and whether the buffer is being emptied."""
+    """The buffer, the number of drawn slots, and whether the buffer is being emptied."""
 
     def __init__(self, pipe: Shuffler[Any], seed: int) -> None:
         self._pipe = pipe
@@ -273,17 +267,19 @@ class _Buffer(Cell):
         self._of_positions = type(pipe.datapipe) is Positions
         self._may_draw = not self._of_positions and any(map(_calls, structure.walk(pipe.datapipe)))
         self._taken_in_all = 0
-        self._loaded: dict[str, Any] | None = None  # a position whose elements are still to be read again
+        self._loaded: dict[str, Any] | None = None  # a position whose elements were not read again yet
         self.emptying = False
 
     def elements(self) -> list[Any]:
-        """The buffer; after a position was loaded, the first call reads its elements again."""
+        """Return the buffer. The first call after loading a position reads its elements again."""
         if self._loaded is not None:
             taken, left = self._loaded["taken"], self._loaded["left"]
             positions = self._positions(taken)[:left]
             elements = reread(self._pipe.datapipe, positions)
             if elements is None:
-                raise StateError(f"{self.label}: saved above a source that could be sought, and this one cannot")
+                raise StateError(
+                    f"{self.label}: saved above a source that can be read by position, but this one cannot"
+                )
             self._elements, self._loaded = elements, None
         return self._elements
 
@@ -295,32 +291,32 @@ class _Buffer(Cell):
         self._by_position = False
 
     def slots(self) -> Iterator[int]:
-        """The next slots to be drawn, of one block."""
+        """Return the next slots to draw, of one block."""
         return self._draws.block()
 
     def begin_emptying(self) -> None:
-        """The source has ended: put the buffer into the order in which it is handed on, last one first."""
+        """Put the buffer into the order in which it is handed on, last one first: the source has ended."""
         elements = self._elements
         taken = len(elements) + self._draws.count
         in_order = list(map(elements.__getitem__, _last_order(self._seed, len(elements)).tolist()))
-        elements[:] = in_order  # from here on nothing is called
+        elements[:] = in_order  # from here on without a call
         self._taken_in_all = taken
         self.emptying = True
 
     def _positions(self, taken: int) -> list[int]:
-        """The source's elements that are in the buffer after so many were taken from it.
+        """Return the numbers of the elements in the buffer after ``taken`` elements of the source.
 
-        The draws are gone through from the last one back, until each slot has been drawn: what that takes depends on
-        the size of the buffer, and not on how much was taken.
+        The draws are read backwards until each slot was drawn. The cost depends on the size of the buffer, not on
+        ``taken``.
         """
         size = self._pipe.buffer_size
         inside = torch.arange(min(taken, size))
-        at_once = max(1, size // _BLOCK)  # blocks between two looks at all slots
+        at_once = max(1, size // _BLOCK)  # blocks between two checks of all slots
         for end in range(-(-max(taken - size, 0) // _BLOCK), 0, -at_once):
             for number in range(max(0, end - at_once), end):
                 first = size + number * _BLOCK
                 count_here = min(_BLOCK, taken - first)
-                # An element stays in its slot until a later one is put there: the largest wins.
+                # An element stays in its slot until a later one replaces it: the largest number wins.
                 inside.scatter_reduce_(
                     0, self._slots_of(number)[:count_here], torch.arange(first, first + count_here), reduce="amax"
                 )
@@ -352,14 +348,14 @@ class _Buffer(Cell):
         return saved
 
     def load(self, saved: Any) -> None:
-        # Among shards, what is called elements may be positions, too.
+        # For a shard, a field "elements" may have positions, too.
         kinds = ("elements", "positions") if self._of_positions else ("elements",)
         kept = [kind for kind in kinds if isinstance(saved, dict) and saved.get(kind) is not None]
         elements = saved[kept[0]] if kept else None
         names = ("size", "taken", "left", "emptying", *kept)
         size, taken, left, emptying = fields(saved, *names)[:4]
         if size != self._pipe.buffer_size:
-            raise StateError(f"size: saved with buffer_size={size!r}, and it is {self._pipe.buffer_size} now")
+            raise StateError(f"size: saved with buffer_size={size!r}, but it is {self._pipe.buffer_size} now")
         if type(emptying) is not bool:
             raise StateError(f"emptying: expected True or False, found {emptying!r:.80}")
         taken = count(taken, "taken")
@@ -373,7 +369,7 @@ class _Buffer(Cell):
             if len(self._elements) != left:
                 raise StateError(f"left: expected {left} elements in the buffer, found {len(self._elements)}")
         elif not self._by_position:
-            raise StateError("elements: there are none, and the source of this stage cannot be sought")
+            raise StateError("elements: missing, but the source of this stage cannot be read by position")
         else:
             source = indexed(self._pipe.datapipe)
             count(taken, "taken", most=None if source is None else source.length)
@@ -384,20 +380,20 @@ class _Buffer(Cell):
 
 
 def _calls(stage: structure.Pipe) -> bool:
-    """Return whether a stage calls code of a user's for an element: a function, or that of a map-style pipe."""
+    """Return whether a stage calls a user's code for an element: a function, or a map-style pipe."""
     is_operator = structure.is_native(stage) and structure.is_stream(stage)
     return not is_operator or stage._commutes or stage._step() is not None
 
 
 def _slots(seed: int, size: int, block: int) -> torch.Tensor:
-    """A block of slots in a buffer of some size."""
+    """Return a block of slots in a buffer of this size."""
     generator = torch.Generator().manual_seed(derive(seed, block))
     return torch.randint(size, (_BLOCK,), generator=generator)
 
 
 @operator
 class InBatchShuffler(Shuffling, IterDataPipe[Any]):
-    """Each batch, which may be any sequence, with its elements in a random order; the batches keep theirs.
+    """Each batch, which may be any sequence, with its elements in a random order; the batches keep their order.
 
     >>> from datapipes.iter import IterableWrapper
     >>> dp = IterableWrapper(range(6)).batch(3).in_batch_shuffle()
@@ -430,7 +426,7 @@ class InBatchShuffler(Shuffling, IterDataPipe[Any]):
 
 
 class _Batches(Cell):
-    """The number of batches that were taken."""
+    """Number of batches taken."""
 
     def __init__(self) -> None:
         self.taken = 0

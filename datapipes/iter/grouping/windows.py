@@ -1,4 +1,4 @@
-"""sliding_window: windows over neighbouring elements, which overlap, touch or leave some out."""
+"""sliding_window: windows over adjacent elements; they may overlap, touch, or leave elements out."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ T_co = TypeVar("T_co", covariant=True)
 
 @operator
 class SlidingWindow(IterDataPipe[list[T_co]]):
-    """Lists of ``size`` neighbouring elements, each beginning ``step`` elements behind the one before.
+    """Lists of ``size`` adjacent elements, each beginning ``step`` elements after the previous one.
 
     An element that is in several windows is the same object in each.
 
     Args:
         size: The number of elements in a window.
-        step: How many elements further the next one begins. One larger than ``size`` leaves elements out.
-        partial: Whether elements at the end that no full window holds are given in a last, shorter one. Where there are
-            fewer than ``size`` elements in all, that is the only one.
+        step: Distance between the beginnings of two windows. One larger than ``size`` leaves elements out.
+        partial: Whether to give the elements at the end that are in no full window as a last, shorter one. If there are
+            fewer than ``size`` elements in all, it is the only one.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(6)).sliding_window(3, step=2))
@@ -59,7 +59,7 @@ class SlidingWindow(IterDataPipe[list[T_co]]):
             if len(elements) < size:
                 break
             window = elements[:]
-            del elements[:step]  # from here on nothing is called, after which a signal may come
+            del elements[:step]  # from here on without a call: no signal can arrive before the yield
             cell.held, cell.between = held, between
             yield window
         left = elements[:] if len(elements) > cell.held else []
@@ -72,12 +72,12 @@ class SlidingWindow(IterDataPipe[list[T_co]]):
 
 
 class _Window(Cell):
-    """The elements of the next window so far, and those to be left out before it."""
+    """Elements of the next window so far, and the number of elements to leave out before it."""
 
     def __init__(self, size: int, step: int) -> None:
         self._most = size - 1, max(step - size, 0)
         self.elements: list[Any] = []
-        self.held = 0  # how many of them an earlier window had
+        self.held = 0  # number of these that an earlier window had
         self.between = 0
 
     def save(self) -> Any:
@@ -88,8 +88,8 @@ class _Window(Cell):
         elements, held, between = fields(saved, "elements", "held", "between")
         if elements is not None:
             self.elements += self.decode_list(elements)
-        if len(self.elements) > self._most[0] + 1:  # Ctrl-C may have come before a full one was handed on
-            raise StateError(f"elements: found {len(self.elements)}, and a window holds {self._most[0] + 1}")
+        if len(self.elements) > self._most[0] + 1:  # an interruption may have come when it was full and not handed on
+            raise StateError(f"elements: found {len(self.elements)}, but a window has {self._most[0] + 1}")
         self.held = count(held, "held", most=self._most[0])
         self.between = count(between, "between", most=self._most[1])
 

@@ -1,4 +1,4 @@
-"""Operators that shard, prefetch, dispatch, retry, wait, move to a device: where and when a part of the graph runs.
+"""Operators that decide where and when a part of the graph runs: shard, prefetch, dispatch, retry, time out, move.
 
-- ``pausing``: methods that services of torchdata's kind call, which do nothing here
+- ``pausing``: methods without effect, for services written for torchdata
 """

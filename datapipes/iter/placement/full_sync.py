@@ -26,23 +26,21 @@ from datapipes.ranks.topics import POLICIES, Uneven
 T_co = TypeVar("T_co", covariant=True)
 
 _HONEST = (range, list, tuple, dict, set, frozenset, str, bytes)
-"""Types whose ``len`` is exactly the number of elements that they give."""
+"""Types whose ``len`` is exactly the number of their elements."""
 
 
 @operator
 class FullSync(Pausable, IterDataPipe[T_co]):
     """The same elements, as many as on every other rank; by default as many as the rank with the fewest has.
 
-    A rank that dies, fails or leaves is an error on all others. It belongs into the process that trains, so it is not
-    replicated to workers.
-
-    Without a process group there is one rank, and nothing to do; torchdata raised then.
+    A rank that dies, fails or leaves is an error on all others. The stage belongs into the process that trains, so it
+    is not replicated to workers. Without a process group there is one rank, and the elements pass through.
 
     Args:
-        timeout: How many seconds nothing may be heard of a rank, before a ``PrefetchTimeoutError``.
-        uneven: What becomes of elements that some ranks have beyond the others' end: ``"drop"`` leaves them out,
-            ``"pad"`` gives ``reading_services.PADDING`` on ranks that have come to their end, ``"repeat"`` begins such
-            a rank's own elements anew, ``"error"`` is an ``UnevenRanks``.
+        timeout: Seconds without a message from a rank before a ``PrefetchTimeoutError``.
+        uneven: Policy for elements that some ranks have after others have ended: ``"drop"`` leaves them out,
+            ``"pad"`` gives ``reading_services.PADDING`` on ranks that have ended, ``"repeat"`` starts such a rank's own
+            elements again, ``"error"`` raises ``UnevenRanks``.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(3)).sharding_filter().fullsync())
@@ -55,17 +53,17 @@ class FullSync(Pausable, IterDataPipe[T_co]):
 
     def __init__(self, datapipe: IterDataPipe[T_co], timeout: float = 1800, *, uneven: Uneven = "drop") -> None:
         self.datapipe = datapipe
-        self._timeout = timeout  # there is a method of the name
+        self._timeout = timeout  # `timeout` is a method
         self.uneven: Uneven = uneven
         self.exchange: Exchange | None = None
-        """That of a service; without one, each opening makes its own."""
-        needs(timeout > 0, self, f"timeout={timeout}: seconds, more than 0")
+        """The exchange of a service; without one, each opening makes its own."""
+        needs(timeout > 0, self, f"timeout={timeout}: expected seconds above 0")
         needs(
             self.uneven in POLICIES, self, f"uneven={self.uneven!r}: expected one of {', '.join(map(repr, POLICIES))}"
         )
 
     def is_replicable(self) -> bool:
-        """False: ranks are kept in step, not workers."""
+        """Return False: ranks are synchronized, not workers."""
         return False
 
     def _open(self, at: Opening) -> Iterator[T_co]:
@@ -81,13 +79,13 @@ class FullSync(Pausable, IterDataPipe[T_co]):
     def _laps(self, at: Opening) -> Callable[[int, Table | None], Session]:
         if not at.is_private():
             raise GraphError(
-                f"{self!r} goes over one child of a fork, demux or unzip again while another part of the graph reads "
-                "its sibling, which cannot go back with it: put fullsync() above the fork"
+                f"{self!r} reads one child of a fork, demux or unzip again while another part of the graph reads "
+                "its sibling, which cannot go back: put fullsync() above the fork"
             )
 
         def lap_of(lap: int, saved: Table | None) -> Session:
             if lap == 1 and saved is None:
-                at.keep_above()  # as later laps do when they are closed
+                at.keep_above()  # later laps do this when they are closed
             return at.session(at.untouched().datapipe, at.run.next_lap(lap), saved)
 
         return lap_of
@@ -96,13 +94,13 @@ class FullSync(Pausable, IterDataPipe[T_co]):
         world = here()[1]
         if world == 1:
             return same_length(self)
-        if self.exchange is None or exact_length(self.datapipe) is None:  # nobody has told how the ranks are sharded
+        if self.exchange is None or exact_length(self.datapipe) is None:  # the sharding of the ranks is unknown
             raise no_length(self)
         return len(decisive(self.datapipe, world, self.uneven))
 
 
 def decisive(graph: structure.Pipe, world: int, uneven: Uneven) -> structure.Pipe:
-    """The graph on the rank that decides the length of all: the last one has the fewest elements, the first most."""
+    """Return the graph of the rank that decides the length of all: the last has the fewest elements, the first most."""
     rank = world - 1 if uneven == "drop" else 0
     graph = apply_sharding(structure.unfold(graph), world, rank, SHARDING_PRIORITIES.DISTRIBUTED)
     for stage in structure.walk(graph):
@@ -112,12 +110,12 @@ def decisive(graph: structure.Pipe, world: int, uneven: Uneven) -> structure.Pip
 
 
 def _counts(stage: structure.Pipe) -> bool:
-    """Whether a stage from elsewhere says that it knows exactly how many elements it makes of its source's."""
+    """Return whether a stage of another package declares that its length is exact."""
     return getattr(stage, "counts_exactly", False) is True
 
 
 def exact_length(graph: structure.Pipe) -> int | None:
-    """The length of a graph, if that is certain unless an element raises."""
+    """Return the length of a graph if it is certain, except for elements that raise; otherwise None."""
     for stage in structure.walk(graph):
         if isinstance(stage, MadeElsewhere):
             if exact_length(stage.graph) is None:
@@ -127,7 +125,7 @@ def exact_length(graph: structure.Pipe) -> int | None:
         if isinstance(stage, IterableWrapper) and type(stage.iterable) not in _HONEST:
             return None
         if isinstance(stage, Header) and exact_length(stage.source_datapipe) is None:
-            return None  # its ``len`` is the limit, and there may be fewer elements
+            return None  # its ``len`` is the limit, but there may be fewer elements
     try:
         return len(graph)
     except TypeError:

@@ -1,12 +1,12 @@
-"""Methods of torchdata's stages that ran a thread, which its reading services called around an epoch.
+"""Methods that torchdata's stages with threads had, and that its reading services called around an epoch.
 
-A pipe here runs nothing: threads belong to a session, and end with it. The methods are there for services and tests of
-users that call them, and do nothing.
+A pipe here runs nothing: threads belong to a session, and end with it. The methods exist for users' services and tests
+that call them, and do nothing.
 """
 
 
 class Pausable:
-    """Stages with ``pause``, ``resume`` and ``shutdown``, beside the ``reset`` that all pipes have.
+    """Base of stages with ``pause``, ``resume`` and ``shutdown``, beside the ``reset`` of all pipes.
 
     >>> from datapipes.iter import IterableWrapper
     >>> ahead = IterableWrapper([1, 2]).prefetch()
@@ -16,10 +16,10 @@ class Pausable:
     """
 
     def pause(self) -> None:
-        """Do nothing: a session pauses by not being asked for elements."""
+        """Do nothing: a session pauses when no element is requested."""
 
     def resume(self) -> None:
-        """Do nothing: a session goes on when it is asked for an element."""
+        """Do nothing: a session continues when an element is requested."""
 
     def shutdown(self) -> None:
         """Do nothing: a session's threads end when it is closed."""

@@ -1,4 +1,4 @@
-"""prefetch, pin_memory: the stages above run ahead, in a thread; which may move elements into pinned memory as well."""
+"""prefetch, pin_memory: a thread runs the stages above ahead; it can also move elements into pinned memory."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 @operator
 class Prefetcher(Pausable, IterDataPipe[T_co]):
-    """The same elements, made beforehand by a thread.
+    """The same elements, made ahead by a thread.
 
     Args:
-        buffer_size: How many elements are made beforehand: more bridge longer waits for one of them, and take more
+        buffer_size: Number of elements to make ahead: a larger one bridges longer waits for an element, but needs more
             memory.
 
     >>> from datapipes.iter import IterableWrapper
@@ -56,13 +56,13 @@ class Prefetcher(Pausable, IterDataPipe[T_co]):
 
 @operator
 class PinMemory(Prefetcher[T_co]):
-    """The same elements with their tensors in pinned memory, two of them made beforehand by a thread.
+    """The same elements with their tensors in pinned memory, two of them made ahead by a thread.
 
     It belongs into the process that trains, so it is not replicated to workers (``is_replicable``).
 
     Args:
-        device: The device that the elements are for. ``None``: the one in use.
-        pin_memory_fn: A function of an element and ``device`` that gives the pinned element.
+        device: The device that the elements are for. ``None``: the current one.
+        pin_memory_fn: A function of an element and ``device`` that returns the pinned element.
 
     >>> from datapipes.iter import IterableWrapper
     >>> if torch.cuda.is_available():
@@ -81,10 +81,10 @@ class PinMemory(Prefetcher[T_co]):
         self.device = device
         self.pin_memory_fn = pin_memory_fn
         if not torch.cuda.is_available():
-            raise GraphError(f"pin_memory() needs CUDA, and torch finds none here: leave out {stage(self)}")
+            raise GraphError(f"pin_memory() needs CUDA, but torch finds none here: leave out {stage(self)}")
 
     def is_replicable(self) -> bool:
-        """False: pinned memory cannot be handed from one process to another."""
+        """Return False: pinned memory cannot be passed between processes."""
         return False
 
     def _open(self, at: Opening) -> Iterator[T_co]:
@@ -96,7 +96,7 @@ class PinMemory(Prefetcher[T_co]):
 
     def _pinned(self, at: Opening, source: Iterator[Any], device: Any) -> Iterator[T_co]:
         if device is not None:
-            torch.cuda.set_device(device)  # for this thread, which would otherwise use the first one
+            torch.cuda.set_device(device)  # otherwise this thread would use the first one
         for element in source:
             try:
                 pinned = self.pin_memory_fn(element, self.device)
@@ -114,6 +114,6 @@ class PinMemory(Prefetcher[T_co]):
 
 
 def _device_in_use() -> int | None:
-    """The device of the thread that iterates, if it uses one."""
+    """Return the current device of the calling thread, or None if it uses none."""
     in_use: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # torch has not typed it
     return torch.cuda.current_device() if in_use else None

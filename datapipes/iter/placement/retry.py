@@ -1,9 +1,9 @@
-"""retry: a source that failed is opened again where it was, and asked again for the element that it failed at.
+"""retry: a source that failed is opened again at its position and asked for the failed element again.
 
-The source is opened in a session of this stage's own. Its position is looked at as long as that is cheap beside making
-elements; opening it again begins there, and passes over what was handed on since. What a retry costs is thus the
-elements since the last look. After the last attempt the error is the user's, and as everywhere the source goes on with
-the element behind the one that it failed at.
+The source is opened in a session of this stage's own. Snapshots of its position are taken within the snapshot budget.
+The source is opened again at the last snapshot, and skips what was handed on since. So a retry costs the elements since
+the last snapshot. After the last attempt the error is raised, and as everywhere the source continues after the failed
+element.
 """
 
 from __future__ import annotations
@@ -30,20 +30,19 @@ T_co = TypeVar("T_co", covariant=True)
 @renamed(times="retries", wait="backoff")
 @operator
 class Retrier(IterDataPipe[T_co]):
-    """The same elements; where what is above raises, it is opened again at that place, up to ``retries`` times.
+    """The same elements; where a stage above raises, it is opened again at that place, up to ``retries`` times.
 
-    No element is lost or given twice. Attempts are counted for each element that is handed on: one that was makes them
-    ``retries`` again, whatever there was before it. All that is above begins anew, connections and open files included:
-    elements since the last look at its position are made once more, unseen. Each error is counted
-    (``iterator.errors``), and the first one is a warning. To call a function again and nothing else,
-    ``map(fn, on_error="retry(n)")`` is enough.
-    Put it below a ``sharding_filter``: above one, each shard makes all elements.
+    No element is lost or repeated. Attempts are counted for each element that is handed on: after it, there are
+    ``retries`` again. All stages above start again, with their connections and open files: elements since the last
+    snapshot are made once more and dropped. Each error is counted (``iterator.errors``), and the first one is a
+    warning. To call only a function again, ``map(fn, on_error="retry(n)")`` is enough. Put it below a
+    ``sharding_filter``: above one, each shard makes all elements.
 
     Args:
-        retries: How often one element is tried again, 1 or more.
-        on: The exceptions that are tried again; all others pass.
-        backoff: Seconds before the first attempt again, and twice as many before each further one, up to a minute; or a
-            function of the attempt, which counts from 1.
+        retries: Number of retries for one element, at least 1.
+        on: The exceptions to retry; all others are raised.
+        backoff: Seconds before the first retry, doubled before each further one, up to a minute; or a function of the
+            number of the retry, which counts from 1.
 
     >>> from datapipes.iter import IterableWrapper
     >>> failures = [OSError("busy"), OSError("still busy")]
@@ -67,14 +66,17 @@ class Retrier(IterDataPipe[T_co]):
     backoff: float | Callable[[int], float] = 1.0
 
     def __post_init__(self) -> None:
-        needs_count(self, "retries", 1, "An element is tried again once at least")
+        needs_count(self, "retries", 1, "retries must be at least 1")
         kinds = self.on if isinstance(self.on, tuple) else (self.on,)
         if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
             raise BadArgumentType(
-                f"on is an exception class, or a tuple of them, got {self.on!r:.80}, in {stage(self)}"
+                f"on must be an exception class, or a tuple of them, got {self.on!r:.80}, in {stage(self)}"
             )
-        known = callable(self.backoff) or 0 <= self.backoff < inf
-        needs(known, self, f"backoff is a number of seconds, got {self.backoff!r:.60}")
+        needs(
+            callable(self.backoff) or 0 <= self.backoff < inf,
+            self,
+            f"backoff must be in seconds, got {self.backoff!r:.60}",
+        )
 
     def _reads(self) -> tuple[()]:
         return ()
@@ -92,13 +94,13 @@ class Retrier(IterDataPipe[T_co]):
                     attempt = 0
                     yield element
                 return
-            except Exception as error:  # an interruption costs no element, and the session knows that
+            except Exception as error:  # an interruption costs no element, and the session handles it
                 attempt += 1
                 if not isinstance(error, self.on) or attempt > self.retries or not cell.leave():
                     cell.go_on_behind()
                     raise
                 cell.faults.met(error)
-            Event().wait(self._pause(attempt))  # nothing tells when a source is ready again
+            Event().wait(self._pause(attempt))  # a source does not announce when it is ready again
 
     def _pause(self, attempt: int) -> float:
         first = self.backoff
@@ -108,7 +110,7 @@ class Retrier(IterDataPipe[T_co]):
 
 
 class _Attempts(InnerSession):
-    """The session of the source, and the errors that it was begun again after."""
+    """Session of the source, and the errors after which it was opened again."""
 
     faults: Faults
 

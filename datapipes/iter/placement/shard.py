@@ -1,13 +1,13 @@
-"""sharding_filter, sharding_round_robin_dispatch: every n-th element of a stream, and where it is dealt out to workers.
+"""sharding_filter, sharding_round_robin_dispatch: every n-th element of a stream, and distribution to workers.
 
-An element belongs to a shard by its number in the source, and one that could not be made keeps its number: so a failure
-that only one shard meets does not shift what the others take. What is said here is the definition; a session moves the
-filter up to where it spares work (``datapipes.rewriting.pushdown``).
+An element belongs to a shard by its number in the source. An element that could not be made keeps its number: a failure
+in one shard does not shift the elements of others. This file has the definition; a session moves the filter up to where
+it saves work (``datapipes.rewriting.pushdown``).
 
-``sharding_round_robin_dispatch`` is a mark that says where a graph is run once for all workers. What is above the mark
-is read in one place, and its elements are dealt out to the workers in turn, instead of every worker reading all of it.
-A reading service with worker processes finds the mark by its class, ``find_dps(traverse_dps(graph),
-ShardingRoundRobinDispatcher)``; in one process there is nobody to deal to, and the elements pass through.
+``sharding_round_robin_dispatch`` marks where a graph runs once for all workers. The part above the mark is read in one
+place, and the workers get its elements in turn, instead of each reading all of it. A reading service with worker
+processes finds the mark by its class: ``find_dps(traverse_dps(graph), ShardingRoundRobinDispatcher)``. In one process
+the elements pass through.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ T_co = TypeVar("T_co", covariant=True)
 
 @operator
 class ShardingFilter(pushdown.Selecting[T_co]):
-    """The elements of this shard: all of them, until somebody shards the graph.
+    """The elements of this shard: all of them, unless the graph is sharded.
 
     Args:
-        sharding_group_filter: The group whose shards count here: ``SHARDING_PRIORITIES.DISTRIBUTED`` for those of
-            ranks, ``SHARDING_PRIORITIES.MULTIPROCESSING`` for those of workers. ``None``: all groups.
+        sharding_group_filter: The group of shards that applies: ``SHARDING_PRIORITIES.DISTRIBUTED`` for ranks,
+            ``SHARDING_PRIORITIES.MULTIPROCESSING`` for workers. ``None``: all groups.
 
     >>> from datapipes.iter import IterableWrapper
     >>> dp = IterableWrapper(range(7)).sharding_filter()
@@ -54,7 +54,7 @@ class ShardingFilter(pushdown.Selecting[T_co]):
 
     def __post_init__(self) -> None:
         self.groups: ShardGroups = {}
-        self._opened_as: tuple[int, int] | None = None  # the shard that an opening works on, set in its own copy only
+        self._opened_as: tuple[int, int] | None = None  # the shard of an opening, set only in the opening's copy
 
     def apply_sharding(
         self,
@@ -79,12 +79,12 @@ class ShardingFilter(pushdown.Selecting[T_co]):
         groups = self.groups
         if run.shard is not None and not groups:
             return run.shard
-        if run.worker is not None and set(groups) == {SHARDING_PRIORITIES.DISTRIBUTED}:  # somebody has set the rank
+        if run.worker is not None and set(groups) == {SHARDING_PRIORITIES.DISTRIBUTED}:  # only the rank was set
             groups = with_group(groups, *run.worker, SHARDING_PRIORITIES.MULTIPROCESSING)
         return combined(groups, self.sharding_group_filter)
 
     def _in_run(self, run: Run) -> IterDataPipe[Any]:
-        self._opened_as = self._shard(run)  # one that is read by position will never be opened
+        self._opened_as = self._shard(run)  # here, because a filter above a source read by position is never opened
         return self if self._opened_as[0] == 1 else pushdown.pushed(self)
 
     def _slice(self) -> slice:
@@ -109,9 +109,9 @@ class ShardingFilter(pushdown.Selecting[T_co]):
 
 
 def as_opened(graph: structure.Pipe, run: Run) -> structure.Pipe:
-    """Return a copy of a graph in which sharding filters have the lengths of a run's shard, wherever they are opened.
+    """Return a copy of a graph in which sharding filters have the lengths of a run's shard.
 
-    Stages above a ``cycle``, for example, are opened in a session of their own.
+    Filters above a ``cycle``, for example, are opened in a session of their own.
     """
     graph = structure.unfold(graph)
     for pipe in structure.walk(graph):
@@ -121,12 +121,12 @@ def as_opened(graph: structure.Pipe, run: Run) -> structure.Pipe:
 
 
 class _Taken(Given):
-    """The number of elements taken from the source, those of other shards and those that could not be made included."""
+    """Number of elements taken from the source, including those of other shards and those that could not be made."""
 
     def every(self, of: int, index: int, source: Iterator[Any]) -> Iterator[Any]:
-        """The elements that belong to a shard."""
+        """Yield the elements of a shard."""
         try:
-            # `yield from` would take an exception of the consumer's for one of the source.
+            # `yield from` would also catch an exception that the consumer throws in.
             for element in islice(self.counting(source), (index - self.save()) % of, None, of):  # noqa: UP028
                 yield element
         except GeneratorExit:
@@ -137,7 +137,7 @@ class _Taken(Given):
 
 
 class _Behind(Cell):
-    """The number of a range's numbers that are behind the shard: the position of the last one taken, and one."""
+    """Number of a range's numbers before the shard's position: the index of the last one taken plus one."""
 
     def __init__(self) -> None:
         self._behind = 0
@@ -145,10 +145,10 @@ class _Behind(Cell):
         self._left: Iterator[int] = iter(())
 
     def following(self, numbers: range, of: int, index: int) -> Iterator[int]:
-        """The numbers of a shard that are not behind it."""
+        """Return the numbers of a shard from its position on."""
         behind = self.save()
         if behind > len(numbers):
-            raise StateError(f"{self.label}: {behind} elements were taken, and there are {len(numbers)}")
+            raise StateError(f"{self.label}: {behind} elements were taken, but there are only {len(numbers)}")
         first = behind + (index - behind) % of
         self._behind, self._own = behind, range(first, len(numbers), of)
         self._left = iter(numbers[first::of])
@@ -166,11 +166,10 @@ class _Behind(Cell):
 
 @operator
 class ShardingRoundRobinDispatcher(IterDataPipe[T_co]):
-    """The same elements, which worker processes take in turn: what is above is run once for all of them.
+    """The same elements, which worker processes take in turn: the part above runs once for all of them.
 
     Args:
-        sharding_group_filter: The group that elements are dealt to. That can only be the workers, as by default; it is
-            taken because torchdata has it, whose own default was refused.
+        sharding_group_filter: The group that gets the elements. Only workers, the default, are possible.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(3)).sharding_round_robin_dispatch())

@@ -1,13 +1,13 @@
-"""timeout: an element that takes too long is an error, and stays the next one.
+"""timeout: an element that takes too long is an error, and stays the next element.
 
-The source is opened in a session of this stage's own, which a thread pulls from: one element each time that it is
-asked to, and never ahead. The stage gives up waiting after a while, and the thread does not: the element that it brings
-late is the next one. From when an element is asked for until it is handed on, the source's own position is that of
-another element; the position that was looked at last, and how many elements were handed on since, take its place.
+The source is opened in a session of this stage's own. A thread pulls one element at a time from it, on request and
+never ahead. The stage stops waiting after the timeout, but the thread continues: its late element is the next one.
+While an element is requested and not handed on, the source's own position is that of another element; the last snapshot
+and the count since then replace it.
 
-When the stage is closed its thread ends, and closes the session on its way. A thread cannot be killed: one that is
-stuck in what is above is left behind, as a daemon, told to do the same when it comes back. In a fork of the process
-there is no such thread, and going on is an error.
+When the stage is closed, its thread ends and closes the session. A thread cannot be killed: one that is stuck in the
+stages above is left as a daemon, which ends when it returns. A fork of the process has no such thread, and continuing
+there is an error.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ from datapipes.position.session import Session, segments
 
 T_co = TypeVar("T_co", covariant=True)
 
-_PATIENCE = 2.0  # seconds to wait for a thread that is at work when it is told to leave
+_PATIENCE = 2.0  # seconds to wait for the thread's current element when the stage is closed
 _END: Any = object()
 
 
 @renamed(seconds="timeout")
 @operator
 class TimeLimiter(IterDataPipe[T_co]):
-    """The same elements; one that is not there after some seconds is a ``PullTimeout``, which shows what is at work.
+    """The same elements; one that takes too long is a ``PullTimeout`` with the stack of the thread.
 
-    No element is lost: the next ``next()`` waits as long for the same one, which the thread that makes it brings when
-    it has it. Where that may be never, ``.timeout(5).retry(3)`` gives it up, and opens what is above again at this
-    place: a function that was called may then still be at work in the thread that is left, while it is called anew. So
-    it is in a worker, and below a user's generator.
+    No element is lost: the next ``next()`` waits as long for the same one. If it may never come,
+    ``.timeout(5).retry(3)`` opens the part above again at this place. A function may then still run in the abandoned
+    thread while it is called again. The same holds in a worker, and below a user's generator.
 
-    All that is above runs in a thread, at most one element at a time. Handing over one takes some 20 microseconds:
-    behind ``batch`` it costs least. Put it below a ``sharding_filter``: above one, each shard makes all elements.
+    All stages above run in a thread, at most one element at a time. The handover takes some 20 microseconds for each
+    element: below ``batch`` it costs least. Put it below a ``sharding_filter``: above one, each shard makes all
+    elements.
 
     Args:
-        timeout: How long an element may take, from when it is asked for; more than 0.
+        timeout: Most seconds from the request of an element until it is there; above 0.
 
     >>> import threading
     >>> from datapipes.iter import IterableWrapper
@@ -72,7 +72,7 @@ class TimeLimiter(IterDataPipe[T_co]):
     _fluent: ClassVar[str | None] = "timeout"
     _hands_on: ClassVar[bool] = True
     _alone = (
-        "has a thread for one child of a fork, demux or unzip while another part of the graph reads its sibling: put "
+        "runs a thread for one child of a fork, demux or unzip while another part of the graph reads its sibling: put "
         "timeout() above the fork"
     )
 
@@ -82,8 +82,8 @@ class TimeLimiter(IterDataPipe[T_co]):
         self.source_datapipe = source_datapipe
         self._timeout = timeout  # there is a method of the name
         if not isinstance(timeout, int | float):
-            raise BadArgumentType(f"timeout is a number of seconds, got {timeout!r:.60}, in {stage(self)}")
-        needs(0 < timeout <= threading.TIMEOUT_MAX, self, "timeout is a number of seconds above 0")
+            raise BadArgumentType(f"timeout must be a number of seconds, got {timeout!r:.60}, in {stage(self)}")
+        needs(0 < timeout <= threading.TIMEOUT_MAX, self, "timeout must be a number of seconds above 0")
 
     def _reads(self) -> tuple[()]:
         return ()
@@ -96,7 +96,7 @@ class TimeLimiter(IterDataPipe[T_co]):
     def _elements(self, at: Opening, cell: _Pulls) -> Iterator[T_co]:
         try:
             yield from cell.elements(at, self.source_datapipe)
-        except Exception:  # an interruption costs no element, and the session knows that
+        except Exception:  # an interruption costs no element, and the session handles it
             cell.go_on_behind()
             raise
 
@@ -104,7 +104,7 @@ class TimeLimiter(IterDataPipe[T_co]):
 
 
 class _Pulls(InnerSession):
-    """The session of the source, and the thread that pulls from it."""
+    """Session of the source, and the thread that pulls from it."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
@@ -121,19 +121,19 @@ class _Pulls(InnerSession):
     def _pulled(self, session: Session) -> Iterator[Any]:
         self._origin.must_be_here("the pulls")
         if self._puller is None:
-            with CtrlCWaits():  # or the thread would be left behind
+            with CtrlCWaits():  # otherwise the thread could be lost
                 self._puller = _Puller(session)
         puller = self._puller
         while True:
             element, error = puller.wait(self._seconds, self.label)
-            # It counts as taken in the step that hands it on: nothing is called in between, so no signal comes there.
+            # It counts as taken in the step that hands it on. No function is called in between, so no signal arrives.
             puller.brought = None
             puller.taken += 1
             if error is not None:
                 try:
                     raise error
                 finally:
-                    del error  # its traceback holds this frame
+                    del error  # its traceback refers to this frame
             if element is _END:
                 return
             yield element
@@ -145,43 +145,43 @@ class _Pulls(InnerSession):
             self._puller = None
             if puller is not None and self._origin.is_here:
                 return puller.leave(self.label)
-        if not is_at_work:  # in a fork it stays so for ever
+        if not is_at_work:  # in a fork it stays True
             session.close()
         return not is_at_work
 
 
 class _Brought(NamedTuple):
-    """An element, or an exception."""
+    """Element or exception."""
 
     element: Any
     error: BaseException | None = None
 
 
 class _Puller:
-    """A thread that pulls from a session when it is asked to, and closes the session when it is told to leave."""
+    """Thread that pulls from a session on request, and closes the session when it is told to end."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._requests: SimpleQueue[int] = SimpleQueue()  # numbers of elements, from 1; 0: leave
+        self._requests: SimpleQueue[int] = SimpleQueue()  # numbers of elements, from 1; 0: end
         self._arrived: SimpleQueue[None] = SimpleQueue()
-        self.asked = 0  # number of the element that was asked for last,
-        self.brought: _Brought | None = None  # that element, from when it has come until it is taken,
-        self.taken = 0  # and number of the last one that was taken
+        self.asked = 0  # number of the last element requested
+        self.brought: _Brought | None = None  # that element, from its arrival until it is taken
+        self.taken = 0  # number of the last element taken
         self._is_late = False
-        self._error: BaseException | None = None  # met in closing the session
+        self._error: BaseException | None = None  # raised by closing the session
         self._thread = threading.Thread(target=self._run, name="timeout", daemon=True)
         self._thread.start()
 
     def is_at_work(self) -> bool:
-        """Return whether it is pulling, so that the session moves."""
+        """Return whether the thread is pulling, so that the session moves."""
         return self.asked > self.taken and self.brought is None
 
     def wait(self, seconds: float, label: str) -> _Brought:
-        """Return the next element, ``_END``, or what was raised in its place. Raise PullTimeout if it is not there."""
+        """Return the next element, ``_END``, or an exception in its place. Raise PullTimeout if it is late."""
         if self.asked == self.taken:
             self._is_late = False
         self.asked = self.taken + 1
-        self._requests.put(self.asked)  # once more, if it was asked for before: the thread passes over that
+        self._requests.put(self.asked)  # the thread skips a repeated request
         until = monotonic() + seconds
         while self.brought is None:
             try:
@@ -190,7 +190,7 @@ class _Puller:
                 if self.brought is None:
                     self._is_late = True
                     raise PullTimeout(
-                        f"{label}: no element after {seconds:g} seconds; what is above stands here:\n"
+                        f"{label}: no element after {seconds:g} seconds; the stages above stand here:\n"
                         f"{stack_of(self._thread)}"
                     ) from None
         return self.brought
@@ -204,25 +204,25 @@ class _Puller:
             done = number
             try:
                 self.brought = _Brought(next(elements, _END))
-            except BaseException as error:  # handed to the stage, which raises it
+            except BaseException as error:  # the stage raises it
                 self.brought = _Brought(None, error)
             self._arrived.put(None)
         if self.brought is not None:
             StreamWrapper.close_streams(self.brought.element)
-        del elements  # a generator in it is closed
+        del elements  # closes a generator in it
         try:
             self._session.close()
-        except BaseException as error:  # handed to whoever waits for the end of this thread
+        except BaseException as error:  # `leave` raises it
             self._error = error
 
     def leave(self, label: str) -> bool:
-        """Have it leave; False if it is stuck, and is left behind."""
+        """End the thread. Return False if it is stuck and is left behind."""
         self._requests.put(0)
-        if self._thread is threading.current_thread():  # in which the collector may find an abandoned iterator
+        if self._thread is threading.current_thread():  # the garbage collector may run this in the pulling thread
             return False
         self._thread.join(0 if self._is_late and self.is_at_work() else _PATIENCE)
         if self._thread.is_alive():
-            warn(f"{label}: a thread is stuck in what is above and is left behind; it ends when it comes back")
+            warn(f"{label}: a thread is stuck in the stages above and is left behind; it ends when it returns")
             return False
         if self._error is not None:
             raise self._error

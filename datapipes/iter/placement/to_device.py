@@ -1,4 +1,4 @@
-"""to_device: elements moved to the device that trains, while it is at work on others."""
+"""to_device: elements moved to the device that trains, while it works on others."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ T_co = TypeVar("T_co", covariant=True)
 @renamed(ahead="prefetch_cnt")
 @operator
 class ToDevice(IterDataPipe[T_co]):
-    """The same elements with their tensors on a device, some of them moved beforehand by a thread.
+    """The same elements with their tensors on a device, some of them moved ahead by a thread.
 
-    Tensors are found in mappings, sequences, namedtuples and dataclasses; what has a ``to`` method of its own is asked.
-    It belongs into the process that trains, so it is not replicated to workers (``is_replicable``), and it is best the
-    last stage: what waits on a device in a stage below cannot be saved, while what is ahead here is saved as it was.
+    Tensors are found in mappings, sequences, namedtuples and dataclasses; the ``to`` method of other objects is called.
+    The stage belongs into the process that trains, so it is not replicated to workers (``is_replicable``). It should be
+    the last stage: elements on a device that wait in a stage below cannot be saved. Elements ahead in this stage are
+    saved as they were before the move.
 
     Args:
-        device: The device, as ``torch.device`` takes it. ``"cuda"`` is the one in use where the iteration begins.
-        non_blocking: Whether to copy in the background where the device is CUDA's: from pinned memory, in a stream of
-            its own, for which the stream that is in use at the loop waits.
-        prefetch_cnt: How many elements are moved beforehand. They take memory of the device.
+        device: The device, as ``torch.device`` takes it. ``"cuda"`` is the current one where the iteration begins.
+        non_blocking: Whether to copy in the background to a CUDA device: from pinned memory, in a separate stream,
+            for which the loop's current stream waits.
+        prefetch_cnt: Number of elements to move ahead. They need memory of the device.
 
     >>> from datapipes.iter import IterableWrapper
     >>> [batch.device.type for batch in IterableWrapper(range(4)).batch(2).collate().to_device("cpu")]
@@ -58,21 +59,21 @@ class ToDevice(IterDataPipe[T_co]):
         except (RuntimeError, TypeError) as error:
             raise BadArgument(f"{stage(self)}: torch knows no such device: {error}") from error
         if not is_there:
-            raise GraphError(f"{stage(self)} needs CUDA, and torch finds none here")
+            raise GraphError(f"{stage(self)} needs CUDA, but torch finds none here")
 
     def is_replicable(self) -> bool:
-        """False: what is on a device cannot be handed from one process to another."""
+        """Return False: an element on a device cannot be passed between processes."""
         return False
 
     def _in_use(self) -> torch.device:
         device = torch.device(self.device)
-        here = device.type == "cuda" and device.index is None  # the thread that moves would use the first one
+        here = device.type == "cuda" and device.index is None  # otherwise the moving thread would use the first one
         return torch.device("cuda", torch.cuda.current_device()) if here else device
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         if get_worker_info() is not None:
             raise GraphError(
-                f"{stage(self)} is in a worker of torch's DataLoader, which cannot hand on what is on a device: leave "
+                f"{stage(self)} is in a worker of torch's DataLoader, which cannot pass on elements on a device: leave "
                 "it out there, and move what the DataLoader gives"
             )
         mark, move = at.mark(), mover(self._in_use(), self.non_blocking)

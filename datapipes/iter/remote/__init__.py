@@ -1,1 +1,1 @@
-"""Operators that read and write files elsewhere: HTTP, Google Drive, s3, AIStore, fsspec, iopath."""
+"""Operators that read and write remote files: HTTP, Google Drive, s3, AIStore, fsspec, iopath."""

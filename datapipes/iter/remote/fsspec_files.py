@@ -1,9 +1,9 @@
-"""list_files_by_fsspec, open_files_by_fsspec, save_by_fsspec: files wherever fsspec finds them.
+"""list_files_by_fsspec, open_files_by_fsspec, save_by_fsspec: files on any file system of fsspec.
 
-That is on this machine and in memory, over http(s), in s3 and gcs, inside of a zip, and more: the part of a URL before
-``://`` says where. Keyword arguments go to the file system: credentials, endpoints and the like. One that looks like a
-slip of the stage's own is refused; a file system's that happens to is given under its protocol, as
-``zip={"model": ...}``.
+These are files on this machine and in memory, over http(s), in s3 and gcs, inside of a zip, and more: the part of a URL
+before ``://`` selects the file system. Keyword arguments go to the file system: credentials, endpoints and so on. One
+that looks like a misspelt parameter of the stage is refused. If it is a file system's option, give it under the
+protocol, as ``zip={"model": ...}``.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _WRITING = {"w", "wb", "wt", "a", "ab", "at"}
 
 @operator
 class FSSpecFileLister(Flattening[str]):
-    """List one or more folders, files and folders alike, as URLs that can be opened.
+    """The URLs of files and folders in one or more folders.
 
-    A root that is a file stands for itself. Folders of this machine come in sorted order, others as their file system
-    gives them.
+    A root that is a file is given itself. The entries of this machine's folders are sorted, those of others are in the
+    order of their file system.
 
     Args:
-        masks: A pattern for URLs, such as ``"*.csv"``, or several of which one has to match. They are compared with the
-            whole URL, so that one without a ``*`` in front matches nothing. ``None``: all.
-        **kwargs: Options of the file system: credentials, endpoints and the like. What looks like a slip of a parameter
-            above is refused; it is given under the file system's protocol, as ``zip={"model": ...}``.
+        masks: A pattern for URLs, such as ``"*.csv"``, or several, one of which must match. They are compared with the
+            whole URL: a pattern without a leading ``*`` matches nothing. ``None``: all.
+        **kwargs: Options of the file system: credentials, endpoints and so on. A name that looks like a misspelt
+            parameter above is refused; give it under the file system's protocol, as ``zip={"model": ...}``.
 
     >>> import fsspec
     >>> fsspec.filesystem("memory").pipe("/shown/a.txt", b"text")
@@ -89,9 +89,9 @@ class FSSpecFileLister(Flattening[str]):
 
 
 def listed(root: str, masks: str | Sequence[str] | None, options: dict[str, Any], transfer: Transfer) -> list[str]:
-    """List a folder, as URLs."""
+    """List a folder as URLs."""
     filesystem, path = filesystem_of(root, options, transfer)
-    filesystem.invalidate_cache(path)  # what was listed an epoch ago may have changed
+    filesystem.invalidate_cache(path)  # the folder may have changed since the last epoch
     if filesystem.isfile(path):
         return [root]
     names = filesystem.ls(path, detail=False) or []
@@ -104,16 +104,16 @@ def listed(root: str, masks: str | Sequence[str] | None, options: dict[str, Any]
 
 @operator
 class FSSpecFileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
-    """``(url, stream)`` for each URL; secrets in it are hidden in the one that is handed on.
+    """``(url, stream)`` for each URL; the URL that is given shows no secrets.
 
-    A stream gives the whole file or raises: what breaks is tried again as ``transfer`` says.
+    A stream gives the whole file or raises: ``transfer`` controls the retries.
 
     Args:
         mode: ``"r"``, ``"t"`` or ``"rt"`` for text, ``"rb"`` or ``"b"`` for bytes.
         kwargs_for_open: Options for opening each file, as a dict: ``encoding``, ``errors`` and ``newline`` of text, and
             those of the file system, such as ``block_size`` and ``compression``.
-        **kwargs: Options of the file system: credentials, endpoints and the like. What looks like a slip of a parameter
-            above is refused; it is given under the file system's protocol, as ``zip={"model": ...}``.
+        **kwargs: Options of the file system: credentials, endpoints and so on. A name that looks like a misspelt
+            parameter above is refused; give it under the file system's protocol, as ``zip={"model": ...}``.
 
     >>> import fsspec
     >>> fsspec.filesystem("memory").pipe("/shown/a.txt", b"text")
@@ -154,7 +154,7 @@ class FSSpecFileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
 
         def opened(url: str) -> tuple[str, StreamWrapper]:
             shown, stream = opened_url(url_of(url, "open_files_by_fsspec"), mode, transfer, options, for_open)
-            if shown == url:  # a URL with a secret in it is kept out of states
+            if shown == url:  # states have no URL with a secret
                 stream.origin = origin_of(self, url, _size(stream))
             return shown, stream
 
@@ -177,19 +177,19 @@ class FSSpecFileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
 
 @operator
 class FSSpecSaver(IterDataPipe[str]):
-    """Write the data of each ``(meta, data)`` to a URL, and hand on that URL.
+    """The URL that the data of each ``(meta, data)`` is written to.
 
-    Data is what ``save_to_disk`` takes; all of it is in memory for that. A file is there as a whole or not at all, also
-    where an older one is replaced.
+    Data is anything that ``save_to_disk`` takes; all of it is read into memory. A file appears as a whole or not at
+    all, also if it replaces an older one.
 
     Args:
-        mode: ``"w"`` replaces a file, ``"a"`` appends to it, which is done as a whole on this machine alone. With a
-            ``b`` the data has to be bytes, otherwise text.
-        filepath_fn: A function that is given ``meta`` and returns the URL. ``None``: ``meta`` is the URL.
+        mode: ``"w"`` replaces a file, ``"a"`` appends to it; appending is done as a whole only on this machine. With a
+            ``b`` the data must be bytes, otherwise text.
+        filepath_fn: A function of ``meta`` that returns the URL. ``None``: ``meta`` is the URL.
         kwargs_for_open: Options for writing each file, as a dict: ``encoding``, ``errors`` and ``newline`` of text,
             ``compression`` (``"infer"``: by the URL's ending), and those of the file system.
-        **kwargs: Options of the file system: credentials, endpoints and the like. What looks like a slip of a parameter
-            above is refused; it is given under the file system's protocol, as ``zip={"model": ...}``.
+        **kwargs: Options of the file system: credentials, endpoints and so on. A name that looks like a misspelt
+            parameter above is refused; give it under the file system's protocol, as ``zip={"model": ...}``.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper([("a.txt", b"text")]).save_by_fsspec("wb", lambda name: f"memory://shown/{name}"))
@@ -240,14 +240,14 @@ class FSSpecSaver(IterDataPipe[str]):
 
 
 def _size(stream: StreamWrapper) -> int:
-    """The size of an open file in bytes, if it says so; otherwise -1."""
+    """Return the size of an open file in bytes; -1 if it is unknown."""
     file = getattr(stream.file_obj, "buffer", stream.file_obj)
     sizes = (getattr(one, "size", None) for one in (file, getattr(file, "raw", None)))
     return next((size for size in sizes if type(size) is int), -1)
 
 
 def save(mode: str, content: bytes, left: dict[str, Any], filesystem: Any, path: str) -> None:
-    """Write a file as a whole; ``left``: options for opening it."""
+    """Write a file as a whole; ``left`` has options for opening it."""
     if "file" in filesystem.protocol:
         with replacing(path, "ab" if "a" in mode else "wb") as file:
             file.write(content)
@@ -257,7 +257,7 @@ def save(mode: str, content: bytes, left: dict[str, Any], filesystem: Any, path:
             file.write(content)
         return
     if filesystem.async_impl or "memory" in filesystem.protocol:
-        filesystem.pipe_file(path, content, **left)  # one request, or several that count only when all are made
+        filesystem.pipe_file(path, content, **left)  # one request, or several that take effect together
         return
     partial = f"{path}.{uuid4().hex}.part"
     try:
@@ -271,7 +271,7 @@ def save(mode: str, content: bytes, left: dict[str, Any], filesystem: Any, path:
 
 
 def encoded(url: str, data: str | bytes, options: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
-    """The bytes of the file, and the options that have not been used up in making them."""
+    """Return the bytes of the file, and the options that were not used in making them."""
     from fsspec.compression import compr
     from fsspec.utils import infer_compression
 
@@ -286,14 +286,14 @@ def encoded(url: str, data: str | bytes, options: dict[str, Any]) -> tuple[bytes
     if compression is None:
         return data, left
     packed = io.BytesIO()
-    packed.close = lambda: None  # type: ignore[method-assign]  # what compresses closes what it writes to
+    packed.close = lambda: None  # type: ignore[method-assign]  # compressors close their file
     with compr[compression](packed, mode="wb") as file:
         file.write(data)
     return packed.getvalue(), left
 
 
 def url_of(value: Any, method: str) -> str:
-    """A URL, checked to be one as far as its type goes."""
+    """Return a URL. Raise BadArgumentType if it is not a str."""
     if not isinstance(value, str):
         raise BadArgumentType(f"{method}() needs URLs as str, got {type(value).__name__}: {value!r:.80}")
     return value

@@ -1,4 +1,4 @@
-"""read_from_http, read_from_gdrive, read_from_remote: a stream for each URL, of Google Drive past its pages."""
+"""read_from_http, read_from_gdrive, read_from_remote: a stream for each URL over HTTP or from Google Drive."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from datapipes.position.steps import Step
 
 Opener = Callable[[str], tuple[str, StreamWrapper]]
 
-# Of requests' ``get``, but for the timeout; bodies are streamed whatever ``stream`` says.
+# Parameters of requests' ``get`` except the timeout; bodies are always streamed, for any ``stream``.
 _KNOWN = (
     *("params", "data", "json", "files", "headers", "cookies", "auth", "cert", "verify", "proxies", "hooks"),
     *("allow_redirects", "stream"),
@@ -41,7 +41,7 @@ GOOGLE = {"drive.google.com", "docs.google.com"}
 
 @operator
 class WebReader(IterDataPipe[tuple[str, StreamWrapper]]):
-    """Base of the readers of URLs: a subclass says in ``_opener`` how one is opened."""
+    """Base of the readers of URLs: a subclass implements ``_opener``."""
 
     source_datapipe: IterDataPipe[str]
 
@@ -57,7 +57,7 @@ class WebReader(IterDataPipe[tuple[str, StreamWrapper]]):
         **kwargs: Any,
     ) -> None:
         self.source_datapipe = source_datapipe
-        self._timeout = timeout  # there is a method of the name
+        self._timeout = timeout  # `timeout` is a method
         self.skip_on_error = skip_on_error
         self.transfer = transfer
         self.on_error, self.max_errors = on_error, max_errors
@@ -108,19 +108,19 @@ class WebReader(IterDataPipe[tuple[str, StreamWrapper]]):
 
 @operator
 class HttpReader(WebReader):
-    """``(url, stream)`` for each URL, the stream being the bytes as they are sent.
+    """``(url, stream)`` for each URL; the stream has the bytes as they are sent.
 
-    A stream gives the whole file or raises: what breaks is resumed or tried again as ``transfer`` says. Secrets in a
-    URL are hidden in the one that is handed on.
+    A stream gives the whole file or raises: ``transfer`` controls resuming and retries. The URL that is given shows no
+    secrets.
 
     Args:
-        timeout: Seconds for connecting and for each wait for data, or a pair with a number for each, in place of those
-            of ``transfer``. ``None``: those of ``transfer``.
-        skip_on_error: Whether a URL that cannot be opened is left out, with a warning, as in torchdata. ``on_error``
-            says more; only one of them can be given.
+        timeout: Seconds for connecting and for each wait for data, or a pair with a number for each. ``None``: the
+            timeout of ``transfer``.
+        skip_on_error: Whether to leave out a URL that cannot be opened, with a warning. ``on_error`` can do more; only
+            one of them can be given.
         **kwargs: Options of requests for each URL: ``headers``, ``auth``, ``proxies``, ``params``, ``cookies``,
-            ``verify``, ``cert``, ``allow_redirects`` and so on. Where a redirect leads to another host, that is sent
-            none that could be secret.
+            ``verify``, ``cert``, ``allow_redirects`` and so on. If a redirect leads to another host, that host gets no
+            option that could be secret.
 
     >>> from datapipes.iter import IterableWrapper
     >>> urls = IterableWrapper(["https://a.org"])
@@ -156,7 +156,7 @@ class HttpReader(WebReader):
 
 
 def http_opener(transfer: Transfer, options: dict[str, Any]) -> Opener:
-    """Opener of URLs over HTTP, with connections that its files share."""
+    """Return an opener of URLs over HTTP, whose files share connections."""
     web = Web(transfer, options)
 
     def opened(url: str) -> tuple[str, StreamWrapper]:
@@ -171,19 +171,19 @@ class GDriveReader(WebReader):
     """``(file name, stream)`` for each URL of a file on Google Drive; streams are like those of ``read_from_http``.
 
     Args:
-        timeout: Seconds for connecting and for each wait for data, or a pair with a number for each, in place of those
-            of ``transfer``. ``None``: those of ``transfer``.
-        skip_on_error: Whether a URL that cannot be opened is left out, with a warning, as in torchdata. ``on_error``
-            says more; only one of them can be given.
+        timeout: Seconds for connecting and for each wait for data, or a pair with a number for each. ``None``: the
+            timeout of ``transfer``.
+        skip_on_error: Whether to leave out a URL that cannot be opened, with a warning. ``on_error`` can do more; only
+            one of them can be given.
         transfer: Timeouts, deadline and retries, as a ``Transfer``. ``None``: those of ``Transfer()``.
-        on_error: What becomes of a URL that cannot be opened: ``"raise"``; ``"skip"`` leaves it out; ``"retry(n)"``
-            tries ``n`` more times; or a function of the error and the URL, whose result is handed on (``SKIP`` leaves
-            the URL out).
-        max_errors: The number of errors, or their share of the URLs (0.0 to 1.0), beyond which ``on_error`` no longer
-            counts and ``TooManyErrors`` is raised. ``None``: any number.
+        on_error: Policy for a URL that cannot be opened: ``"raise"``; ``"skip"`` leaves it out; ``"retry(n)"`` tries
+            ``n`` more times; or a function of the error and the URL, whose result is handed on (``SKIP`` leaves the
+            URL out).
+        max_errors: The number of errors, or their share of the URLs (0.0 to 1.0), beyond which ``TooManyErrors`` is
+            raised, whatever ``on_error`` is. ``None``: any number.
         **kwargs: Options of requests for each URL: ``headers``, ``auth``, ``proxies``, ``params``, ``cookies``,
-            ``verify``, ``cert``, ``allow_redirects`` and so on. Where a redirect leads to another host, that is sent
-            none that could be secret.
+            ``verify``, ``cert``, ``allow_redirects`` and so on. If a redirect leads to another host, that host gets no
+            option that could be secret.
 
     >>> from datapipes.iter import IterableWrapper
     >>> IterableWrapper(["https://drive.google.com/uc?id=1"]).read_from_gdrive()
@@ -198,7 +198,7 @@ class GDriveReader(WebReader):
 
 
 def gdrive_opener(transfer: Transfer, options: dict[str, Any]) -> Opener:
-    """Opener of Google Drive URLs, with connections that its files share."""
+    """Return an opener of Google Drive URLs, whose files share connections."""
     web = Web(transfer, options)
 
     def opened(url: str) -> tuple[str, StreamWrapper]:
@@ -211,7 +211,7 @@ def gdrive_opener(transfer: Transfer, options: dict[str, Any]) -> Opener:
 
 
 class _Asked:
-    """Requests a file, and answers the page that asks for confirmation."""
+    """Callable that requests a file, and answers a page that asks for confirmation."""
 
     def __init__(self, visit: Visit, url: str) -> None:
         self._visit = visit
@@ -227,12 +227,12 @@ class _Asked:
             answer.close()
             raise RuntimeError(
                 f"{self._visit.clock.label}: Google Drive sent a page without a content-disposition instead of a file; "
-                "is the link shared with everybody, and is it that of a file?"
+                "check that the link is public and that it is the link of a file"
             )
         return answer.raw
 
     def _confirmation(self, answer: Any) -> str:
-        """URL of the confirmation on the page at hand; an error if it says something else."""
+        """Return the URL of the confirmation on a page. Raise if the page has another content."""
         text = bytearray()
         while len(text) < _LONGEST_PAGE and (data := answer.raw.read1(64 * 1024, decode_content=True)):
             text += data
@@ -243,7 +243,7 @@ class _Asked:
         page = Page(text.decode("utf-8", "replace"))
         if "quota exceeded" in page.title.lower() or "too many users have viewed" in page.text.lower():
             raise RuntimeError(
-                f"{self._visit.clock.label}: Google Drive - Quota exceeded: too many have read this file lately; "
+                f"{self._visit.clock.label}: Google Drive - Quota exceeded: too many users have read this file lately; "
                 "try again later, or read a copy of it"
             )
         address = self._address
@@ -265,32 +265,32 @@ def _is_file(answer: Any) -> bool:
 
 
 def _file_name(disposition: str, label: str) -> str:
-    """The name in a content-disposition; never one that leads to another folder."""
+    """Return the file name in a content-disposition. It never leads to another folder."""
     message = Message()
     message["Content-Disposition"] = disposition
     name = PurePosixPath((message.get_filename() or "").replace("\\", "/")).name
     if not name or name == ".." or "\0" in name:
-        raise RuntimeError(f"{label}: the content-disposition {disposition!r:.100} names no file")
+        raise RuntimeError(f"{label}: the content-disposition {disposition!r:.100} has no file name")
     return name
 
 
 class OnlineReader(WebReader):
-    """``(url or file name, stream)`` for each URL, as ``read_from_gdrive`` or ``read_from_http`` has it, by its host.
+    """``(url or file name, stream)`` for each URL, as from ``read_from_gdrive`` or ``read_from_http``, by its host.
 
     Args:
-        timeout: Seconds for connecting and for each wait for data, or a pair with a number for each, in place of those
-            of ``transfer``. ``None``: those of ``transfer``.
-        skip_on_error: Whether a URL that cannot be opened is left out, with a warning, as in torchdata. ``on_error``
-            says more; only one of them can be given.
+        timeout: Seconds for connecting and for each wait for data, or a pair with a number for each. ``None``: the
+            timeout of ``transfer``.
+        skip_on_error: Whether to leave out a URL that cannot be opened, with a warning. ``on_error`` can do more; only
+            one of them can be given.
         transfer: Timeouts, deadline and retries, as a ``Transfer``. ``None``: those of ``Transfer()``.
-        on_error: What becomes of a URL that cannot be opened: ``"raise"``; ``"skip"`` leaves it out; ``"retry(n)"``
-            tries ``n`` more times; or a function of the error and the URL, whose result is handed on (``SKIP`` leaves
-            the URL out).
-        max_errors: The number of errors, or their share of the URLs (0.0 to 1.0), beyond which ``on_error`` no longer
-            counts and ``TooManyErrors`` is raised. ``None``: any number.
+        on_error: Policy for a URL that cannot be opened: ``"raise"``; ``"skip"`` leaves it out; ``"retry(n)"`` tries
+            ``n`` more times; or a function of the error and the URL, whose result is handed on (``SKIP`` leaves the
+            URL out).
+        max_errors: The number of errors, or their share of the URLs (0.0 to 1.0), beyond which ``TooManyErrors`` is
+            raised, whatever ``on_error`` is. ``None``: any number.
         **kwargs: Options of requests for each URL: ``headers``, ``auth``, ``proxies``, ``params``, ``cookies``,
-            ``verify``, ``cert``, ``allow_redirects`` and so on. Where a redirect leads to another host, that is sent
-            none that could be secret.
+            ``verify``, ``cert``, ``allow_redirects`` and so on. If a redirect leads to another host, that host gets no
+            option that could be secret.
 
     >>> from datapipes.iter import IterableWrapper
     >>> IterableWrapper(["https://example.org/a"]).read_from_remote(timeout=5)

@@ -1,8 +1,8 @@
-"""list_files_by_iopath, open_files_by_iopath, save_by_iopath: files wherever a path manager of iopath finds them.
+"""list_files_by_iopath, open_files_by_iopath, save_by_iopath: files on any file system of iopath.
 
-A ``pathmgr`` serves all paths. Without one, the handlers that were added serve the paths whose prefixes they name, and
-all others (this machine, http(s), s3 ...) are read and written as by the pipes for fsspec. What handlers do is their
-own affair; errors of theirs are tried again where ``transfer`` says so.
+A ``pathmgr`` serves all paths. Without one, the added handlers serve the paths with their prefixes. All others (this
+machine, http(s), s3 ...) are read and written as by the pipes for fsspec. Handlers manage their own timeouts;
+``transfer`` controls only the retries of their errors.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _WRITING = ("w", "wt", "wb", "a", "at", "ab")
 
 
 class WithHandlers:
-    """The path manager of a stage: its user's, or one of its own, and the handlers that were added."""
+    """Base of stages with a path manager: the user's, or the stage's own with the added handlers."""
 
     _fluent: ClassVar[str | None]
     pathmgr: Any
@@ -51,12 +51,12 @@ class WithHandlers:
             self.register_handler(self.handler, allow_override=True)
 
     def register_handler(self, handler: Any, allow_override: bool = False) -> None:
-        """Let a handler of iopath serve the paths whose prefixes it names."""
+        """Let a handler of iopath serve the paths with its prefixes."""
         if self.pathmgr is not None:
             self.pathmgr.register_handler(handler, allow_override=allow_override)
             return
         added = (*self._added, (handler, allow_override))
-        self._manager(added)  # which refuses a prefix that is taken
+        self._manager(added)  # raises for a prefix that is in use
         self._added = added
 
     def _manager(self, added: tuple[tuple[Any, bool], ...]) -> Any:
@@ -66,7 +66,7 @@ class WithHandlers:
         return manager
 
     def _managers(self) -> Callable[[str], Any]:
-        """A function that finds the path manager for a path: None where it is fsspec's."""
+        """Return a function that finds the path manager of a path: None for fsspec."""
         if self.pathmgr is not None:
             return lambda path: self.pathmgr
         if not self._added:
@@ -81,15 +81,15 @@ class WithHandlers:
 
 @operator
 class IoPathFileLister(WithHandlers, Flattening[str]):
-    """List one or more folders, in sorted order; a root that is a file stands for itself.
+    """The paths in one or more folders, sorted; a root that is a file is given itself.
 
     Args:
-        masks: A pattern for the names in a folder, such as ``"*.csv"``, or several of which one has to match.
-            ``None``: all.
-        pathmgr: The ``PathManager`` of iopath that serves all paths. ``None``: handlers serve the paths whose prefixes
-            they name, and all others are listed as by fsspec.
-        handler: A ``PathHandler`` of iopath, which comes before any other of its prefixes; ``register_handler`` adds
-            more of them. ``None``: none.
+        masks: A pattern for the names in a folder, such as ``"*.csv"``, or several, one of which must match. ``None``:
+            all.
+        pathmgr: The ``PathManager`` of iopath for all paths. ``None``: handlers serve the paths with their prefixes,
+            and all others are listed as by fsspec.
+        handler: A ``PathHandler`` of iopath that replaces another one of its prefixes; ``register_handler`` adds more.
+            ``None``: none.
 
     >>> import os
     >>> [os.path.basename(path) for path in IoPathFileLister(os.path.dirname(__file__), "iopath*.py")]
@@ -142,14 +142,14 @@ class IoPathFileLister(WithHandlers, Flattening[str]):
 
 @operator
 class IoPathFileOpener(Tolerant, WithHandlers, IterDataPipe[tuple[str, StreamWrapper]]):
-    """``(path, stream)`` for each path; secrets in it are hidden in the one that is handed on.
+    """``(path, stream)`` for each path; the path that is given shows no secrets.
 
     Args:
         mode: ``"r"`` or ``"rt"`` for text, ``"rb"`` for bytes.
-        pathmgr: The ``PathManager`` of iopath that serves all paths. ``None``: handlers serve the paths whose prefixes
-            they name, and all others are opened as by fsspec.
-        handler: A ``PathHandler`` of iopath, which comes before any other of its prefixes; ``register_handler`` adds
-            more of them. ``None``: none.
+        pathmgr: The ``PathManager`` of iopath for all paths. ``None``: handlers serve the paths with their prefixes,
+            and all others are opened as by fsspec.
+        handler: A ``PathHandler`` of iopath that replaces another one of its prefixes; ``register_handler`` adds more.
+            ``None``: none.
 
     >>> [path[-15:] for path, stream in IoPathFileOpener([__file__])]
     ['iopath_files.py']
@@ -190,19 +190,19 @@ class IoPathFileOpener(Tolerant, WithHandlers, IterDataPipe[tuple[str, StreamWra
 
 @operator
 class IoPathSaver(Tolerant, WithHandlers, IterDataPipe[str]):
-    """Write the data of each ``(meta, data)`` to a path, unless there is a file already, and hand on the path.
+    """The path that the data of each ``(meta, data)`` is written to, unless the file exists.
 
-    Data is what ``save_to_disk`` takes; all of it is in memory for that. A file is there as a whole or not at all. Who
-    writes a file of this machine has a lock on it meanwhile.
+    Data is anything that ``save_to_disk`` takes; all of it is read into memory. A file appears as a whole or not at
+    all. A file of this machine is locked while it is written.
 
     Args:
-        mode: ``"wb"`` for bytes, ``"w"`` or ``"wt"`` for text. An ``a`` in place of the ``w`` means the same: a file
-            that is there is left as it is.
-        filepath_fn: A function that is given ``meta`` and returns the path. ``None``: ``meta`` is the path.
-        pathmgr: The ``PathManager`` of iopath that serves all paths. ``None``: handlers serve the paths whose prefixes
-            they name, and all others are written as by fsspec.
-        handler: A ``PathHandler`` of iopath, which comes before any other of its prefixes; ``register_handler`` adds
-            more of them. ``None``: none.
+        mode: ``"wb"`` for bytes, ``"w"`` or ``"wt"`` for text. An ``a`` instead of the ``w`` means the same: an
+            existing file stays unchanged.
+        filepath_fn: A function of ``meta`` that returns the path. ``None``: ``meta`` is the path.
+        pathmgr: The ``PathManager`` of iopath for all paths. ``None``: handlers serve the paths with their prefixes,
+            and all others are written as by fsspec.
+        handler: A ``PathHandler`` of iopath that replaces another one of its prefixes; ``register_handler`` adds more.
+            ``None``: none.
 
     >>> import os, tempfile
     >>> from datapipes.iter import IterableWrapper
@@ -230,7 +230,7 @@ class IoPathSaver(Tolerant, WithHandlers, IterDataPipe[str]):
 
     def _step(self) -> Step:
         managers, transfer = self._managers(), self._patience()
-        mode = self.mode.replace("a", "w")  # it is written as a whole
+        mode = self.mode.replace("a", "w")  # files are always written as a whole
 
         def write(path: Any, data: Any) -> None:
             content = whole(url_of(path, "save_by_iopath"), mode, data)
@@ -244,7 +244,7 @@ class IoPathSaver(Tolerant, WithHandlers, IterDataPipe[str]):
 
 
 def _direct(path: str) -> str:
-    """A path that fsspec understands: what is shared by OneDrive comes over http.
+    """Return a path that fsspec can read: files shared by OneDrive come over http.
 
     >>> _direct("https://1drv.ms/u/s!x")
     'https://api.onedrive.com/v1.0/shares/u!aHR0cHM6Ly8xZHJ2Lm1zL3UvcyF4/root/content'
@@ -256,7 +256,7 @@ def _direct(path: str) -> str:
 
 
 def _lock(path: str, transfer: Transfer) -> AbstractContextManager[object]:
-    """A lock that others who save to a path of this machine wait for."""
+    """Return a context that locks a path of this machine, against other processes that save to it."""
     if "://" in path:
         return nullcontext()
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
@@ -278,7 +278,7 @@ def _save(manager: Any, path: str, mode: str, data: Any, transfer: Transfer) -> 
             file.write(data)
             _force(file)
         if manager.mv(partial, path) is False:
-            raise OSError(f"{hide(path)}: it is written under another name, and could not be renamed")
+            raise OSError(f"{hide(path)}: it was written under another name, and could not be renamed")
     except BaseException:
         if manager.exists(partial):
             manager.rm(partial)
@@ -286,7 +286,7 @@ def _save(manager: Any, path: str, mode: str, data: Any, transfer: Transfer) -> 
 
 
 def _force(file: Any) -> None:
-    """Force written data to the disk (fsync), where there is one."""
+    """Force written data to disk (fsync), if the file has a descriptor."""
     file.flush()
     try:
         descriptor = file.fileno()

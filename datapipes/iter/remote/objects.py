@@ -1,8 +1,7 @@
 """list_files_by_s3, load_files_by_s3, list_files_by_ais, load_files_by_ais: objects of s3, and of an AIStore cluster.
 
-Those of s3 come through s3fs, those of AIStore through its SDK. Credentials, endpoint and the like of s3 are those of
-the environment, as for any program that speaks to s3. Whoever has to say more uses ``list_files_by_fsspec`` and
-``open_files_by_fsspec``.
+Objects of s3 are read through s3fs, those of AIStore through its SDK. The environment sets the credentials and the
+endpoint of s3, as for other programs. For more options, use ``list_files_by_fsspec`` and ``open_files_by_fsspec``.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ class S3FileLister(Tolerant, Flattening[str]):
     """The URLs of all objects of S3 that begin with each URL, such as ``s3://bucket/prefix``.
 
     Args:
-        request_timeout_ms: Milliseconds for connecting and for each wait for data, in place of the timeout of
-            ``transfer``. ``None``: that of ``transfer``.
+        request_timeout_ms: Milliseconds for connecting and for each wait for data. ``None``: the timeout of
+            ``transfer``.
         region: The region of the bucket. ``None``: that of the environment.
-        masks: A pattern for URLs, such as ``"*.tar"``, or several of which one has to match. They are compared with the
+        masks: A pattern for URLs, such as ``"*.tar"``, or several, one of which must match. They are compared with the
             whole URL. ``None``: all.
 
     >>> from datapipes.iter import IterableWrapper
@@ -78,14 +77,14 @@ class S3FileLister(Tolerant, Flattening[str]):
 
 @operator
 class S3FileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
-    """``(url, stream)`` for each URL of an object of S3, which is in memory by then.
+    """``(url, stream)`` for each URL of an object of S3, whose content is in memory.
 
     Args:
-        request_timeout_ms: Milliseconds for connecting and for each wait for data, in place of the timeout of
-            ``transfer``. ``None``: that of ``transfer``.
+        request_timeout_ms: Milliseconds for connecting and for each wait for data. ``None``: the timeout of
+            ``transfer``.
         region: The region of the bucket. ``None``: that of the environment.
-        buffer_size: Taken for torchdata's sake, and not used: s3fs reads an object in one request.
-        multi_part_download: Taken for torchdata's sake, and not used, for the same reason.
+        buffer_size: Has no effect: s3fs reads an object in one request.
+        multi_part_download: Has no effect, for the same reason.
 
     >>> from datapipes.iter import IterableWrapper
     >>> IterableWrapper(["s3://bucket/a.tar"]).load_files_by_s3()
@@ -117,7 +116,7 @@ class S3FileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
                 filesystem, _ = filesystem_of(url, _options(region), transfer)
                 data = filesystem.cat_file(path)
                 if not isinstance(data, bytes):
-                    raise CutShort(f"{url}: no answer")  # the deadline has passed, which the clock will say
+                    raise CutShort(f"{url}: no answer")  # after the deadline, when the clock raises its own error
                 return data
 
             return url, StreamWrapper(io.BytesIO(Clock(transfer, url).tried(whole)), name=url)
@@ -129,7 +128,7 @@ class S3FileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
 
 def _patience(pipe: S3FileLister | S3FileLoader) -> Transfer:
     chosen, milliseconds = pipe.transfer or DEFAULT, pipe.request_timeout_ms
-    if milliseconds in (None, -1):  # the latter is torchdata's way to say so
+    if milliseconds in (None, -1):  # -1 is torchdata's default
         return chosen
     needs(milliseconds > 0, pipe, "request_timeout_ms must be above 0, or None for the default")
     return replace(chosen, timeout=milliseconds / 1000)
@@ -188,11 +187,11 @@ class AISFileLister(Tolerant, Flattening[str]):
 class AISFileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
     """``(url, stream)`` for each URL of an object of an AIStore cluster.
 
-    A stream gives the whole object or raises: what breaks is read anew, as ``transfer`` says.
+    A stream gives the whole object or raises: ``transfer`` controls the retries, which read it again from its start.
 
     Args:
         url: The address of the cluster, such as ``"http://localhost:8080"``.
-        length: Taken for torchdata's sake; ``len()`` is that of the source.
+        length: Has no effect; ``len()`` is that of the source.
 
     >>> from datapipes.iter import IterableWrapper
     >>> IterableWrapper(["ais://b/a.tar"]).load_files_by_ais("http://ais:8080")
@@ -219,7 +218,7 @@ class AISFileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
             provider, bucket, name = _parsed(url, "load_files_by_ais")
 
             def fetch(_: dict[str, str]) -> Any:
-                # The SDK has no conditional ranges: what broke is read anew, and compared with what was given.
+                # The SDK has no conditional ranges: a broken body is read again, and compared with the bytes given.
                 return client.bucket(bucket, provider=provider).object(name).get_reader().raw()
 
             return url, StreamWrapper(opened_body(fetch, Clock(transfer, hide(url))), name=url)
@@ -238,7 +237,7 @@ def _parsed(url: Any, method: str) -> tuple[str, str, str]:
 
 
 def _client(url: str, transfer: Transfer) -> Any:
-    """A client with the policy's timeouts and bounded connections, and without retries of its own."""
+    """Return a client with the policy's timeouts and bounded connections, and without retries of its own."""
     import tenacity
     from aistore.sdk import Client
     from aistore.sdk.retry_config import RetryConfig

@@ -16,18 +16,17 @@ from datapipes.position.opening import Opening
 
 @operator
 class HuggingFaceHubReader(IterDataPipe[Any]):
-    """The rows that ``datasets.load_dataset`` gives, streamed unless told otherwise; or those of a data set.
+    """The rows of a data set, or of the one that ``datasets.load_dataset`` returns, streamed by default.
 
-    A position is that of the data set itself, so resuming reads again as little as the data set has to. Where it
-    shuffles by a buffer, which it does not keep, all is read again up to the position.
+    The position is that of the data set itself, which decides how many rows a resume reads again. A data set that
+    shuffles by a buffer does not save it: all rows up to the position are read again.
 
     Args:
         dataset: The name of a data set on the hub, or of a format such as ``"json"``, or a path. Or a ``Dataset`` or
-            ``IterableDataset``, of which each iteration reads a copy, in its order of that epoch if it shuffles.
-        **config_kwargs: Other arguments for ``load_dataset``. A data set with several splits needs ``split=``
-            (torchdata gave the names of the splits); ``streaming=False`` downloads it first. How long it waits for the
-            hub, and how often it tries again, is for ``datasets`` to say: by ``download_config=``, or by the variable
-            ``HF_HUB_DOWNLOAD_TIMEOUT``.
+            ``IterableDataset``: each iteration reads a copy of it, in its order of that epoch if it shuffles.
+        **config_kwargs: Further arguments of ``load_dataset``. A data set with several splits needs ``split=``.
+            ``streaming=False`` downloads it first. ``download_config=`` and the variable ``HF_HUB_DOWNLOAD_TIMEOUT``
+            control timeouts and retries.
 
     >>> HuggingFaceHubReader("json", data_files="rows.jsonl", split="train")
     HuggingFaceHubReader('json', data_files='rows.jsonl', split='train')
@@ -37,7 +36,7 @@ class HuggingFaceHubReader(IterDataPipe[Any]):
         needed("datasets", "huggingface", "HuggingFaceHubReader")
         self.dataset = dataset
         if config_kwargs and not isinstance(dataset, str):
-            raise BadArgument(f"{self!r}: what else is given is for load_dataset, and this data set is loaded already")
+            raise BadArgument(f"{self!r}: further arguments are for load_dataset, but this data set is already loaded")
         self.config_kwargs = config_kwargs
 
     def _open(self, at: Opening) -> Iterator[Any]:
@@ -64,7 +63,7 @@ class HuggingFaceHubReader(IterDataPipe[Any]):
 
 
 class _Rows(Cell):
-    """Position in a data set: by its own account if it is streamed and keeps one, else the number of rows given."""
+    """Position in a data set: its own if it is streamed and saves one, otherwise the number of rows given."""
 
     def __init__(self) -> None:
         self._dataset: Any = None
@@ -82,7 +81,7 @@ class _Rows(Cell):
             left = left.select(range(self._given, len(left))) if self._given < len(left) else ()
         rows = _in_one_part(left)
         if self._is_streamed() and not self._keeps_position() and skip(rows, self._given) < self._given:
-            raise StateError(f"{self.label}: {self._given} rows were given, and there are fewer")
+            raise StateError(f"{self.label}: {self._given} rows were given, but now there are fewer")
         for row in rows:
             self._given += 1
             yield row
@@ -117,9 +116,9 @@ class _Rows(Cell):
 
 
 def _has_buffer(stage: Any) -> bool:
-    """Whether a stage of a stream of theirs, or one above it, has rows in a buffer that a position leaves out.
+    """Return whether a stage of a data set's stream, or one above it, has a buffer that is not part of its position.
 
-    Their documents say that such a position loses rows, and nothing public tells whether there is such a buffer.
+    The documentation of ``datasets`` says that such a position loses rows. No public attribute tells of the buffer.
     """
     above = [getattr(stage, "ex_iterable", None), *getattr(stage, "ex_iterables", ())]
     return (
@@ -130,7 +129,7 @@ def _has_buffer(stage: Any) -> bool:
 
 
 def _in_one_part(rows: Any) -> Iterator[Any]:
-    """All rows. In a worker of torch's DataLoader a data set would leave some out, and sharding is not its business."""
+    """Return all rows. In a worker of torch's DataLoader a data set would shard itself, but stages do that."""
     from torch.utils.data import get_worker_info
 
     if get_worker_info() is None or not hasattr(rows, "load_state_dict"):
@@ -139,7 +138,7 @@ def _in_one_part(rows: Any) -> Iterator[Any]:
 
 
 def _must_be_like(saved: Any, own: Any, field: str = "own") -> None:
-    """Check that a saved position has the fields of a data set's, and numbers where that has them."""
+    """Check that a saved position has the fields of a data set's position, and numbers in the same places."""
     if type(own) is dict:
         if type(saved) is not dict or set(saved) != set(own):
             raise StateError(f"{field}: expected the fields {sorted(own)}, found {saved!r:.80}")

@@ -1,4 +1,4 @@
-"""NodeWrapper: the elements of a node of torchdata's."""
+"""NodeWrapper: the elements of a node of ``torchdata.nodes``."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ T_co = TypeVar("T_co", covariant=True)
 class NodeWrapper(IterDataPipe[T_co]):
     """The elements of a node of ``torchdata.nodes``, which is made for each iteration.
 
-    A position is that of the node itself, so resuming is as exact, and reads as little again, as the node does. It is
-    not sharded: in workers, put ``sharding_filter()`` behind it.
+    The position is that of the node itself, so a resume is as exact and as fast as the node's. The stage is not
+    sharded: in workers, put ``sharding_filter()`` below it.
 
     Args:
-        make: A function that makes the node, of the number of the epoch: a node is an iterator, which two iterations
-            cannot share, and one that was made anew does not know how many epochs there were before.
+        make: A function of the number of the epoch that returns a new node. A node is an iterator, which two iterations
+            cannot share, and a new one does not know how many epochs there were before.
 
     >>> from torchdata.nodes import Batcher, IterableWrapper as Rows
     >>> list(NodeWrapper(lambda epoch: Batcher(Rows(range(5)), 2, drop_last=False)).map(sum))
@@ -39,7 +39,7 @@ class NodeWrapper(IterDataPipe[T_co]):
         nodes = needed("torchdata.nodes", "nodes", "NodeWrapper")
         if isinstance(self.make, nodes.BaseNode) or not callable(self.make):
             raise BadArgumentType(
-                "NodeWrapper needs a function of the number of the epoch that makes a node, as in "
+                "NodeWrapper needs a function of the number of the epoch that returns a node, as in "
                 f"NodeWrapper(lambda epoch: node); got {type(self.make).__name__}: {self.make!r:.60}"
             )
 
@@ -51,7 +51,7 @@ class NodeWrapper(IterDataPipe[T_co]):
 
 
 class _AtNode(Cell):
-    """Position of a node, by its own account, and the number of elements that it gave."""
+    """Position of a node, as the node saves it, and the number of elements that it gave."""
 
     is_quiet = False
 
@@ -66,21 +66,23 @@ class _AtNode(Cell):
         return self._elements(self._node)
 
     def _elements(self, node: Any) -> Iterator[Any]:
-        for element in node:  # in a generator, which lets go of the node when it is closed
+        for element in node:  # in a generator, which drops the node when it is closed
             self._given += 1
             yield element
 
     def _begun(self, pipe: NodeWrapper[Any], epoch: int) -> Any:
         node = pipe.make(epoch)
         if not isinstance(node, needed("torchdata.nodes", "nodes", "NodeWrapper").BaseNode):
-            raise BadArgumentType(f"{where(pipe.make)} made {type(node).__name__}: {node!r:.60}; it must make a node")
+            raise BadArgumentType(
+                f"{where(pipe.make)} returned {type(node).__name__}: {node!r:.60}; it must return a node"
+            )
         try:
             node.reset(self._saved)
         except Exception as error:
             if self._saved is None:
                 raise
             raise StateError(
-                f"{self.label}: its node does not take the saved position: {type(error).__name__}: {error}"
+                f"{self.label}: its node refuses the saved position: {type(error).__name__}: {error}"
             ) from error
         return node
 

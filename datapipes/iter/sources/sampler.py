@@ -1,4 +1,4 @@
-"""Sampler: the indices that a sampler of torch draws for a collection of some length."""
+"""Sampler: the indices that a sampler of torch draws for a collection with a length."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from datapipes.position.opening import Opening
 class Sampler(IterDataPipe[Any]):
     """The indices that a sampler of torch draws.
 
-    Each iteration makes a sampler anew, or copies the one given. One that draws by a ``generator`` of its own, as
-    torch's do, is given one that is seeded like any stage here, so its order follows from the run's seed and the epoch,
-    and can be resumed; so is one that a batch sampler reads. One with a ``set_epoch``, as ``DistributedSampler``, is
-    told the epoch. Any other sampler has to give the same indices each time.
+    Each iteration makes a new sampler, or copies the given one. A sampler with a ``generator``, such as torch's random
+    ones, gets one that is seeded like any stage here; so does a sampler inside a batch sampler. Its order follows from
+    the run's seed and the epoch, and can be resumed. A sampler with ``set_epoch``, such as ``DistributedSampler``, gets
+    the epoch. Any other sampler must give the same indices each time.
 
     Args:
-        datapipe: What the indices are for, which must have a length. Its elements are not read.
-        sampler: A sampler of torch; or a class of samplers, or a function that makes one, which is given ``datapipe``
+        datapipe: The collection of the indices, which must have a length. Its elements are not read.
+        sampler: A sampler of torch; or a class of samplers, or a function that makes one, which gets ``datapipe``
             as ``data_source=``.
         sampler_args: Positional arguments for the class or function; torch's own samplers take none beside
             ``data_source=``.
-        sampler_kwargs: Other keyword arguments for it. A sampler's own ``generator`` pins the seed to its own.
+        sampler_kwargs: Further keyword arguments for it. A sampler's own ``generator`` fixes the seed.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(Sampler(IterableWrapper("abc")))
@@ -56,14 +56,14 @@ class Sampler(IterDataPipe[Any]):
             needs(
                 False, self, f"Sampler class requires input datapipe implemented `__len__`, got {self.datapipe!r:.200}"
             )
-        self._made()  # arguments that the sampler refuses are refused here
+        self._made()  # raises now if the sampler refuses its arguments
 
     def _made(self) -> Iterable[Any]:
         if isinstance(self.sampler, TorchSampler):
             needs(
                 not self.sampler_args and not self.sampler_kwargs,
                 self,
-                f"arguments are for a class of samplers, and {type(self.sampler).__name__} is one that is made already",
+                f"arguments are for a class of samplers, but {type(self.sampler).__name__} is already a sampler",
             )
             own: Iterable[Any] = _copy_of(self.sampler)
             return own
@@ -86,7 +86,7 @@ class Sampler(IterDataPipe[Any]):
         indices = iter(sampler)
         behind = given.save()
         if skip(indices, behind) < behind:
-            raise StateError(f"{given.label}: {behind} indices were given, and the sampler has fewer now")
+            raise StateError(f"{given.label}: {behind} indices were given, but the sampler has fewer now")
         yield from given.counting(indices)
 
     def __len__(self) -> int:
@@ -97,7 +97,7 @@ class Sampler(IterDataPipe[Any]):
 
 
 def _copy_of(sampler: Any) -> Any:
-    """A copy of a sampler, and of those that it reads, which is not moved on by whoever reads the original."""
+    """Return a copy of a sampler, and of those that it reads, which does not advance the original."""
     new: Any = copy.copy(sampler)
     if isinstance(vars(new).get("sampler"), TorchSampler):
         new.sampler = _copy_of(new.sampler)
@@ -105,7 +105,7 @@ def _copy_of(sampler: Any) -> Any:
 
 
 def _with_inner(sampler: Any) -> Iterator[Any]:
-    """A sampler, and those that it reads, as a ``BatchSampler`` does."""
+    """Yield a sampler, and those that it reads, as a ``BatchSampler`` does."""
     yield sampler
     if isinstance(inner := getattr(sampler, "sampler", None), TorchSampler):
         yield from _with_inner(inner)

@@ -1,10 +1,8 @@
-"""IterableWrapper: a stream of what any iterable gives.
+"""IterableWrapper: a stream of the elements of any iterable.
 
-The elements given are copies by default, so that stages which change them in place leave the user's data as it was.
-Each opening reads the iterable from its start; the position is an index where the iterable is a sequence, else a count.
-A list has as many elements as when it was opened, whether it is read in order, in a shuffled order or in shards: what
-is appended meanwhile belongs to the next opening. (torchdata copied the list, or, with ``deepcopy=False``, ran into
-what was appended.)
+The elements are copies by default, so that stages which change them in place do not change the user's data. Each
+opening reads the iterable from its start. The position is an index in a sequence, otherwise a count. A list has as many
+elements as when it was opened, in order, shuffled or sharded: appended elements belong to the next opening.
 """
 
 from __future__ import annotations
@@ -41,14 +39,14 @@ class IterableWrapper(IterDataPipe[T_co]):
     """The elements of an iterable; of a list, those that it has when the iteration begins.
 
     Args:
-        iterable: The iterable. Of one that cannot start anew, as a generator, later iterations give what is left, with
-            a warning. An object that has ``[i]`` and ``len`` in place of ``__iter__``, as a map-style data set, gives
-            as many elements as its ``len`` says.
-            A pipe is read with seeds that follow from this stage's, and is read again up to a saved position; to use
-            the pipe itself is quicker. The position in a ``DataLoader2`` cannot be saved.
-        deepcopy: Whether copies are given, so that stages which change elements in place leave the originals as they
-            were: the elements of a list are copied one by one, another iterable as a whole. False saves the time and
-            the memory; what cannot be copied is used as it is, with a warning.
+        iterable: The iterable. One that cannot start again, such as a generator, gives only its remaining elements to
+            later iterations, with a warning. An object with ``[i]`` and ``len`` instead of ``__iter__``, such as a
+            map-style data set, gives as many elements as its ``len``. A pipe is read with seeds that follow from this
+            stage's, and a resume reads it again up to its position; using the pipe itself is faster. The position in a
+            ``DataLoader2`` cannot be saved.
+        deepcopy: Whether to give copies, so that stages which change elements in place leave the originals unchanged.
+            Elements of a list are copied one by one, another iterable as a whole. False saves time and memory. Objects
+            that cannot be copied are used themselves, with a warning.
 
     >>> list(IterableWrapper(range(3)))
     [0, 1, 2]
@@ -79,14 +77,14 @@ class IterableWrapper(IterDataPipe[T_co]):
 
     @property
     def _gives_once(self) -> bool:
-        """Whether a second opening goes on where the first one is, because this is an iterator that is not copied."""
+        """Whether a second opening continues where the first one is: an iterator that is not copied."""
         return isinstance(self.iterable, Iterator) and (not self.deepcopy or isinstance(self.iterable, GeneratorType))
 
     def _is_sequence(self) -> bool:
         return type(self.iterable) in (list, tuple, range)
 
     def _copies(self) -> bool:
-        """Whether the elements of a sequence are copied: not if none of them can change."""
+        """Return whether the elements of a sequence are copied: not if none of them can change."""
         data = cast("Sequence[T_co]", self.iterable)
         return self.deepcopy and not (isinstance(data, range) or set(map(type, data)) <= _NEVER_CHANGE)
 
@@ -102,7 +100,7 @@ class IterableWrapper(IterDataPipe[T_co]):
         return not self._copies()
 
     def _positions(self) -> Rows | None:
-        # A buffer of elements that are copied is one of numbers: none is copied before it is handed on.
+        # The buffer of a shuffle then has numbers: an element is copied when it is handed on.
         return Rows(Positions(self), self) if self._is_sequence() and self._copies() else None
 
     def _copy_of(self, i: int) -> Any:
@@ -117,14 +115,14 @@ class IterableWrapper(IterDataPipe[T_co]):
 
 
 class _Index(Cell):
-    """Position in an iterable: the number of elements that were taken."""
+    """Position in an iterable: the number of elements taken."""
 
     def __init__(self, is_sequence: bool, is_of_a_loader: bool = False) -> None:
         self._is_sequence = is_sequence
         self._is_of_a_loader = is_of_a_loader
         self._behind = 0
-        self._copies: Counted[Any] | None = None  # of the elements of a sequence, if they are copied
-        self._failed = 0  # how many could not be copied
+        self._copies: Counted[Any] | None = None  # of a sequence whose elements are copied
+        self._failed = 0  # number of elements that could not be copied
         self._sequence: Sequence[Any] = ()
         self._iterator: Iterator[Any] | None = None
         self._elements: Iterator[Any] = iter(())
@@ -138,11 +136,11 @@ class _Index(Cell):
         if interrupted and isinstance(generator, GeneratorType) and generator.gi_frame is None:
             if pipe._gives_once:
                 raise StateError(
-                    f"{self.label}: the generator was interrupted, and Python ends one that is: what it had still to "
-                    "give is lost; wrap an object whose __iter__ starts anew"
+                    f"{self.label}: the generator was interrupted, and Python ends an interrupted generator: its "
+                    "remaining elements are lost; wrap an object whose __iter__ starts again"
                 )
             self._behind, self._iterator = self.save(), None
-        if interrupted and self._copies is not None:  # the element that was being copied is copied again
+        if interrupted and self._copies is not None:  # the interrupted copy is made again
             self._behind, self._iterator = self._copies.taken + self._failed, None
         if self._iterator is None:
             self._begin(pipe, of_pipe)
@@ -152,7 +150,7 @@ class _Index(Cell):
         data: Any = pipe.iterable
         if self._is_sequence:
             if self._behind > len(data):
-                raise StateError(f"{self.label}: {self._behind} elements were taken, and there are {len(data)}")
+                raise StateError(f"{self.label}: {self._behind} elements were taken, but there are only {len(data)}")
             iterator: Any = iter(data)
             iterator.__setstate__(self._behind)
             elements = islice(iterator, len(data) - self._behind) if type(data) is list else iterator
@@ -168,7 +166,7 @@ class _Index(Cell):
         if iterator is data:
             _warn_if_used(data)
         if skip(iterator, self._behind) < self._behind:
-            raise StateError(f"{self.label}: {self._behind} elements were taken, and there are fewer")
+            raise StateError(f"{self.label}: {self._behind} elements were taken, but there are fewer now")
         counted = Counted(iterator, start=self._behind)
         self._iterator, self._counted, self._elements = iterator, counted, counted.elements
 
@@ -182,7 +180,7 @@ class _Index(Cell):
     def save(self) -> int:
         if self._is_of_a_loader:
             raise UnsavableElement(
-                f"{self.label} holds a loader, which has an order and a position of its own; put its graph in its place"
+                f"{self.label} holds a loader, which has its own order and position; use the loader's graph instead"
             )
         return self.done()
 
@@ -191,14 +189,14 @@ class _Index(Cell):
             return self._behind
         if self._counted is not None:
             return self._counted.taken
-        return len(self._sequence) - length_hint(self._iterator)  # right for a list that grows meanwhile, too
+        return len(self._sequence) - length_hint(self._iterator)  # also right for a list that grows meanwhile
 
     def load(self, saved: Any) -> None:
         self._behind = count(saved)
 
 
 def _is_a_loader(data: Any) -> bool:
-    """Return whether something is a DataLoader2, whose package is above this one."""
+    """Return whether an object is a DataLoader2, which this package cannot import."""
     return any((cls.__module__, cls.__name__) == ("loader2.loader", "DataLoader2") for cls in type(data).__mro__)
 
 
@@ -212,22 +210,22 @@ _begun: WeakSet[Any] = WeakSet()
 
 
 def _warn_if_used(iterator: Any) -> None:
-    """Warn of an iterator that was iterated before and cannot start anew: it only has what is left."""
+    """Warn of an iterator that was iterated before and cannot start again: only its remaining elements come."""
     try:
         used = iterator in _begun
         _begun.add(iterator)
     except TypeError:
-        return  # of the iterators that cannot be told apart by weak references, most can be copied
+        return  # most iterators without weak references can be copied
     if used:
         warnings.warn(
-            f"the {type(iterator).__name__} in IterableWrapper was iterated before and goes on where it stands, so "
-            "elements are missing here; wrap a list, or an object whose __iter__ starts anew",
+            f"the {type(iterator).__name__} in IterableWrapper was iterated before and continues where it is, so "
+            "elements are missing here; wrap a list, or an object whose __iter__ starts again",
             stacklevel=2,
         )
 
 
 def _copied(value: Any) -> Any:
-    """A deep copy, or the object itself, with a warning, where Python cannot copy it."""
+    """Return a deep copy, or the object itself, with a warning, if Python cannot copy it."""
     try:
         return copy.deepcopy(value)
     except StopIteration as error:
@@ -236,8 +234,8 @@ def _copied(value: Any) -> Any:
         ) from error
     except TypeError:
         warnings.warn(
-            f"{type(value).__name__} can not be deepcopied: the stream hands out the original, so stages that change "
-            "elements in place change the source too (deepcopy=False says that this is meant)",
+            f"{type(value).__name__} can not be deepcopied: the stream gives the original, so stages that change "
+            "elements in place change the source, too (deepcopy=False confirms this)",
             stacklevel=2,
         )
         return value

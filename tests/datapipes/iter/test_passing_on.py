@@ -178,7 +178,9 @@ def test_a_sampler_that_is_given_is_resumed_anywhere_and_left_as_it_was(sampler:
 
 
 def test_arguments_for_a_sampler_that_is_made_already() -> None:
-    with pytest.raises(BadArgument, match="arguments are for a class of samplers, and RandomSampler is one that is"):
+    with pytest.raises(
+        BadArgument, match="arguments are for a class of samplers, but RandomSampler is already a sampler"
+    ):
         Sampler(range(3), RandomSampler(range(3)), sampler_kwargs={"replacement": True})
 
 

@@ -36,11 +36,11 @@ def test_rows_that_are_lists() -> None:
 def test_rows_that_do_not_fit() -> None:
     with pytest.raises(KeyError, match=r"row 1 of the batch lacks the columns \['y'\]; it has \['x'\]"):
         columns([{"x": 1, "y": 2}, {"x": 3}], ["x", "y"])
-    with pytest.raises(IndexError, match=r"row 0 of the batch has 2 columns, and column_names names 1: \['x'\]"):
+    with pytest.raises(IndexError, match=r"row 0 of the batch has 2 columns, but column_names has 1: \['x'\]"):
         columns([[1, 2]], ["x"])
-    with pytest.raises(IndexError, match=r"row 0 of the batch has 1 columns, and column_names names 0"):
+    with pytest.raises(IndexError, match=r"row 0 of the batch has 1 columns, but column_names has 0"):
         columns([[1]])
-    with pytest.raises(TypeError, match=r"column_names, a set, has no order: give them as a list"):
+    with pytest.raises(TypeError, match=r"column_names, a set, has no order: give a list"):
         columns([[1]], {"x"})
 
 

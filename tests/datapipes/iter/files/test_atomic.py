@@ -125,7 +125,7 @@ def test_permissions_stay_and_a_link_is_replaced(tmp_path: Path) -> None:
 def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(FileExistsError, match="no regular file"):
+    with pytest.raises(FileExistsError, match="not a regular file"):
         write(tmp_path / "fifo", "")
     with pytest.raises(IsADirectoryError):
         write(tmp_path / "folder", "")

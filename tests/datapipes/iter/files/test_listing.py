@@ -157,7 +157,7 @@ def test_a_folder_that_has_changed_is_no_place_to_go_on(tmp_path: Path, given: i
     (tmp_path / "z").write_text("behind all that was given")
     assert len(list(resumed(state, tmp_path))) == 5 - given
     (tmp_path / "a").write_text("in front of it")
-    with pytest.raises(StateError, match="has other files now in place of those that were given"):
+    with pytest.raises(StateError, match="now has other files in place of those that were given"):
         next(resumed(state, tmp_path))
 
 

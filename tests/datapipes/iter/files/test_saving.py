@@ -92,7 +92,7 @@ def test_another_try_saves_all_or_fails(tmp_path: Path) -> None:
         yield b"half of it"
         raise OSError("gone")
 
-    with pytest.warns(UserWarning, match="gone"), pytest.raises(ValueError, match="was read before, or has failed"):
+    with pytest.warns(UserWarning, match="gone"), pytest.raises(ValueError, match="was read before or has failed"):
         saved(tmp_path / "b", failing(), on_error="retry(1)")
     assert os.listdir(tmp_path) == ["a"]
 

@@ -198,7 +198,7 @@ def test_a_quote_that_is_never_closed_is_an_error(content: str, rows: list[Any])
 @pytest.mark.parametrize("content", ["a,b\\", '"a"\na\\\\\\'])
 def test_an_escape_that_nothing_follows_is_an_error(content: str) -> None:
     *_, error = outcomes_of_csv(parsed(content, escapechar="\\"))
-    assert error.endswith("the file ends with an escape character that nothing follows")
+    assert error.endswith("the file ends with an escape character that escapes nothing")
     assert list(parsed("a\\\\", escapechar="\\")) == [["a\\"]]
 
 
@@ -206,8 +206,8 @@ def test_ragged_rows_are_kept_or_refused() -> None:
     content = "\n1,2\n3\n\n4,5,6\n7,8\n"
     assert list(parsed(content)) == [[], ["1", "2"], ["3"], [], ["4", "5", "6"], ["7", "8"]]
     assert outcomes_of_csv(parsed(content, ragged="error", as_tuple=True)) == [
-        *((), ("1", "2"), "a.csv, line 3: 1 fields in a row, and the first row has 2", ()),
-        *("a.csv, line 5: 3 fields in a row, and the first row has 2", ("7", "8")),
+        *((), ("1", "2"), "a.csv, line 3: 1 fields in a row, but the first row has 2", ()),
+        *("a.csv, line 5: 3 fields in a row, but the first row has 2", ("7", "8")),
     ]
     with pytest.raises(BadArgument, match=r"ragged must be 'keep' or 'error', got 'no', in .*parse_csv"):
         parsed(content, ragged="no")
@@ -216,8 +216,8 @@ def test_ragged_rows_are_kept_or_refused() -> None:
 def test_as_dicts_ragged_rows_are_refused_unless_they_are_to_be_filled() -> None:
     content = "x,y\n1\n\n1,2,3\n4,5\n"
     assert outcomes_of_csv(parsed(content, "parse_csv_as_dict")) == [
-        *("a.csv, line 2: 1 fields in a row, and the header has 2",),
-        *("a.csv, line 4: 3 fields in a row, and the header has 2", {"x": "4", "y": "5"}),
+        *("a.csv, line 2: 1 fields in a row, but the header has 2",),
+        *("a.csv, line 4: 3 fields in a row, but the header has 2", {"x": "4", "y": "5"}),
     ]
     filled = [{"x": "1", "y": None}, {"x": "1", "y": "2", None: ["3"]}, {"x": "4", "y": "5"}]
     assert list(parsed(content, "parse_csv_as_dict", ragged="keep")) == filled
@@ -289,8 +289,8 @@ def test_field_names_that_the_user_gives_may_be_fewer_than_the_fields() -> None:
     told = outcomes_of_csv(parsed(content, "parse_csv_as_dict", fieldnames=["x", "y"]))
     assert told == [
         *({"x": "1", "y": "2", None: ["3"]}, {"x": "4", "y": "5"}),
-        "a.csv, line 3: 1 fields in a row, and the header has 2",
+        "a.csv, line 3: 1 fields in a row, but the header has 2",
     ]
     strict = parsed(content, "parse_csv_as_dict", fieldnames=["x", "y"], ragged="error")
-    with pytest.raises(csv.Error, match="3 fields in a row, and the header has 2"):
+    with pytest.raises(csv.Error, match="3 fields in a row, but the header has 2"):
         next(iter(strict))

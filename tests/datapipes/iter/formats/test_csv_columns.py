@@ -100,8 +100,8 @@ def test_blocks_that_were_given_are_not_converted_again(tmp_path: Path, monkeypa
         (b"x\n1\n\0\n3\n", r"a.csv, line 3: line contains NUL"),
         (b"x,y\n1,2\n3\n", r"a.csv, in the block that begins at line 3: CSV parse error: .*Expected 2 columns, got 1"),
         (b"x\n1\n2\nz\n", r"a.csv, in the block that begins at line 4: .*invalid value 'z'"),
-        (b"x,x\n1,2\n", r"a.csv.*: two columns are called 'x'"),
-        (b"x\n\xff\n", r"a.csv.*: column 'x' is no UTF-8 text"),
+        (b"x,x\n1,2\n", r"a.csv.*: two columns have the name 'x'"),
+        (b"x\n\xff\n", r"a.csv.*: column 'x' is not UTF-8 text"),
         (b"x\na\n\xff\n", r"a.csv, in the block that begins at line 3: .*UTF8"),
     ],
 )

@@ -86,7 +86,7 @@ def test_columns_as_tensors(tmp_path: Path) -> None:
     assert found["b"].tolist() == [True, False, True]
     found["x"] += 1  # its memory is its own
     for name, what in (("s", "is of type string"), ("n", "has nulls")):
-        with pytest.raises(TypeError, match=f"column '{name}' {what}, and tensors are made of numbers"):
+        with pytest.raises(TypeError, match=f"column '{name}' {what}, but tensors are made of numbers"):
             list(of(str(tmp_path / "a.parquet")).read_parquet([name], as_="tensors"))
 
 

@@ -87,13 +87,13 @@ def test_a_spec_says_which_features_and_in_which_shape(spec: Any, expected: dict
     ("spec", "what"),
     [
         ({"id": ((), torch.int64), "none": ((), None)}, r"missing some required keys: \['none'\]"),
-        ({"steps": ((5, -1), torch.int64)}, "'steps' is no torch.int64 of shape"),
-        ({"name": ((), torch.int64)}, "'name' is no torch.int64"),
-        ({"words": ((3,), None)}, r"'words' is no bytes of shape \(3,\): it has 4 values"),
-        ({"words": ((-1, -1), None)}, "'words' is no bytes"),
-        ({"words": ((3, -1), None)}, "'words' is no bytes"),
-        ({"words": ((0, -1), None)}, "'words' is no bytes"),
-        ({"id": ((), None)}, "it holds numbers, so the spec has to name their dtype"),
+        ({"steps": ((5, -1), torch.int64)}, "'steps' is not torch.int64 of shape"),
+        ({"name": ((), torch.int64)}, "'name' is not torch.int64"),
+        ({"words": ((3,), None)}, r"'words' is not bytes of shape \(3,\): it has 4 values"),
+        ({"words": ((-1, -1), None)}, "'words' is not bytes"),
+        ({"words": ((3, -1), None)}, "'words' is not bytes"),
+        ({"words": ((0, -1), None)}, "'words' is not bytes"),
+        ({"id": ((), None)}, "it holds numbers, so the spec must have a dtype for it"),
     ],
 )
 def test_a_record_that_is_not_as_the_spec_says(spec: Any, what: str) -> None:

@@ -135,9 +135,9 @@ def test_functions_that_decode() -> None:
     assert told == [".seg.png", ".png", ".cls"]
     several = [lambda ending, data: len(data) if ending == ".png" else None, lambda ending, data: ending]
     assert list(source.webdataset(several)) == [as_is | {"seg.png": ".seg.png", "png": 2, "cls": ".cls"}]
-    with pytest.raises(BadArgument, match=r'decode is "bytes", a function, or one of torch, .*, got True'):
+    with pytest.raises(BadArgument, match=r'decode must be "bytes", a function, or one of torch, .*, got True'):
         IterableWrapper([("1.jpg", b"")]).webdataset(decode=True)  # type: ignore[arg-type]  # that is what is tested
-    with pytest.raises(BadArgument, match=r'decode is "bytes", a function, or one of torch, .*, got \'jpeg\''):
+    with pytest.raises(BadArgument, match=r'decode must be "bytes", a function, or one of torch, .*, got \'jpeg\''):
         source.webdataset("jpeg")
 
 
@@ -148,7 +148,7 @@ def test_a_file_that_cannot_be_decoded_costs_its_sample() -> None:
         next(stream)
     assert "decoding '.json' of the sample '1'" in raised.value.__notes__
     assert next(stream) == {"__key__": "2", "json": []}
-    with pytest.raises(UnsafeState, match=r"asks for os\.system"):
+    with pytest.raises(UnsafeState, match=r"refers to os\.system"):
         next(stream)
     assert list(stream) == []
 

@@ -108,7 +108,7 @@ def test_what_cannot_be_packed_costs_itself_alone() -> None:
     assert found[-1] == {"tokens": [1, 2, 0], "segments": [1, 2, 0], "positions": [0, 0, 0]}
     with pytest.raises(BadArgument, match=r"'Tensor of torch.int64'\} cannot be in one block with \{.*'list'"):
         list(IterableWrapper([[1], torch.tensor([1])]).pack(3))
-    with pytest.raises(BadArgument, match=r"padding has nothing for the columns \['tokens'\]"):
+    with pytest.raises(BadArgument, match=r"padding lacks the columns \['tokens'\]"):
         list(IterableWrapper([[1]]).pack(3, padding={"ids": 0}))
 
 

@@ -318,7 +318,7 @@ def test_a_listing_that_has_changed_is_refused(tmp_path: Path) -> None:
     files(folder, "one more")
     again = iter(loaded(listing(folder), state=state))
     for _ in range(2):
-        with pytest.raises(StateError, match=r"shuffle\(.*the files that are listed are not those of the saved state"):
+        with pytest.raises(StateError, match=r"shuffle\(.*the listed files are not those of the saved state"):
             next(again)
 
 

@@ -89,7 +89,7 @@ def test_tensors_of_whatever_came() -> None:
         first, last = IterableWrapper([batch]).rebatch(2, tensors=True)
         assert torch.equal(first["x"], torch.tensor([1, 2]))
         assert torch.equal(last["x"], torch.tensor([3]))
-    with pytest.raises(TypeError, match="column 'x' is of type string, and tensors are made of numbers"):
+    with pytest.raises(TypeError, match="column 'x' is of type string, but tensors are made of numbers"):
         list(IterableWrapper([pyarrow.table({"x": ["a"]})]).rebatch(2, tensors=True))
 
 
@@ -122,7 +122,7 @@ def test_what_is_no_batch_costs_itself_alone() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(BadArgument, match=r"at least one row, in \.rebatch\(0\)"):
         IterableWrapper([]).rebatch(0)
-    with pytest.raises(BadArgument, match="not below 0"):
+    with pytest.raises(BadArgument, match="not be below 0"):
         IterableWrapper([]).rebatch(1, shuffle_rows=-1)
     pipe = IterableWrapper([torch.arange(5)]).rebatch(2)
     iterator = iterate(pipe)

@@ -179,11 +179,11 @@ def test_pauses_grow() -> None:
 def test_what_is_refused() -> None:
     wrong: Any = ["OSError", (OSError, 5), KeyboardInterrupt]
     for on in wrong:
-        with pytest.raises(BadArgumentType, match="on is an exception class, or a tuple of them"):
+        with pytest.raises(BadArgumentType, match="on must be an exception class, or a tuple of them"):
             numbers(1).retry(on=on)
-    with pytest.raises(BadArgument, match="once at least"):
+    with pytest.raises(BadArgument, match="retries must be at least 1"):
         numbers(1).retry(0)
-    with pytest.raises(BadArgument, match="backoff is a number of seconds, got -1"):
+    with pytest.raises(BadArgument, match="backoff must be in seconds, got -1"):
         numbers(1).retry(backoff=-1)
     left, right = numbers(3).fork(2)
     with pytest.raises(GraphError, match=r"put retry\(\) above the fork"):

@@ -105,7 +105,7 @@ def test_the_error_says_which_stage_how_long_and_where() -> None:
         with pytest.raises(PullTimeout) as caught:
             next(iterator)
         first, *stack = str(caught.value).splitlines()
-        assert first == ".timeout(0.01): no element after 0.01 seconds; what is above stands here:"
+        assert first == ".timeout(0.01): no element after 0.01 seconds; the stages above stand here:"
         assert "assert self.is_open.wait(LONG)" in "".join(stack)
         assert "_bootstrap" not in "".join(stack)
         assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
@@ -136,13 +136,15 @@ def test_retry_gives_up_what_is_stuck() -> None:
         assert patiently(iterator) == [0, 1, 2, 3, 4]
     there = len(gate.came)  # calls that came through; the first ones for two of the elements are still at work
     said = {str(warning.message).partition(";")[0] for warning in told}
-    assert ".timeout(0.01): a thread is stuck in what is above and is left behind" in said
-    assert ".retry(retries=9, backoff=0) goes on after PullTimeout: .timeout(0.01): no element after 0.01 seconds" in said
+    assert ".timeout(0.01): a thread is stuck in the stages above and is left behind" in said
+    assert (
+        ".retry(retries=9, backoff=0) goes on after PullTimeout: .timeout(0.01): no element after 0.01 seconds" in said
+    )
     gate.open()
     assert {2, 3} <= set(gate.came[there:])
 
 
-@pytest.mark.filterwarnings("ignore:.* goes on after", "ignore:.*is stuck in what is above")
+@pytest.mark.filterwarnings("ignore:.* goes on after", "ignore:.*is stuck in the stages above")
 def test_behind_the_last_attempt_the_stuck_element_is_still_the_next_one() -> None:
     class Stuck(Gate):
         def __call__(self, x: int) -> int:
@@ -162,7 +164,7 @@ def test_behind_the_last_attempt_the_stuck_element_is_still_the_next_one() -> No
     gate.open()
 
 
-@pytest.mark.filterwarnings("ignore:.* goes on after", "ignore:.*is stuck in what is above")
+@pytest.mark.filterwarnings("ignore:.* goes on after", "ignore:.*is stuck in the stages above")
 def test_workers_give_up_what_is_stuck() -> None:
     graph = unseekable(40).sharding_filter().map(Gate(7, 30, 31)).timeout(1).retry(backoff=0).batch(3)
     inheriting = MultiProcessingReadingService(2, "fork")  # an Event cannot be pickled
@@ -190,7 +192,7 @@ def test_a_stuck_thread_closes_what_it_has_when_it_comes_back() -> None:
     (first,) = patiently(iterator, 1)
     with pytest.raises(PullTimeout):
         next(iterator)
-    with pytest.warns(UserWarning, match="left behind; it ends when it comes back") as told:
+    with pytest.warns(UserWarning, match="left behind; it ends when it returns") as told:
         iterator.close()
     assert (len(told), told[0].filename, closed) == (1, __file__, [])
     gate.open()
@@ -274,7 +276,7 @@ def interrupt(self: object, block: bool = True, timeout: float | None = None) ->
     raise KeyboardInterrupt
 
 
-@pytest.mark.filterwarnings("ignore:.*is stuck in what is above")
+@pytest.mark.filterwarnings("ignore:.*is stuck in the stages above")
 @pytest.mark.parametrize(
     "service",
     [lambda workers: MultiProcessingReadingService(workers, "fork"), ThreadingReadingService],  # an Event is inherited
@@ -337,10 +339,10 @@ def test_operators_with_a_timeout_of_their_own_have_the_method() -> None:
 
 def test_what_is_refused() -> None:
     wrong: Any = "5"
-    with pytest.raises(BadArgumentType, match=r"timeout is a number of seconds, got '5', in \.timeout\('5'\)"):
+    with pytest.raises(BadArgumentType, match=r"timeout must be a number of seconds, got '5', in \.timeout\('5'\)"):
         numbers(1).timeout(wrong)
     for seconds in (0, -1, float("nan"), float("inf")):
-        with pytest.raises(BadArgument, match="timeout is a number of seconds above 0"):
+        with pytest.raises(BadArgument, match="timeout must be a number of seconds above 0"):
             numbers(1).timeout(seconds)
     left, right = numbers(3).fork(2)
     with pytest.raises(GraphError, match=r"put timeout\(\) above the fork"):

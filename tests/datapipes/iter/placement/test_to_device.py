@@ -118,7 +118,7 @@ def test_devices_that_are_not_there() -> None:
     with pytest.raises(BadArgument, match="'prefetch_cnt' is required to be a positive integer"):
         batches(1).to_device("cpu", prefetch_cnt=0)
     if not torch.cuda.is_available():
-        with pytest.raises(GraphError, match=r"to_device\('cuda:1'\) needs CUDA, and torch finds none here"):
+        with pytest.raises(GraphError, match=r"to_device\('cuda:1'\) needs CUDA, but torch finds none here"):
             batches(1).to_device("cuda:1")
 
 

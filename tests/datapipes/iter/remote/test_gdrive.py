@@ -126,7 +126,7 @@ def test_a_name_leads_to_no_other_folder(server: Server, disposition: str, name:
 @pytest.mark.parametrize("disposition", ["attachment", 'attachment; filename=".."', 'attachment; filename="/"'])
 def test_no_name_at_all(server: Server, disposition: str) -> None:
     server.pages["/uc"] = named(disposition)
-    with pytest.raises(RuntimeError, match="names no file"):
+    with pytest.raises(RuntimeError, match="has no file name"):
         read(server)
 
 

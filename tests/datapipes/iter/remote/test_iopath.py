@@ -153,7 +153,7 @@ def test_iopath_is_needed_for_its_handlers_alone(folder: Path, monkeypatch: pyte
 
 
 def test_what_cannot_be_saved_leaves_nothing(tmp_path: Path) -> None:
-    for data, reason in (("text", "use mode 'w'"), (5, "no file can be made of int")):
+    for data, reason in (("text", "use mode 'w'"), (5, "a file cannot be made of int")):
         with pytest.raises(BadArgumentType, match=reason):
             list(IterableWrapper([(f"{tmp_path}/x", data)]).save_by_iopath("wb"))
     assert not list(tmp_path.iterdir())

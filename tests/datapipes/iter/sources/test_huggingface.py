@@ -167,5 +167,5 @@ def test_two_iterations_of_a_stream_do_not_disturb_each_other() -> None:
 
 
 def test_options_for_what_is_loaded_already() -> None:
-    with pytest.raises(BadArgument, match="is for load_dataset, and this data set is loaded already"):
+    with pytest.raises(BadArgument, match="are for load_dataset, but this data set is already loaded"):
         HuggingFaceHubReader(numbers(), split="train")

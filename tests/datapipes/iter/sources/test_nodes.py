@@ -73,9 +73,9 @@ def test_errors_are_numbered() -> None:
 
 
 def test_what_is_no_node_is_refused() -> None:
-    with pytest.raises(BadArgumentType, match="a function of the number of the epoch that makes a node"):
+    with pytest.raises(BadArgumentType, match="a function of the number of the epoch that returns a node"):
         NodeWrapper(rows(0))
-    with pytest.raises(BadArgumentType, match=r"lambda at .* made list: \[1\]; it must make a node"):
+    with pytest.raises(BadArgumentType, match=r"lambda at .* returned list: \[1\]; it must return a node"):
         list(of(lambda epoch: [1]))
     with pytest.raises(TypeError, match="NodeWrapper instance doesn't have valid length"):
         len(NodeWrapper(rows))
@@ -85,5 +85,5 @@ def test_a_state_that_the_node_does_not_take_is_refused() -> None:
     it = iterate(of(rows))
     next(it)
     other = iterate(of(lambda epoch: nodes.Prefetcher(rows(epoch), 2)))
-    with pytest.raises(StateError, match="its node does not take the saved position: KeyError: 'snapshot'"):
+    with pytest.raises(StateError, match="its node refuses the saved position: KeyError: 'snapshot'"):
         other.load_state_dict(it.state_dict())

@@ -111,7 +111,7 @@ def test_a_generator_is_used_as_it_is_and_says_so_each_time() -> None:
         assert list(dp) == [1, 2]
     with (
         pytest.warns(UserWarning, match="generator can not be deepcopied"),
-        pytest.warns(UserWarning, match="iterated before and goes on where it stands"),
+        pytest.warns(UserWarning, match="iterated before and continues where it is"),
     ):
         assert list(dp) == []
 
@@ -129,7 +129,7 @@ def test_without_deepcopy_a_generator_gives_no_warning() -> None:
 def test_a_generator_that_two_iterations_share_is_not_split_in_silence() -> None:
     left, right = IterableWrapper((x for x in range(4)), deepcopy=False).fork(2)
     assert next(iter(left)) == 0
-    with pytest.warns(UserWarning, match="iterated before and goes on where it stands, so elements are missing"):
+    with pytest.warns(UserWarning, match="iterated before and continues where it is, so elements are missing"):
         assert list(right) == [1, 2, 3]
 
 
@@ -212,7 +212,7 @@ def test_a_loader_has_no_position_of_the_graph() -> None:
     with DataLoader2(IterableWrapper(inner, deepcopy=False)) as dl:
         with pytest.warns(UserWarning, match="holds a loader"):
             next(iterator := iter(dl))
-        with pytest.raises(UnsavableElement, match="put its graph in its place"):
+        with pytest.raises(UnsavableElement, match="use the loader's graph instead"):
             dl.state_dict()
         assert len(list(iterator)) == 3
 
