@@ -16,7 +16,7 @@ import pytest
 
 import datapipes
 from datapipes.errors import BadArgument, BadArgumentType
-from datapipes.iter import IterableWrapper, IterDataPipe, Shuffler
+from datapipes.iter import IterableWrapper, Shuffler
 from datapipes.map import SequenceWrapper
 from reading_services import InProcessReadingService, MultiProcessingReadingService, ThreadingReadingService
 
@@ -89,7 +89,7 @@ def test_methods_look_as_their_operators_are_written() -> None:
     assert numbers.shuffle.__name__ == "shuffle"
     assert inspect.getsource(numbers.shuffle) == inspect.getsource(Shuffler)
     assert inspect.getdoc(numbers.shuffle) == inspect.getdoc(Shuffler)
-    assert "One as large as the stream shuffles all of it" in pydoc.render_doc(numbers.shuffle)
+    assert str(inspect.getdoc(Shuffler)).splitlines()[-1] in pydoc.render_doc(numbers.shuffle)
     assert {"shuffle", "zip_longest", "unzip"} <= {*dir(numbers)}
 
 
@@ -112,7 +112,7 @@ assert "datapipes.iter" in sys.modules
 """
     command = [sys.executable, "-W", "error", "-c", program, *datapipes.__path__]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
-    assert ran.stdout.startswith("<Header: The first elements; no more"), ran.stderr
+    assert ran.stdout.startswith("<Header: The first elements"), ran.stderr
 
 
 @pytest.mark.parametrize(
