@@ -8,4 +8,5 @@
 - ``short``: values as short texts, for reprs and errors
 - ``stacks``: the stack of a thread as text
 - ``warnings``: warnings that point to the user's own line
+- ``where``: source location of a function, ``name at file:line``
 """
