@@ -70,5 +70,5 @@ def as_pipe(given: Any, kind: str) -> Any:
 
 
 def is_given(pipe: Any) -> bool:
-    """Return whether a stage is such a wrapper."""
+    """Return whether a stage is a wrapper that ``as_pipe`` made."""
     return _MARK in vars(pipe)

@@ -445,7 +445,7 @@ def functional_datapipe(name: str, enable_df_api_tracing: bool = False) -> Calla
 
 
 class Composed(type):
-    """The metaclass of these operators: they are classes for ``isinstance`` and pickling, and functions when called."""
+    """Metaclass of operators that are functions: classes for ``isinstance`` and pickling, functions when called."""
 
     __wrapped__: Callable[..., Any]
 

@@ -50,7 +50,7 @@ def stage(pipe: object) -> str:
 
 
 def argument(value: object) -> str:
-    """Return a value as an argument of such a call, shortened: ``4``, ``<double at train.py:7>``."""
+    """Return a value as a short argument of a call: ``4``, ``<double at train.py:7>``."""
     return _value(value, _Room(0, 0))
 
 

@@ -215,7 +215,7 @@ def holds_stream(element: Any) -> bool:
 
 
 def streams_of(element: Any) -> list[Any]:
-    """Return the streams in such an element, wrapped or not."""
+    """Return the streams in an element, a row, a dict or a list of rows, wrapped or not."""
     kind = type(element)
     row = element if kind is tuple or kind is list else element.values() if kind is dict else (element,)
     if kind is list and element and type(element[0]) is tuple:

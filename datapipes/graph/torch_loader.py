@@ -92,7 +92,10 @@ def _is_graph(dataset: object) -> bool:
 
 
 def _shuffled(graph: structure.Pipe, shuffle: bool) -> structure.Pipe:
-    """Return a copy of a graph with its shuffles switched on or off, or the graph itself if there are none."""
+    """Return a copy of a graph with its shuffles switched on or off.
+
+    Raise BadArgument if there is none to switch on.
+    """
     if not any(map(is_shuffler, structure.walk(graph))):
         if shuffle:
             raise BadArgument(

@@ -77,7 +77,7 @@ def misspelt(init: Callable[..., Any], given: Mapping[str, object]) -> BadArgume
 
 
 def explained(why: Callable[[dict[str, object]], BadArgumentType | None]) -> Callable[[F], F]:
-    """Decorator of a constructor: raise what ``why`` returns for keyword arguments, or the error of a misspelt one."""
+    """Wrap a constructor: raise the error that ``why`` returns for its keyword arguments, or that of a misspelt one."""
 
     def decorate(init: F) -> F:
         @wraps(init)

@@ -41,7 +41,7 @@ class Parts(Iterable[T_co]):
         return 0
 
     def locate(self, error: Exception) -> None:
-        """Add the part of the file that an error is about to the error, which iterating raised."""
+        """Add the place in a file to an error that iterating raised."""
 
     def mark(self) -> str | None:
         """Return a fingerprint of the elements given so far, which a resume compares. None: only their count."""

@@ -4,7 +4,7 @@ Ranks exchange reports about a *topic* under a *key*, an epoch and an attempt at
 sends a first report and then updates. There is a verdict as soon as all ranks have reported, and a new one whenever it
 changes. Only ``wait`` blocks. It ends with a verdict, with bad news, or after its timeout.
 
-A rank's bad news go to all other ranks at once. A rank that waits, now or later, gets them as an error. A rank that
+A rank's bad news goes to all other ranks at once. A rank that waits, now or later, gets it as an error. A rank that
 hands on elements is interrupted. News of an epoch apply until the next epoch; the end of a rank applies for good.
 """
 
@@ -36,13 +36,13 @@ class Exchange(ABC):
         self.verdict: RankReport | None = None
         """The last verdict under the current key."""
         self.alarmed = False
-        """Whether there are bad news about the current key."""
+        """Whether there is bad news about the current key."""
         self._changed = threading.Condition()
         self._key: Key | None = None
         self._topic: Topic | None = None
         self._own: RankReport = {}
         self._news: list[News] = []
-        self._unseen = False  # whether news have come since the last look
+        self._unseen = False  # whether news has come since the last look
         self._interrupt: Callable[[], object] | None = None
         self._origin = OwnerProcess()
         tell_of_forks(self)
@@ -127,7 +127,7 @@ class Exchange(ABC):
             return min([most, *left])
 
     def interrupting(self, stop: Callable[[], object] | None) -> bool:
-        """Call ``stop`` from another thread when bad news come. Return False if some have come since the last look."""
+        """Call ``stop`` from another thread when bad news comes. Return False if some has come since the last look."""
         with self._changed:
             self._interrupt = stop
             return not self._unseen
@@ -145,7 +145,7 @@ class Exchange(ABC):
 
     @abstractmethod
     def _spread(self, news: News) -> None:
-        """Send news to all other ranks, and ``_note`` them here."""
+        """Send news to all other ranks, and ``_note`` it here."""
 
     @abstractmethod
     def _late(self) -> list[int]:

@@ -2,7 +2,7 @@
 
 An element is handed on once it is known that all ranks have an element at the same position. A rank reports how far it
 has read while it hands on the previous block. So agreement costs neither a wait nor a Python call for an element. The
-portion that is handed on is a list, which bad news of another rank clear at once. A rank that knows its length reports
+portion that is handed on is a list, which bad news of another rank clears at once. A rank that knows its length reports
 it once, hands on elements as they are made, and checks for bad news in between. Such a rank can still fail and have one
 element less than it reported. Then the last element of all is kept back until every rank has made its own.
 """

@@ -3,7 +3,7 @@
 A *report* has the facts of one rank, or those of several ranks put together by ``merged``. A *verdict* follows when a
 report covers all ranks. Counts only grow, and so do verdicts: a late verdict is never wrong.
 
-A rank's bad news go to all other ranks at once. There are five kinds. ``died`` (without a message) and ``gone`` (shut
+A rank's bad news goes to all other ranks at once. There are five kinds. ``died`` (without a message) and ``gone`` (shut
 down) are final. ``left`` means that a rank left an epoch after a number of elements: other ranks may go as far.
 ``failed`` (an error while loading) and ``silent`` (a timeout) concern one attempt at an epoch.
 """
@@ -162,7 +162,7 @@ class RankProgress:
 
 
 def concerns(news: News, key: Key | None) -> bool:
-    """Return whether news matter in an attempt at an epoch.
+    """Return whether news matters in an attempt at an epoch.
 
     >>> left = {"news": "left", "key": [3, 0], "rank": 1, "given": 10}
     >>> concerns(left, (3, 1)), concerns(left, (4, 0))
