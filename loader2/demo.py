@@ -1,11 +1,10 @@
 """The tour behind ``python -m loader2 demo``: load CSV files in two
-workers, train, stop in mid-epoch and go on.
+workers, train, stop in mid-epoch, and resume.
 
-One learns what a pipeline looks like, that a seed decides the order of
-an epoch, workers or not, and that training which was interrupted ends
-with the same weights, to the last bit, as training which was not. At
-last the same graph feeds a simulated IPU, whose modelled time is told
-and drawn.
+It shows a pipeline, and that the seed alone determines the order of an
+epoch. Training that was interrupted ends with the same weights, to the
+last bit, as training that was not. At the end the same graph feeds a
+simulated IPU, and a picture shows the modelled time.
 """
 
 import random
@@ -39,7 +38,7 @@ Batch = tuple[Tensor, Tensor]
 
 def main() -> None:
     torch.manual_seed(0)  # the first weights of the models
-    # So small a model is only slowed down by more.
+    # More threads would slow so small a model down.
     torch.set_num_threads(1)
     with TemporaryDirectory() as folder:
         paths = [written(Path(folder) / f"part{number}.csv", seed=number) for number in range(2)]
@@ -50,7 +49,7 @@ def main() -> None:
         rows = f"{2 * ROWS_PER_FILE:,} rows"
         print(f"Training on {rows} in batches of {BATCH_SIZE},")
         print(f"made in {WORKERS} worker processes:\n")
-        with trainer.loader:  # at its end the workers end
+        with trainer.loader:  # the workers end with it
             for epoch in range(EPOCHS):
                 trainer.loader.seed(epoch)
                 trainer.train_epoch(epoch)
@@ -59,8 +58,8 @@ def main() -> None:
 
 
 def written(path: Path, seed: int) -> str:
-    """A CSV file of rows ``x1,x2,y`` where y is 3 * x1 - 2 * x2 + 1 and
-    a little noise.
+    """Write a CSV file of rows ``x1,x2,y``, with y = 3 * x1 - 2 * x2 + 1
+    and some noise.
     """
     draw = random.Random(seed)
     with path.open("w") as file:
@@ -72,8 +71,8 @@ def written(path: Path, seed: int) -> str:
 
 
 def batches_of(paths: list[str]) -> IterDataPipe[Batch]:
-    """The graph. Nothing is opened or read here: it says what the
-    stream is. Workers share the files among them.
+    """Return the graph, which only describes the stream: nothing is
+    opened or read here. The workers share the files among them.
     """
     rows = IterableWrapper(paths).shuffle().sharding_filter().open_files().parse_csv()
     return rows.shuffle().map(numbers).batch(BATCH_SIZE).collate(tensors)
@@ -89,9 +88,7 @@ def tensors(batch: list[list[float]]) -> Batch:
 
 
 class Trainer:
-    """A model, its optimizer, and the loader of its batches: what a
-    checkpoint holds.
-    """
+    """Model, optimizer and loader: the contents of a checkpoint."""
 
     def __init__(self, graph: IterDataPipe[Batch]) -> None:
         self.model = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 1))
@@ -99,11 +96,11 @@ class Trainer:
         self.loader = DataLoader2(graph, reading_service=MultiProcessingReadingService(num_workers=WORKERS))
 
     def step(self, batch: Batch) -> float:
-        """One step of the optimizer; the loss before it."""
+        """Run one step of the optimizer, and return the loss before it."""
         inputs, targets = batch
         loss = nn.functional.mse_loss(self.model(inputs), targets)
         self.optimizer.zero_grad()
-        # torch's own method has no types
+        # torch's method has no types.
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         return loss.item()
@@ -131,8 +128,8 @@ class Trainer:
 
 
 def shown(batches: Iterator[Batch], title: str, total: int) -> Iterator[Batch]:
-    """The same batches with a progress bar, if anybody watches: a log
-    gets no bar.
+    """Return the batches with a progress bar in a terminal; a log gets
+    no bar.
     """
     bar: Iterator[Batch] = tqdm(
         batches, desc=title, total=total, unit="batch", leave=False, disable=not sys.stderr.isatty()
@@ -141,7 +138,7 @@ def shown(batches: Iterator[Batch], title: str, total: int) -> Iterator[Batch]:
 
 
 def interrupt_and_resume(trainer: Trainer, graph: IterDataPipe[Batch], path: Path) -> None:
-    """Save in mid-epoch, go on from there twice, and compare."""
+    """Save in mid-epoch, continue twice from there, and compare."""
     trainer.loader.seed(EPOCHS)
     batches = iter(trainer.loader)
     for batch in islice(batches, STOP_AFTER):
@@ -155,7 +152,7 @@ def interrupt_and_resume(trainer: Trainer, graph: IterDataPipe[Batch], path: Pat
     for batch in rest:
         trainer.step(batch)
 
-    # As in a new process: another model, another loader.
+    # As in a new process: a new model and a new loader.
     resumed = Trainer(graph)
     with resumed.loader:
         resumed.restore(path)
@@ -172,7 +169,7 @@ def interrupt_and_resume(trainer: Trainer, graph: IterDataPipe[Batch], path: Pat
 
 
 class OnDevice(nn.Module):
-    """A model as a device needs it: it gives its loss."""
+    """Model in the form that a device needs: it returns its loss."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -184,8 +181,8 @@ class OnDevice(nn.Module):
 
 
 def train_on_a_device(graph: IterDataPipe[Batch]) -> None:
-    """Two replicas of a model on a simulated IPU, each with batches of
-    its own; 25 updates a step.
+    """Train two replicas of a model on a simulated IPU, each on batches
+    of its own, with 25 updates a step.
     """
     options = poptorch.Options().deviceIterations(25).replicationFactor(2)
     model = OnDevice()

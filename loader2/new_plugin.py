@@ -1,7 +1,7 @@
-"""A new plugin, as an installable package: ``python -m loader2 new-plugin NAME`` writes it.
+"""A new plugin as an installable package: ``python -m loader2 new-plugin NAME`` writes it.
 
-The package has a pipe with a position of its own, which becomes a method by an entry point, and tests. All of it is
-there to be changed: ``docs/own-plugin.md`` says how.
+The package has a pipe with a position of its own, which becomes a method by an entry point, and tests. It is a
+template: ``docs/own-plugin.md`` describes what to change.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ dependencies = ["loader2"]
 [project.optional-dependencies]
 test = ["loader2[testing]"]
 
-# The name of the method, and what makes the stage.
+# The name of the method, and its class.
 [project.entry-points."loader2.datapipes"]
 $name = "$name:$operator"
 
-# The name that DataLoader2(dp, reading_service="...") finds a service by, and what makes it.
+# The name of a service in DataLoader2(dp, reading_service="..."), and its class.
 # [project.entry-points."loader2.reading_services"]
 # my_service = "$name:MyService"
 
@@ -55,8 +55,8 @@ from datapipes.iter import IterableWrapper
 print(list(IterableWrapper([1, 2, 3]).$name()))  # [1, 3, 6]
 ```
 
-`python -m pip install --editable '.[test]'` installs it, `python -m pytest` tries the laws of pipes on it, and
-`python -m loader2 stubs` tells type checkers and editors of the method.
+`python -m pip install --editable '.[test]'` installs it, `python -m pytest` runs the laws of pipes on it, and
+`python -m loader2 stubs` makes the method known to type checkers and editors.
 """,
     "$name/py.typed": "",
     "$name/__init__.py": '''\
@@ -105,16 +105,16 @@ def test_it_is_a_method() -> None:
 
 
 def write(name: str, folder: Path) -> list[Path]:
-    """Write the files of a plugin into a new folder of its name; the paths of the files."""
+    """Write the files of a plugin into a new folder of its name, and return their paths."""
     call = f"new-plugin {name}"
     if not name.isidentifier() or keyword.iskeyword(name) or name != name.lower() or name.startswith("_"):
         raise BadArgument(f"{call}: the name is a package's and a method's: lower case, digits and _")
     if is_own_name(name):
         raise BadArgument(f"{call}: pipes of this library have {name!r} already: choose another name")
     if (folder / name).exists():
-        raise BadArgument(f"{call}: {folder / name} is there already: choose another name, or --output")
+        raise BadArgument(f"{call}: {folder / name} already exists: choose another name, or --output")
     if find_spec(name) is not None:
-        raise BadArgument(f"{call}: a module {name!r} is there already: choose another name")
+        raise BadArgument(f"{call}: a module {name!r} already exists: choose another name")
     operator = "".join(part.capitalize() for part in name.split("_"))
     names = {"name": name, "operator": operator, "distribution": name.replace("_", "-")}
     written = []

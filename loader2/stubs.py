@@ -1,9 +1,9 @@
-"""Stubs of installed plugins' methods, so that type checkers and editors see them: ``python -m loader2 stubs``.
+"""Stubs of installed plugins' methods, for type checkers and editors: ``python -m loader2 stubs``.
 
-What is written is a partial stub package, as PEP 561 has it: ``datapipes-stubs``, with the one file that says which
-methods plugins add. mypy and pyright read it in place of ``datapipes.fluent.plugin_methods``, and all else where it is.
-In ``site-packages``, where it goes unless another folder is given, they find it without a setting. Each method is made
-of its operator there as this library's own are, so that signatures follow the plugin's.
+The command writes a partial stub package as in PEP 561: ``datapipes-stubs``, with one file that lists the methods of
+plugins. mypy and pyright read it instead of ``datapipes.fluent.plugin_methods``, and other modules from the library.
+They find it in ``site-packages``, its default folder, without a setting. A method is made of its operator, like the
+library's own methods, so that its signature is the plugin's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from datapipes.fluent.chained import chained
 
 
 def main(output: Path | None, check: bool) -> int:
-    """Write the stubs, or compare them with those that are there; the exit code of the command."""
+    """Write the stubs, or compare them with existing ones. Return the exit code: 1 if they differ or a plugin fails."""
     folder = Path(get_path("purelib")) if output is None else output
     problems = load_plugins()
     for problem in filter(None, problems.values()):
@@ -34,7 +34,7 @@ def main(output: Path | None, check: bool) -> int:
     names = [name for name, problem in problems.items() if problem is None]
     path, text = folder / STUB, stub_of(names)
     if check and (not path.is_file() or path.read_text("utf-8") != text):
-        print(f"{path} is not there or out of date: run `python -m loader2 stubs`", file=sys.stderr)
+        print(f"{path} does not exist or is out of date: run `python -m loader2 stubs`", file=sys.stderr)
         return 1
     if not check:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ def main(output: Path | None, check: bool) -> int:
 
 
 def stub_of(names: list[str]) -> str:
-    """The text of the stub, with the methods of these names."""
+    """Return the text of the stub with the methods of these names."""
     imports, classes = set(), []
     for kind, base in (("Iter", IterDataPipe), ("Map", MapDataPipe)):
         methods = []
@@ -58,9 +58,9 @@ def stub_of(names: list[str]) -> str:
 
 
 def _named(owner: Any, alias: str) -> tuple[str, str]:
-    """The import of an operator, and what a method is made of: the method may be called as its module is."""
+    """Return the import of an operator, and the definition of its method. The alias avoids a clash of their names."""
     qualified = getattr(owner, "__qualname__", "<")
-    if "<" in qualified:  # a local class or a lambda, which no import leads to
+    if "<" in qualified:  # a local class or a lambda, which cannot be imported
         return "", ": Any"
     outer, dot, inner = qualified.partition(".")
     return f"from {owner.__module__} import {outer} as {alias}\n", f" = chained({alias}{dot}{inner})"

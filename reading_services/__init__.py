@@ -1,13 +1,13 @@
-"""Reading services: where a graph runs (in process, threads, processes, ranks), and how its elements get home.
+"""Reading services: where a graph runs (in process, threads, processes, ranks), and the transport of its elements.
 
 - ``cluster/``: workers on the machines of a cluster
 - ``interface/``: the interface of a reading service, which a plugin implements, and worker info
 - ``ipu/``: PopTorch's host side on a CPU: ``import reading_services.ipu as poptorch`` runs a data-loading script
   unchanged
-- ``network/``: between hosts: where a process listens, and how two prove that they belong together
+- ``network/``: between hosts: addresses to listen at, and the mutual proof of a shared secret
 - ``ranks/``: connections among the ranks of a process group: a tree of sockets
-- ``workers/``: worker processes and threads that make the elements of a graph, and how those get home
-- ``distributed``: DistributedReadingService, each rank of a process group on its part
+- ``workers/``: worker processes and threads that make the elements of a graph, and the transport of elements
+- ``distributed``: DistributedReadingService, each rank of a process group on its shard
 - ``in_process``: InProcessReadingService, the graph in the loader's own process
 - ``multi_process``: MultiProcessingReadingService, copies of the graph in worker processes
 - ``sequential``: SequentialReadingService, several services as one

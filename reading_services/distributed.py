@@ -1,7 +1,7 @@
-"""DistributedReadingService: each rank of a process group loads its part, and all end together.
+"""DistributedReadingService: each rank of a process group loads its shard, and all ranks end together.
 
-Each epoch begins with one exchange, which gives every rank the seed of rank 0 and finds out ranks that are about to do
-different things. After that, ``fullsync`` keeps them in step.
+Each epoch begins with one exchange. It gives every rank the seed of rank 0, and finds ranks that are about to do
+different things. After it, ``fullsync`` keeps the ranks synchronized.
 """
 
 from __future__ import annotations
@@ -31,22 +31,23 @@ _SOURCES = "sources"
 
 
 class DistributedReadingService(ReadingServiceInterface):
-    """Runs a graph on every rank of the process group, each on its part of the elements.
+    """Service that runs a graph on every rank of the process group, each rank on its shard.
 
-    A rank takes its part at the ``sharding_filter``. All have the seed of rank 0, and end after equally many elements;
-    ``dropped`` says how many elements of this rank the last epoch left out.
+    The ``sharding_filter`` takes a rank's shard. All ranks have the seed of rank 0, and end after equally many
+    elements. ``dropped`` is the number of this rank's elements that the last epoch left out.
 
     The process group may be made after the loader, before its first ``iter``. Without one there is one rank.
 
-    Ranks connect to each other at the interface in ``GLOO_SOCKET_IFNAME``, or on the way to the master, and at ports in
-    ``LOADER2_PORTS``, as ``29600-29699``, or at any.
+    Ranks connect to each other at the interface in ``GLOO_SOCKET_IFNAME``, by default the one that leads to the master,
+    and at ports in ``LOADER2_PORTS`` (as ``29600-29699``), by default at any.
 
-    ``facts`` are texts that have to be the same on all ranks, by name; put in what else may not differ.
+    ``facts`` are texts by name that have to be the same on all ranks. A caller can add its own.
 
     Args:
-        timeout: After how many seconds in which nothing is heard of another rank there is a ``PrefetchTimeoutError``.
-        uneven: What becomes of elements that a rank has more than others: ``"drop"`` leaves them out; ``"pad"`` has the
-            others give ``PADDING`` meanwhile, ``"repeat"`` their own elements anew; ``"error"`` is an ``UnevenRanks``.
+        timeout: Seconds without a message from another rank, after which ``PrefetchTimeoutError`` is raised.
+        uneven: The treatment of elements that a rank has more than others. ``"drop"`` leaves them out. ``"pad"`` fills
+            the other ranks up with ``PADDING``, ``"repeat"`` with their own elements. ``"error"`` raises
+            ``UnevenRanks``.
 
     >>> from datapipes.iter import IterableWrapper
     >>> from loader2 import DataLoader2
@@ -64,9 +65,9 @@ class DistributedReadingService(ReadingServiceInterface):
         self.facts = {"services": repr(self)}
         self._rank, self._world = 0, 1
         self._exchange: Exchange | None = None
-        self._sources: str | None = None  # what the graph reads, if it has no sharding stage
+        self._sources: str | None = None  # the graph's sources, if it has no sharding stage
         if timeout <= 0:
-            raise BadArgument(f"DistributedReadingService(timeout={timeout}): seconds, more than 0")
+            raise BadArgument(f"DistributedReadingService(timeout={timeout}): it must be more than 0 seconds")
         if uneven not in POLICIES:
             raise BadArgument(
                 f"DistributedReadingService(uneven={uneven!r}): expected one of {', '.join(map(repr, POLICIES))}"
@@ -74,19 +75,20 @@ class DistributedReadingService(ReadingServiceInterface):
 
     @property
     def dropped(self) -> int:
-        """Number of this rank's elements that the last whole epoch left out; at least so many if it knows no length."""
+        """Number of this rank's elements that the last whole epoch left out; a lower bound if the length is unknown."""
         return 0 if self._exchange is None else self._exchange.dropped
 
     def check(self, datapipe: Any) -> None:
-        """Refuse a ``fullsync()`` that is not the last stage, or above ``to_device()``: this service puts one there.
+        """Raise GraphError for a ``fullsync()`` above the last stage. ``to_device()`` may be below it.
 
-        Both would read ahead, each rank as far as its own time has it, and what is between them may need more of one
-        rank than of another: they can wait for each other, and a state has the upper one elsewhere on every rank.
+        This service adds one at the end. Two of them would read ahead at each rank's own speed, and the stages between
+        them may need more elements on one rank than on another. So they could wait for each other, and a state would
+        have another position of the upper one on every rank.
         """
         for stage in structure.walk(_in_step(datapipe))[:-1]:
             if isinstance(stage, FullSync):
                 raise GraphError(
-                    f"{printed(stage)} is in the middle of the graph, and {self!r} keeps the ranks in step at its end; "
+                    f"{printed(stage)} is in the middle of the graph, and {self!r} synchronizes the ranks at its end; "
                     "two can wait for each other: leave this one out, or put it last"
                 )
 
@@ -134,15 +136,15 @@ class DistributedReadingService(ReadingServiceInterface):
         if self._sources is not None and not data_differ:
             warn(
                 f"a graph without sharding_filter() gives all of {self._sources} on each of {self._world} ranks; put "
-                ".sharding_filter() behind the shuffle, before the expensive stages, or give each rank its own data"
+                ".sharding_filter() below the shuffle, before the expensive stages, or give each rank its own data"
             )
-        self._sources = None  # said once
+        self._sources = None  # warn once
         seed, epoch, drawn, number = verdict["run"]
         return replace(run, seed=seed, epoch=epoch, drawn=drawn, number=number)
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         if self._world > 1:
-            seed_generator.spawn(self._rank, inplace=True)  # what is not shared differs from rank to rank
+            seed_generator.spawn(self._rank, inplace=True)  # seeds that are not shared differ by rank
         return iter_reset_fn
 
     def finalize(self) -> None:
@@ -152,7 +154,7 @@ class DistributedReadingService(ReadingServiceInterface):
 
 
 def _in_step(datapipe: Any) -> Any:
-    """The stage behind which ranks are kept in step: the last one in which elements may wait, and not on a device."""
+    """Return the stage below which ranks are synchronized: the last one that is not a copy to a device."""
     while isinstance(datapipe, ToDevice):
         datapipe = datapipe.source_datapipe
     return datapipe

@@ -17,14 +17,14 @@ _ONLY_ONE = WorkerInfo(num_workers=1, worker_id=0)
 
 
 class InProcessReadingService(ReadingServiceInterface):
-    """Runs a graph in this process.
+    """Service that runs a graph in the loader's own process.
 
     Args:
-        prefetch_cnt: How many elements are made ahead, in a thread. 0: none, and no thread.
-        init_fn: ``init_fn(datapipe, worker_info)`` may change the graph once, before the first epoch; it returns the
-            graph to use. ``None``: nothing is changed.
-        reset_fn: ``reset_fn(datapipe, worker_info, seed_generator)`` may change it at the start of each epoch; it
-            returns the graph to use from then on. ``None``: nothing is changed.
+        prefetch_cnt: The number of elements made ahead, in a thread. 0: none, and no thread.
+        init_fn: ``init_fn(datapipe, worker_info)`` may change the graph once, before the first epoch. It returns the
+            graph to use. ``None``: no change.
+        reset_fn: ``reset_fn(datapipe, worker_info, seed_generator)`` may change the graph at the start of each epoch.
+            It returns the graph to use from then on. ``None``: no change.
 
     >>> from datapipes.iter import IterableWrapper
     >>> from loader2 import DataLoader2
@@ -44,7 +44,7 @@ class InProcessReadingService(ReadingServiceInterface):
 
     def initialize(self, datapipe: Any) -> Any:
         for stage in structure.walk(datapipe):
-            # A user's class may wait to be told its shard; an operator that was told nothing gives everything.
+            # A user's class may wait for its shard; an operator without a shard gives all elements.
             if user_classes.is_sharding(stage) and not structure.is_native(stage):
                 user_classes.shard(
                     stage, _ONLY_ONE.num_workers, _ONLY_ONE.worker_id, SHARDING_PRIORITIES.MULTIPROCESSING
@@ -53,7 +53,7 @@ class InProcessReadingService(ReadingServiceInterface):
             datapipe = graph_from(self.init_fn, self.init_fn(datapipe, _ONLY_ONE))
         if not self.prefetch_cnt:
             return datapipe
-        # What keeps ranks in step is at the end, and counts what was handed on, not what was made ahead.
+        # The stage that synchronizes ranks stays last: it counts the elements handed on, not those made ahead.
         end = datapipe
         while not is_replicable(end) and len(parents := structure.parents(end)) == 1:
             end = parents[0]

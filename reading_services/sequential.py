@@ -1,10 +1,10 @@
-"""SequentialReadingService: several services as one, each given what the one in front of it has made of the graph.
+"""SequentialReadingService: several services as one. Each gets the graph that the service before it returned.
 
 Ranks come before workers, and both before a device. A rank's shard has to be set before the graph is copied to workers,
-and what keeps ranks in step has to stay at home, behind them. A worker of a rank is then one shard of all: number
-``worker + workers * rank``.
+and the stage that synchronizes ranks stays in the main process, below the workers. A worker of a rank then has shard
+number ``worker + workers * rank`` of all.
 
-Whatever happens in one service, those that have begun are ended, the last one first.
+If one service fails, those that have begun are ended, the last one first.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _DOES = {
     "workers": "split the graph among workers",
     "device": "make the batches of a device",
 }
-"""Work of services by their levels, in the order of these."""
+"""The work of services by level, in the order of the levels."""
 
 
 class SequentialReadingService(CheckpointableReadingServiceInterface):
-    """Runs a graph in all of these services: each gets the graph that the one in front of it returned.
+    """Service that runs a graph in several services. Each gets the graph that the one before it returned.
 
-    The usual chain has ranks, and workers in each of them. Services of your own may stand anywhere; they are called as
-    torchdata called them, with ``seed_generator=`` and ``iter_reset_fn=`` by keyword. A function that one of them
-    returns from ``initialize_iteration`` is handed to the next, and runs where the graph is: in the workers, too.
+    The usual chain has ranks, and workers in each of them. Users' services may be at any place. They are called with
+    ``seed_generator=`` and ``iter_reset_fn=`` by keyword. A function that a service returns from
+    ``initialize_iteration`` is passed to the next service, and runs where the graph is, also in workers.
 
     Args:
-        *reading_services: The services, the one that gets the loader's graph first: ranks, then workers, then a device.
-            Another order is refused, and so are two for ranks, for workers or for devices. One that is such a chain
-            itself counts as its services. A text names one, as for a loader.
+        *reading_services: The services, in the order in which they get the loader's graph: ranks, then workers, then a
+            device. Another order is refused, and so are two services for ranks, for workers or for devices. A
+            SequentialReadingService among them counts as its services. A text names a service, as for a loader.
 
     >>> from datapipes.iter import IterableWrapper
     >>> from loader2 import DataLoader2
@@ -60,7 +60,7 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
     # -- the graph -----------------------------------------------------------------------------------------------------
 
     def check(self, datapipe: Any) -> None:
-        """Ask each service that will be given this graph; those behind one that may change it are asked later."""
+        """Check the graph with each service that will get it. Services after one that may change it check it later."""
         for service in self.reading_services:
             if isinstance(service, ReadingServiceInterface):
                 service.check(datapipe)
@@ -71,7 +71,7 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
         return planned_by(self.reading_services, self._first(datapipe))
 
     def _first(self, datapipe: Any) -> Any:
-        """The graph for the first service, prepared by the services behind it."""
+        """Return the graph for the first service, prepared by the services after it."""
         for i, service in enumerate(self.reading_services):
             if isinstance(service, ReadingServiceInterface):
                 datapipe = service.in_front(datapipe, self.reading_services[:i])
@@ -81,7 +81,7 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
         return self._chained(datapipe, [None] * len(self.reading_services))
 
     def restore(self, datapipe: Any, serialized_state: bytes) -> Any:
-        """Like ``initialize``, for services that saved nothing; the others are given what they saved."""
+        """Start the services like ``initialize``. A service with a saved state restores it instead."""
         return self._chained(datapipe, self._states(serialized_state))
 
     def _chained(self, datapipe: Any, states: list[bytes | None]) -> Any:
@@ -92,7 +92,7 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
             if not structure.is_pipe(datapipe):
                 raise BadArgumentType(
                     f"{_name(self.reading_services[i - 1])} returned {type(datapipe).__name__}: {datapipe!r:.80}, and "
-                    f"{_name(service)} behind it needs a graph; put the service that returns something else last"
+                    f"{_name(service)} after it needs a graph; put the service that returns something else last"
                 )
             if unchecked and isinstance(service, ReadingServiceInterface):
                 service.check(datapipe)
@@ -105,7 +105,7 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
         return datapipe
 
     def _tell_ranks(self) -> None:
-        """Have ranks compare their services: an element is given once only if all have as many workers."""
+        """Let ranks compare their services: an element is given once only if all ranks have as many workers."""
         for service in self.reading_services:
             if isinstance(facts := getattr(service, "facts", None), dict):
                 facts["all services"] = ", ".join(map(_counted, self.reading_services))
@@ -113,7 +113,7 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
     # -- epochs --------------------------------------------------------------------------------------------------------
 
     def agree(self, run: Run, resumed: bool) -> Run:
-        self._tell_ranks()  # there may be another number of workers by now
+        self._tell_ranks()  # resize() may have changed the number of workers
         for service in self.reading_services:
             if isinstance(service, ReadingServiceInterface):
                 run = service.agree(run, resumed)
@@ -131,10 +131,10 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
         _all_of(service.finalize for service in reversed(self._begun))
 
     def resize(self, num_workers: int) -> None:
-        """Have another number of workers from the next epoch on, in the service that has workers.
+        """Change the number of workers from the next epoch on, in the service that has workers.
 
         Args:
-            num_workers: The number of workers, one at least; all ranks have as many.
+            num_workers: The number of workers, at least 1; it must be the same on all ranks.
         """
         for service in self.reading_services:
             if callable(resize := getattr(service, "resize", None)):
@@ -148,7 +148,7 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
     # -- saving --------------------------------------------------------------------------------------------------------
 
     def checkpoint(self) -> bytes:
-        """Save the services' states as plain data; nothing if none has any, as positions are in the graph's stages."""
+        """Return the services' states as plain data. Return no bytes if none has one: positions are in the graph."""
         services = self.reading_services
         saved = [s.checkpoint() if isinstance(s, CheckpointableReadingServiceInterface) else None for s in services]
         return elements.encode(saved, what="service") if any(saved) else b""
@@ -164,7 +164,7 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
         for service, state in zip(services, states, strict=True):
             if state is not None and not isinstance(service, CheckpointableReadingServiceInterface):
                 raise StateError(
-                    f"service: {_name(service)} stands where another service has saved {len(state)} bytes, and has no "
+                    f"service: {_name(service)} replaces the service that saved {len(state)} bytes here, and has no "
                     "restore() to take them; use the services that the state was saved with, in their order"
                 )
         return states
@@ -174,11 +174,11 @@ class SequentialReadingService(CheckpointableReadingServiceInterface):
 
 
 class _WrongNumber(StateError, AssertionError):
-    """Another number of states than of services, which torchdata asserted against."""
+    """Error for a number of states other than that of services; for old programs also an AssertionError."""
 
 
 def _flat(services: Iterable[Any]) -> Iterator[Any]:
-    """The services of a chain, a chain within it taken apart."""
+    """Yield the services of a chain, with a chain in it replaced by its services."""
     for given in services:
         service = service_named(given) if isinstance(given, str) else given
         if type(service) is SequentialReadingService:
@@ -187,12 +187,12 @@ def _flat(services: Iterable[Any]) -> Iterator[Any]:
             yield service
         else:
             raise BadArgumentType(
-                f"SequentialReadingService({service!r:.80}): expected reading services, each an argument of its own"
+                f"SequentialReadingService({service!r:.80}): expected reading services as separate arguments"
             )
 
 
 def planned_by(services: Iterable[Any], datapipe: Any) -> Any:
-    """A graph as long as the one that these services would make of it."""
+    """Return a graph as long as the one that these services would return."""
     for service in services:
         if isinstance(service, ReadingServiceInterface):
             datapipe = service.planned(datapipe)
@@ -200,7 +200,7 @@ def planned_by(services: Iterable[Any], datapipe: Any) -> Any:
 
 
 def _check_order(services: tuple[Any, ...]) -> None:
-    """Refuse two services of one level, and levels in another order than theirs."""
+    """Raise BadArgument for two services of one level, and for levels in another order."""
     by_level: dict[str, Any] = {}
     for service in services:
         level = getattr(type(service), "level", None)
@@ -215,8 +215,8 @@ def _check_order(services: tuple[Any, ...]) -> None:
             right.insert(right.index(behind), service)
             raise BadArgument(
                 f"{_call(services)}: ranks come before workers, because the rank's shard is set before the graph is "
-                "copied to the workers, and what keeps ranks in step stays at home behind them; a device comes last, "
-                f"because it is fed at home. Make it {_call(right)}"
+                "copied to the workers; a device comes last, because the main process feeds it. "
+                f"Make it {_call(right)}"
             )
         if level is not None:
             by_level[level] = service
@@ -228,12 +228,12 @@ def _is_before(level: str, service: Any) -> bool:
 
 
 def _may_rewrite(service: Any) -> bool:
-    """Whether a service may give the next one another graph: those that split one do so where they are told."""
+    """Return whether a service may return a graph other than the one it gets. Services with a level only split it."""
     return getattr(type(service), "level", None) is None
 
 
 def _all_of(calls: Iterable[Callable[[], None]]) -> None:
-    """Call all, whatever some of them raise; the first error is raised at the end, the others are noted on it."""
+    """Call all functions, even if some raise. Raise the first error at the end, with notes about further ones."""
     first: BaseException | None = None
     for call in calls:
         try:
@@ -255,7 +255,7 @@ def _name(service: Any) -> str:
 
 
 def _counted(service: Any) -> str:
-    """A service and how many workers it has."""
+    """Return the name of a service, with its number of workers."""
     workers = getattr(service, "num_workers", None)
     return _name(service) if workers is None else f"{_name(service)} with {workers} workers"
 

@@ -1,7 +1,7 @@
-"""What runs on a machine of the cluster, in a process of the engine's: it starts a member, and tells how that ends.
+"""The engine's process on a machine of the cluster: it starts a member, and reports the member's end.
 
-It is sent there by value, so it imports nothing but Python's own library: that this library is missing over there is
-for it to say. The member ends with it, even if it was stopped, because the kernel sees to that.
+It is sent there by value, so it imports Python's standard library only. It reports if this library is missing on the
+machine. The member ends with this process, even if the process is stopped: the kernel kills it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def agent() -> type:
-    """The class; made in a function, it is pickled by value."""
+    """Return the class. It is made in a function, so that it is pickled by value."""
 
     class Agent:
         def __init__(self) -> None:
@@ -21,7 +21,7 @@ def agent() -> type:
             self._stacks = -1
 
         def run(self, spec: dict[str, Any]) -> dict[str, Any]:
-            """Start the member, wait for its end, and tell of it."""
+            """Start the member, wait for its end, and return a report of the end."""
             import importlib.util
             import json
             import os
@@ -55,7 +55,7 @@ def agent() -> type:
             return {"machine": machine, "host": host, "where": f"node {host} ({machine[:8]})"}
 
         def stacks(self) -> str:
-            """Where the member stands: it writes that when it is asked to."""
+            """Return the member's stack, which it writes at SIGUSR1."""
             import os
             import signal
             import time

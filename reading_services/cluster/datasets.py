@@ -1,6 +1,6 @@
 """Datasets of Ray's as sources, and the elements of a graph as such a dataset.
 
-Both run in the process that has joined the cluster: the workers of this library are no part of Ray's, and could not
+Both run in the main process, which has joined the cluster. This library's workers are not part of Ray's, and cannot
 fetch a block.
 """
 
@@ -14,15 +14,15 @@ from datapipes.map import MapDataPipe
 
 
 class RayBlocks(MapDataPipe[Any]):
-    """The blocks of a dataset of Ray's, as tables of pyarrow; a block is fetched when it is asked for.
+    """Blocks of a dataset of Ray's, as tables of pyarrow. A block is fetched when it is read.
 
-    Its rows are those of ``.flatmap(lambda table: table.to_pylist())``, and ``rebatch(n)`` gives batches of columns.
-    Ranks take their blocks at a ``sharding_filter``; each of them has the dataset made for itself. So does a program
-    that resumes: the dataset has to give the same blocks again, which Ray keeps in order.
+    ``.flatmap(lambda table: table.to_pylist())`` gives its rows, and ``rebatch(n)`` gives batches of columns. Ranks
+    shard the blocks at a ``sharding_filter``; each rank has Ray compute the dataset. So does a program that resumes:
+    the dataset must give the same blocks again, and Ray keeps them in order.
 
     Args:
-        dataset: The dataset. It is made, by Ray, when it is first asked for its length or a block, and stays in Ray's
-            object store.
+        dataset: The dataset. Ray computes it when its length or a block is first needed, and keeps it in its object
+            store.
     """
 
     def __init__(self, dataset: Any) -> None:
@@ -30,13 +30,13 @@ class RayBlocks(MapDataPipe[Any]):
         self._blocks: list[Any] | None = None
 
     def is_replicable(self) -> bool:
-        """False: a worker could fetch no block."""
+        """Return False: a worker cannot fetch a block."""
         return False
 
     def _made(self) -> list[Any]:
         if self._blocks is None:
             options = self.dataset.context.execution_options
-            kept, options.preserve_order = options.preserve_order, True  # or blocks are numbered as they get ready
+            kept, options.preserve_order = options.preserve_order, True  # otherwise in order of completion
             try:
                 self._blocks = self.dataset.materialize().to_arrow_refs()
             finally:
@@ -53,18 +53,18 @@ class RayBlocks(MapDataPipe[Any]):
 
 
 def from_ray_dataset(dataset: Any) -> RayBlocks:
-    """The blocks of a dataset of Ray's, as a source."""
+    """Return the blocks of a dataset of Ray's, as a source."""
     return RayBlocks(dataset)
 
 
 def to_ray_dataset(rows: Iterable[Mapping[str, Any]], rows_in_a_block: int = 10_000) -> Any:
-    """A dataset of Ray's with the elements of a graph as its rows.
+    """Return a dataset of Ray's with the elements of a graph as its rows.
 
-    They are made here, and put into Ray's object store a block at a time.
+    The elements are made in this process, and put into Ray's object store a block at a time.
 
     Args:
         rows: The graph; its elements are mappings of columns to plain values.
-        rows_in_a_block: How many rows a block has.
+        rows_in_a_block: The number of rows of a block.
     """
     import pyarrow
     import ray

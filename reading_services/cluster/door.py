@@ -1,6 +1,6 @@
-"""Where the members of a pool come in: one thread lets in who calls, and gives and hears signs of life.
+"""The listening thread of a pool on a cluster: it accepts members, and sends and receives heartbeats.
 
-It tells the thread that waits for messages what has happened, and touches nothing else.
+It reports events to the thread that waits for frames, and shares no other state with it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from reading_services.workers.pool import Number
 from reading_services.workers.transport.meeting import BEATS, Meeting, beat
 from reading_services.workers.transport.process import ConsumerEnd
 
-_SOON: Final = 20.0  # seconds after which a member that has not come is spoken of
-_GIVEN_UP: Final = 300.0  # and given up
+_SOON: Final = 20.0  # seconds until a warning for a member that has not connected
+_GIVEN_UP: Final = 300.0  # seconds until its start counts as failed
 
 
 @dataclass(eq=False)
@@ -33,38 +33,38 @@ class Member:
     number: Number
     name: str
     process: Any = None
-    """What stands for it at the engine."""
+    """The engine's handle of the process."""
     link: ConsumerEnd | None = None
     unsent: list[Any] | None = field(default_factory=list)
-    """Messages that wait until it has been given its task; None from then on."""
+    """Frames that wait until the member has its task; None from then on."""
     where: str = ""
-    """The machine that it has come from, if it has."""
+    """The machine of the member, once it has connected."""
     has_ended: bool = False
     how: str = ""
-    """How it was ended here, if it was; ``gone`` has what the engine tells."""
+    """The way in which the main process ended it, if it did; ``gone`` has the engine's report."""
     failure: BaseException | None = None
     gone: Gone | None = None
     is_over: threading.Event = field(default_factory=threading.Event)
-    """Set when the engine has told of its end."""
+    """Set when the engine has reported its end."""
 
     def __str__(self) -> str:
         return f"{self.name} ({f'on {self.where}' if self.where else 'not started'})"
 
 
 class Came(NamedTuple):
-    """A member has called."""
+    """Event: a member has connected."""
 
     line: socket.socket
     said: dict[str, Any]
-    """What it has said of itself."""
+    """The first message of the member: its name, versions and address."""
 
 
 class Silent(NamedTuple):
-    """A member has given no sign of life for too long."""
+    """Event: a member has sent no heartbeat for too long."""
 
 
 class Late(NamedTuple):
-    """A member has not come, and is waited for."""
+    """Event: a member has not connected yet."""
 
     seconds: float
     is_given_up: bool
@@ -74,35 +74,35 @@ News: TypeAlias = Came | Gone | Silent | Late
 
 
 class Door:
-    """The thread, and what it has to tell."""
+    """Thread that accepts members, and the queue of its events."""
 
     def __init__(self, meeting: Meeting, silence: float) -> None:
         self.address = meeting.address
         self.news = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        """Becomes readable when there is something to hear."""
+        """Descriptor that is readable when there is an event."""
         self._meeting = meeting
         self._silence = silence
         self._expected: dict[str, tuple[Member, float]] = {}
         self._happened: deque[tuple[Member, News]] = deque()
         self._new_lines: deque[tuple[socket.socket, Member]] = deque()
         self._stir = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._lock = threading.Lock()  # an engine may tell of an end while this is closed
+        self._lock = threading.Lock()  # an engine may report an end while this is closed
         self._closed = False
         self._thread = threading.Thread(target=self._keep, name="loader2 door", daemon=True)
         self._thread.start()
 
     def expect(self, member: Member) -> str:
-        """The name by which a member will be let in."""
+        """Return a new name, under which the member will be accepted."""
         name = secrets.token_hex(8)
         self._expected[name] = member, monotonic()
         return name
 
     def forget(self) -> None:
-        """Expect nobody any more."""
+        """Accept no member any more."""
         self._expected = {}
 
     def ended(self, member: Member) -> Callable[[Gone], None]:
-        """What the engine is to call when a member has ended."""
+        """Return the function that the engine calls when a member has ended."""
 
         def ended(gone: Gone) -> None:
             member.gone = gone
@@ -112,13 +112,13 @@ class Door:
         return ended
 
     def hear(self) -> list[tuple[Member, News]]:
-        """What has happened since."""
+        """Return the events since the last call."""
         with suppress(BlockingIOError):
             os.eventfd_read(self.news)
         return [self._happened.popleft() for _ in range(len(self._happened))]
 
     def close(self) -> None:
-        """Let nobody in any more."""
+        """Stop the thread, and accept no connection any more."""
         self._closed = True
         os.eventfd_write(self._stir, 1)
         self._thread.join()
@@ -137,7 +137,7 @@ class Door:
                 os.eventfd_write(self.news, 1)
 
     def _let_in(self, said: dict[str, Any], caller: socket.socket) -> None:
-        member, _ = self._expected[said["member"]]  # or it was given up
+        member, _ = self._expected[said["member"]]  # a KeyError refuses a member whose start counts as failed
         is_of_life = said["line"] == "life"
         if not is_of_life:
             self._expected.pop(said["member"], None)
@@ -160,7 +160,7 @@ class Door:
             due = monotonic()
             while not self._closed:
                 selector.select(max(0.0, due - monotonic()))
-                looked = monotonic()  # who was stopped here goes on with all that has come meanwhile
+                looked = monotonic()  # if this process was stopped, read everything that arrived meanwhile
                 for key, _ in selector.select(0):
                     if key.fd == self._stir:
                         os.eventfd_read(self._stir)
@@ -177,7 +177,7 @@ class Door:
                             self._meeting.greet_beside(caller, self._let_in)
                     elif _hears(ready):
                         lines[ready] = lines[ready][0], monotonic()
-                    else:  # that it has gone is known by its other connection
+                    else:  # the other connection reports its end
                         selector.unregister(ready)
                         del lines[ready]
                         ready.close()
@@ -196,7 +196,7 @@ class Door:
         self._meeting.close()
 
     def _speak_of_late(self, now: float) -> None:
-        """Tell of those who have not come: once when it is early to worry, and once when they are given up."""
+        """Report members that have not connected: once for a warning, and once when their start has failed."""
         period = self._silence / BEATS
         for name, (member, since) in list(self._expected.items()):
             waited = now - since

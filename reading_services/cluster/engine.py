@@ -1,8 +1,8 @@
-"""What a cluster's engine has to do for a pool of workers: start a process somewhere, tell of its end, and end it.
+"""Interface of a cluster's engine for a pool of workers: start a process somewhere, report its end, and end it.
 
-Messages are none of its business: who was started calls home (``workers.transport.meeting``), and is a worker process
-like those of one machine from there on. So an engine is five verbs, and another one is another file like
-``ray_engine``.
+Frames do not pass through the engine: a started process connects to the main process (``workers.transport.meeting``),
+and is a worker process like one on the same machine from then on. So an engine has five methods, and another one is
+another file like ``ray_engine``.
 """
 
 from __future__ import annotations
@@ -15,44 +15,44 @@ from reading_services.workers.at_work import AtWork
 
 
 class Gone(NamedTuple):
-    """The end of a process, as far as it is known."""
+    """End of a process, as far as it is known."""
 
     how: str
     at_work: AtWork | None = None
-    """What it was at work on; None where that went with its machine."""
+    """The work at the end; None if the record is lost with the machine."""
     could_not_start: bool = False
-    """Whether it has told somebody why it could not begin."""
+    """Whether the process has reported why it could not start."""
 
 
 class Engine(ABC):
-    """Starts processes on the machines of a cluster."""
+    """Base of engines, which start processes on the machines of a cluster."""
 
     @abstractmethod
     def here(self) -> tuple[str, str]:
-        """The address at which the machines of the cluster reach this one, and what tells this one from others."""
+        """Return this machine's address for the cluster's machines, and a name that no other machine has."""
 
     @abstractmethod
     def start(self, name: str, spec: dict[str, Any], ended: Callable[[Gone], None]) -> Any:
-        """Have a process started somewhere, without waiting for it; returns what stands for it.
+        """Start a process somewhere, without waiting for it, and return a handle.
 
         Args:
-            name: Whose it is, for the engine's own lists.
-            spec: What the process is told on its standard input (``member``).
-            ended: Called in any thread, once, when it has ended or cannot be started.
+            name: The name of the process in the engine's own lists.
+            spec: The data that the process reads from its standard input (``member``).
+            ended: Called in any thread, once, when the process has ended or cannot be started.
         """
 
     @abstractmethod
     def stacks(self, process: Any) -> str:
-        """Where a process stands."""
+        """Return the stack of a process as text."""
 
     @abstractmethod
     def kill(self, process: Any) -> None:
-        """End a process at once, or take back the wish that it be started."""
+        """End a process at once, or cancel its start."""
 
     @abstractmethod
     def lacking(self) -> str:
-        """Why a process may not have been started yet: what is wanted, and what there is."""
+        """Return why a process may not have started yet: the resources that are needed, and those that are free."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the cluster."""
+        """Leave the cluster."""

@@ -1,7 +1,8 @@
-"""A member of a pool, a process on some machine of a cluster: it calls home, and is a worker from there on.
+"""A member of a pool, a process on some machine of a cluster: it connects to the main process and becomes a worker.
 
-Two connections lead home: one for messages, and one for signs of life, over which each side learns that the other has
-gone silent. This process leaves when home is silent for too long; home has given it up by then, and hears it no more.
+It opens two connections: one for frames, and one for heartbeats, which show each side whether the other one is alive.
+This process exits when the main process is silent for too long. By then the main process has given it up and reads no
+frame of it any more.
 """
 
 from __future__ import annotations
@@ -55,23 +56,23 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True)
 class Task:
-    """What home has a member do."""
+    """Task that the main process gives a member."""
 
     number: int
-    """The worker's; no matter for who deals out elements to all workers."""
+    """The worker's number. The dispatcher ignores it."""
     workers: int
     graph: bytes
     window: Window
     modules: dict[str, str]
-    """Digests of the files that the graph's functions and classes come from."""
+    """Digests of the files that define the graph's functions and classes."""
     arena_bytes: int
     dispatcher: Address | None = None
-    """Where who deals out elements listens, if anybody does."""
+    """The address of the dispatcher, if there is one."""
 
 
 @cache
 def versions() -> dict[str, str]:
-    """What has to be the same on all machines."""
+    """Return the versions that have to be the same on all machines."""
     return {
         "Python": ".".join(platform.python_version_tuple()[:2]),
         "torch": torch.__version__.split("+")[0],
@@ -80,7 +81,7 @@ def versions() -> dict[str, str]:
 
 
 def _own_version() -> str:
-    """The installed version, and a digest of the files, which differ between two states of the same version."""
+    """Return the installed version with a digest of the files: two checkouts may have the same version."""
     root, found = Path(reading_services.__file__).parents[1], hashlib.blake2b(digest_size=4)
     for package in ("datapipes", "reading_services"):
         for file in sorted((root / package).rglob("*.py")):
@@ -93,7 +94,7 @@ def _own_version() -> str:
 
 
 def digest_of(module: str) -> str:
-    """A digest of a module's file; of one that is not there, "none"."""
+    """Return a digest of a module's file. Return "none" if there is no such file."""
     try:
         found = sys.modules.get(module)
         spec = importlib.util.find_spec(module) if found is None else found.__spec__
@@ -107,8 +108,8 @@ def digest_of(module: str) -> str:
 
 
 def main() -> None:
-    """The main function of the process: who it is comes by its standard input, and its task over the connection."""
-    hold_back_ends()  # up to where ``work`` or ``dispatch`` has opened the graph
+    """Run the process: its identity comes by standard input, and its task over the connection."""
+    hold_back_ends()  # until ``work`` or ``dispatch`` has opened the graph
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     told = json.load(sys.stdin)
     if os.getppid() != told["agent"]:
@@ -141,20 +142,20 @@ def main() -> None:
 
 
 _OTHER_CODE = (
-    "{where} has other files than home for {modules}: install the same there, or send them along "
+    "{where} has other files than the main process for {modules}: install the same there, or send them along "
     "(runtime_env={{'working_dir': ...}} or {{'py_modules': [...]}})"
 )
 
 
 def producer_end(line: socket.socket) -> ProducerEnd:
-    """The end of a connection in the process that makes elements."""
+    """Return the producer's end of a connection."""
     memory = take_memory(line)
     control, elements = both_ends(line)
     return ProducerEnd(control, elements, None if memory is None else SharedFd(memory))
 
 
 def consumer_end(line: socket.socket, arena_bytes: int) -> ConsumerEnd:
-    """The end of a connection in the process that uses them: it shares memory with a process of the same machine."""
+    """Return the consumer's end of a connection. It shares memory with a producer on the same machine."""
     memory = None
     if line.family == socket.AF_UNIX:
         memory = arena.create(arena_bytes)
@@ -172,7 +173,7 @@ def consumer_end(line: socket.socket, arena_bytes: int) -> ConsumerEnd:
 
 
 def _met(listens: Meeting, task: Task) -> list[ProducerEnd]:
-    """The links with all workers, once each has called."""
+    """Return the links with all workers, when each has connected."""
     came: dict[int, ProducerEnd] = {}
     all_have = os.eventfd(0, os.EFD_CLOEXEC)
 
@@ -189,13 +190,13 @@ def _met(listens: Meeting, task: Task) -> list[ProducerEnd]:
 
 
 def _write_down(file: int, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Write an exception that ends this process to where its agent looks, as well as to stderr."""
+    """Write an exception that ends this process to the file that its agent reads, and to stderr."""
     os.write(file, "".join(traceback.format_exception(kind, error, trace)).encode())
     sys.__excepthook__(kind, error, trace)
 
 
 def _hold(line: socket.socket, seconds: float, file: int) -> None:
-    """Leave when home has gone, or gives no sign of life for so long; and give it signs meanwhile."""
+    """Send heartbeats in a thread. Exit when the main process is gone, or silent for this many seconds."""
 
     def watch() -> None:
         last = monotonic()
@@ -204,9 +205,9 @@ def _hold(line: socket.socket, seconds: float, file: int) -> None:
                 break
             last = monotonic() if sign else last
             if monotonic() - last > seconds:
-                os.write(file, f"home has given no sign of life for {seconds:g} seconds".encode())
+                os.write(file, f"the main process has sent no heartbeat for {seconds:g} seconds".encode())
                 leave_at_once(1)
-        os.write(file, b"home has closed the connection for signs of life")
+        os.write(file, b"the main process has closed the connection for heartbeats")
         leave_at_once(1)
 
     threading.Thread(target=watch, name="signs of life", daemon=True).start()

@@ -1,4 +1,4 @@
-"""The modules that a pickle refers to by name: code that has to be the same wherever it is opened."""
+"""The modules that a pickle refers to by name: their code must be the same where it is loaded."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import cloudpickle
 from reading_services.cluster.member import digest_of
 
 _OURS: Final = frozenset(("datapipes", "loader2", "reading_services", "torch", "numpy", "cloudpickle"))
-"""Packages that are compared by their versions, or come with what is."""
+"""Packages that are compared by their versions, or installed with one that is."""
 
 
 def digests(obj: object) -> dict[str, str]:
-    """Digests of the modules that users' functions and classes in an object come from, by name."""
+    """Return digests of the modules that define the users' functions and classes in an object, by name."""
     pickler = _Noting(io.BytesIO(), 5)
     pickler.dump(obj)
     names = sorted(name for name in pickler.modules if _is_compared(name))
@@ -28,7 +28,7 @@ def _is_compared(module: str) -> bool:
 
 
 class _Noting(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
-    """Pickles, and notes where functions and classes come from."""
+    """Pickler that records the modules of functions and classes."""
 
     def __init__(self, file: Any, protocol: int) -> None:
         super().__init__(file, protocol)

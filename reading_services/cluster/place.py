@@ -1,8 +1,8 @@
-"""Worker processes on the machines of a cluster, as a place where a pool has its members.
+"""Worker processes of a pool on the machines of a cluster.
 
-An engine starts them, and each calls home. A member that is here is read over its connection; that it has gone is known
-by the connection's end, by what the engine says, or by its silence, whichever is first. Each start of a member has a
-name of its own: who was given up, and comes back, is a stranger.
+An engine starts them, and each connects to the main process. A connected member is read over its connection. Its end is
+known by the end of the connection, the engine's report, or its silence, whichever is first. Each start of a member has
+a name of its own. So a process that was given up is not accepted when it connects later.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from reading_services.workers.transport.pipes import Poller
 from reading_services.workers.transport.protocol import ToConsumer, ToProducer
 from reading_services.workers.worker import PoolPlan
 
-_TO_BE_TOLD: Final = 2.0  # seconds for the engine to say how somebody has ended whose connection has
-_TO_LEAVE: Final = 2.0  # seconds for members that were told to leave
+_TO_BE_TOLD: Final = 2.0  # seconds to wait for the engine's report after a connection has ended
+_TO_LEAVE: Final = 2.0  # seconds for members to exit after a farewell
 
 
 class Members(PolledPlace):
-    """Processes that an engine places."""
+    """Host of members on a cluster, where an engine starts them."""
 
     members: ClassVar[str] = "workers of the cluster"
     to_start: ClassVar[float] = 300.0
@@ -51,7 +51,7 @@ class Members(PolledPlace):
         self._silence = silence
         self._workers: dict[int, Member] = {}
         self._dispatcher: Member | None = None
-        self._dealing: Address | None = None  # where the dispatcher listens, once it has come
+        self._dealing: Address | None = None  # the dispatcher's address, once it has connected
         self._poller = Poller((), ())
         self._watched: dict[int, Member] = {}
         self._door: Door | None = None
@@ -93,7 +93,7 @@ class Members(PolledPlace):
         self._poller = Poller([self.woken, *news, *self._watched], [link.control for _, link in linked])
 
     def _come(self, member: Member, line: socket.socket, said: dict[str, Any]) -> None:
-        """Let in a member that has called, and give it its task."""
+        """Accept a member that has connected, and send its task."""
         member.where = said["where"]
         if said["has"] != versions():
             member.failure, member.has_ended = WorkerError(_differing(said["where"], said["has"])), True
@@ -102,7 +102,7 @@ class Members(PolledPlace):
             return
         try:
             member.link = consumer_end(line, self._arena_bytes)
-        except OSError:  # it has gone already, which the engine tells
+        except OSError:  # it has ended already, and the engine reports it
             line.close()
             return
         if member.number is None:
@@ -121,7 +121,7 @@ class Members(PolledPlace):
         task = Task(
             member.number or 0, self._plan.workers, graph, self._plan.window, self._modules, self._arena_bytes, dealing
         )
-        with suppress(OSError):  # that it has gone is told elsewhere
+        with suppress(OSError):  # the engine reports its end
             for message in (task, *(member.unsent or ())):
                 member.link.send(message)
         member.unsent = None
@@ -139,20 +139,20 @@ class Members(PolledPlace):
         found = self._poller.wait(seconds)
         if not found:
             return None
-        watched = self._watched  # who has ended is watched no more
+        watched = self._watched  # members that have ended are not in it
         came = [self._taken(watched[fd]) for fd in found if fd in watched]
         if self._door is not None and self._door.news in found:
             came += self._hear_news()
         return [each for each in came if each is not None]
 
     def _taken(self, member: Member) -> tuple[Number, ToConsumer | None] | None:
-        """The message that has come from a member, if it has come to its end; or that it has ended."""
+        """Return a worker's complete frame, or None for its end. Return None if neither has arrived."""
         try:
             frame = None if member.link is None else member.link.receive()
         except (EOFError, OSError):
             member.is_over.wait(_TO_BE_TOLD if member.number is None else 0.0)
             ended = self._ended(member)
-            return None if member.gone is not None and member.gone.could_not_start else ended  # a worker tells why
+            return None if member.gone is not None and member.gone.could_not_start else ended  # a worker reports why
         return None if frame is None or member.number is None else (member.number, frame)
 
     def _ended(self, member: Member, how: str = "") -> tuple[Number, None]:
@@ -166,16 +166,16 @@ class Members(PolledPlace):
         for member, what in self._door.hear():
             is_ours = member in self._members() and not member.has_ended
             match what:
-                case Gone() if is_ours and member.link is None:  # or what it has sent is read to its end
+                case Gone() if is_ours and member.link is None:  # otherwise its frames are read to their end
                     ended.append(self._ended(member))
                 case Silent() if is_ours:
                     self._engine.kill(member.process)
-                    ended.append(self._ended(member, f"gave no sign of life for {self._silence:g} seconds"))
+                    ended.append(self._ended(member, f"sent no heartbeat for {self._silence:g} seconds"))
                 case Late(seconds) if is_ours and not what.is_given_up:
-                    warn(f"{member.name} has not come in {seconds:.0f} seconds: {self._engine.lacking()}")
+                    warn(f"{member.name} has not started in {seconds:.0f} seconds: {self._engine.lacking()}")
                 case Late(seconds) if is_ours:
-                    lacking = f"{member.name} did not come in {seconds:.0f} seconds: {self._engine.lacking()}"
-                    member.failure = WorkerTimeout(lacking)  # another one would not come either
+                    lacking = f"{member.name} did not start in {seconds:.0f} seconds: {self._engine.lacking()}"
+                    member.failure = WorkerTimeout(lacking)  # another one would not start either
                     self._engine.kill(member.process)
                     ended.append(self._ended(member))
                 case Came(line, said) if is_ours:
@@ -194,7 +194,7 @@ class Members(PolledPlace):
         member = self._workers[number]
         if member.link is not None and member.failure is None:
             member.failure = member.link.failure_at_start()
-        failure, member.failure = member.failure, None  # told once; another one is started behind it
+        failure, member.failure = member.failure, None  # raised once; a replacement may follow
         return failure
 
     def end_of(self, number: Number) -> Ended | WorkerDied:
@@ -202,9 +202,9 @@ class Members(PolledPlace):
         if member is None:
             raise RuntimeError("no part of this graph is dispatched")
         if member.failure is not None:
-            return WorkerDied(f"{member} was not let in: {member.failure}")
+            return WorkerDied(f"{member} was not accepted: {member.failure}")
         member.is_over.wait(_TO_BE_TOLD)
-        if member.gone is None:  # its connection is broken, or it is silent: nobody can talk to it any more
+        if member.gone is None:  # its connection is broken, or it is silent: it cannot be reached any more
             self._engine.kill(member.process)
         told = member.gone or Gone("has closed its connection")
         return Ended(number, str(member), member.how or told.how, told.at_work)
@@ -248,5 +248,5 @@ class Members(PolledPlace):
 
 def _differing(where: str, there: dict[str, str]) -> str:
     here = versions()
-    others = [f"{name} {there.get(name)} where home has {here[name]}" for name in here if there.get(name) != here[name]]
+    others = [f"{name} {there.get(name)} instead of {here[name]}" for name in here if there.get(name) != here[name]]
     return f"{where} has {', '.join(others)}; install the same there"

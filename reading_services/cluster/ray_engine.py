@@ -1,7 +1,7 @@
 """Ray as the engine: an actor for each member, which Ray places, watches and ends.
 
-Ray restarts nothing and repeats nothing here, since it would begin at the first element: who goes on where is decided
-at home. Elements do not go through Ray's object store (``docs/clusters.md`` has the figures and the reasons).
+Ray must not restart or repeat anything here: it would begin at the first element. The main process decides which member
+is replaced and from where. Elements do not go through Ray's object store (``docs/clusters.md`` says why, with figures).
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from reading_services.workers.at_work import Record
 from reading_services.workers.process.members import COULD_NOT_START, exit_in_words
 
 _WAIT_FOR_THE_HEAD: Final = "RAY_gcs_rpc_server_reconnect_timeout_s"
-_LONG: Final = "3600"  # seconds; by default Ray ends a driver 60 seconds after the head of its cluster has gone
+_LONG: Final = "3600"  # seconds; by default Ray ends a driver 60 seconds after the head of its cluster is lost
 _OF_LOOPBACK: Final = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 _NO_STATISTICS: Final = "RAY_USAGE_STATS_ENABLED"
-_STORE: Final = 100 << 20  # bytes of Ray's object store, which is not used
-_TO_ANSWER: Final = 5.0  # seconds for an actor to say where its member stands
-_LONGEST: Final = 600  # characters of what Ray says
+_STORE: Final = 100 << 20  # bytes of Ray's object store, which stays empty
+_TO_ANSWER: Final = 5.0  # seconds for an actor to return its member's stack
+_LONGEST: Final = 600  # characters of a message of Ray's
 
 _lock = threading.Lock()
-_users = 0  # engines in this process that use the Ray which one of them has joined; 0: none has
+_users = 0  # engines of this process that use a Ray joined by one of them; 0: none has joined
 
 
 class RayEngine(Engine):
-    """The engine; it joins the Ray that this process has, or else one at ``address``.
+    """Engine on Ray. It uses the Ray that this process has joined, or else joins one at ``address``.
 
     Args:
-        address: ``"local"`` starts Ray on this machine, for as long as it is used here; anything else is what
-            ``ray.init(address=...)`` takes.
-        wanted: What each member needs, by Ray's names of resources.
-        members: How many of them there may be, for a Ray that is started here.
+        address: ``"local"`` starts Ray on this machine, until no engine of this process uses it. Any other value is
+            passed to ``ray.init(address=...)``.
+        wanted: The resources of each member, by Ray's names.
+        members: The largest number of members, for a Ray that is started here.
         runtime_env: Ray's ``runtime_env`` for each member. ``None``: nothing is sent along.
     """
 
@@ -68,7 +68,7 @@ class RayEngine(Engine):
         def over(done: Future[Any]) -> None:
             try:
                 ended(_end(done.result()))
-            except Exception as error:  # of whatever kind: the engine says by it that it cannot go on
+            except Exception as error:  # any exception means that Ray has lost the actor
                 ended(Gone(f"was lost: {_in_short(error)}"))
 
         actor.run.remote(spec).future().add_done_callback(over)
@@ -81,11 +81,11 @@ class RayEngine(Engine):
             return f"(its machine does not answer: {_in_short(error)})"
 
     def kill(self, process: Any) -> None:
-        with suppress(self._ray.exceptions.RayError, ValueError, RuntimeError):  # it may have ended, or the cluster may
+        with suppress(self._ray.exceptions.RayError, ValueError, RuntimeError):  # process or cluster may have ended
             self._ray.kill(process, no_restart=True)
 
     def lacking(self) -> str:
-        """What each member needs, and what is free."""
+        """Return the resources that each member needs, and those that are free."""
         try:
             free = {name: number for name, number in self._ray.available_resources().items() if name in self._wanted}
         except Exception as error:
@@ -93,7 +93,7 @@ class RayEngine(Engine):
         return f"each worker needs {self._wanted}, and of that the cluster has {free} free"
 
     def close(self) -> None:
-        """Leave the Ray that was joined here, if nobody else uses it."""
+        """Leave the Ray that was joined here, if no other engine uses it."""
         global _users
         with _lock:
             if self._is_counted:
@@ -104,13 +104,13 @@ class RayEngine(Engine):
 
 
 def _joined(address: str, cpus: int, runtime_env: dict[str, Any]) -> tuple[Any, bool, bool]:
-    """Ray, whether it is left when nobody here uses it any more, and whether it was joined just now."""
+    """Return Ray, whether this engine counts as a user of a Ray joined here, and whether it was joined just now."""
     global _users
     with _lock:
         if "ray" not in sys.modules:
             os.environ.setdefault(_WAIT_FOR_THE_HEAD, _LONG)
             if address == "local":
-                os.environ.setdefault(_OF_LOOPBACK, "0")  # so that nobody else reaches what is for this machine
+                os.environ.setdefault(_OF_LOOPBACK, "0")  # listen on this machine only
                 os.environ.setdefault(_NO_STATISTICS, "0")
         try:
             import ray
@@ -118,7 +118,7 @@ def _joined(address: str, cpus: int, runtime_env: dict[str, Any]) -> tuple[Any, 
             raise BadArgument("RayReadingService needs Ray: pip install 'loader2[ray]'") from error
         if not os.environ.get(_WAIT_FOR_THE_HEAD):
             warn(
-                "Ray ends this program 60 seconds after the head of its cluster has gone. For a training that goes on "
+                "Ray ends this program 60 seconds after the head of its cluster is lost. For a training that continues "
                 f"without it, set {_WAIT_FOR_THE_HEAD}={_LONG} in the environment before Ray is imported"
             )
         if ray.is_initialized():
@@ -131,7 +131,7 @@ def _joined(address: str, cpus: int, runtime_env: dict[str, Any]) -> tuple[Any, 
 
 
 def _options(wanted: Mapping[str, float]) -> dict[str, Any]:
-    """Resources by Ray's names, as the options of an actor."""
+    """Return resources by Ray's names as options of an actor."""
     known = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
     options: dict[str, Any] = {known[name]: number for name, number in wanted.items() if name in known}
     return options | {"resources": {name: number for name, number in wanted.items() if name not in known}}

@@ -20,38 +20,38 @@ from reading_services.workers.transport.protocol import Window
 from reading_services.workers.worker import PoolPlan
 
 _SECONDS = 0.005
-"""How long the elements of a message take to be made, or twice that if they are few: home takes in each message, and
-has many workers to listen to."""
+"""Seconds of work in a frame's elements, twice that if they are few. The main process receives each frame, of many
+workers."""
 
 
 class RayReadingService(OnWorkers):
-    """Runs a graph in ``num_workers`` processes on a Ray cluster, and hands on their elements in turn.
+    """Service that runs a graph in ``num_workers`` processes on a Ray cluster, and gives their elements in turn.
 
-    What runs in workers, the order, the seeds, the states and the errors are those of ``MultiProcessingReadingService``
-    with as many workers, and a state goes from one to the other and back. Ray places the workers and tells of their
-    ends. Elements come over connections of their own, by shared memory from workers on this machine, and are yours to
-    keep and to write to.
+    The workers' part of the graph, the order, the seeds, the states and the errors are those of
+    ``MultiProcessingReadingService`` with as many workers; states can be loaded by either. Ray starts the workers and
+    reports their ends. Elements come over connections of this library, by shared memory from workers on this machine.
+    They belong to the caller, who may keep and change them.
 
     Args:
-        num_workers: The number of processes, one at least.
-        address: ``"local"``: Ray is started on this machine. ``"auto"``, or the address of a cluster's head: that is
-            joined. A Ray that this program has joined by itself is used, whatever is said here.
-        resources_per_worker: What each worker needs, by Ray's names. ``None``: ``{"CPU": 1}``.
-        restart: How many workers that die in an epoch are replaced without an error.
+        num_workers: The number of processes, at least 1.
+        address: ``"local"`` starts Ray on this machine. ``"auto"``, or the address of a cluster's head, joins that one.
+            If the program has joined a Ray itself, that is used instead.
+        resources_per_worker: The resources of each worker, by Ray's names. ``None``: ``{"CPU": 1}``.
+        restart: The number of workers that are replaced in an epoch before a worker's death is an error.
         on_death: ``"skip"`` leaves out an element that has killed its worker twice in a row, and counts it in
             ``dl.errors``.
-        runtime_env: What Ray has to bring along to the workers (``{"working_dir": ...}``, ``{"pip": [...]}``).
-            ``None``: the workers find the same Python packages and modules where they run.
-        worker_prefetch_cnt: How many elements each worker may make ahead, one at least.
-        main_prefetch_cnt: How many elements all workers together may make ahead, beside those.
+        runtime_env: Files and packages that Ray brings to the workers (``{"working_dir": ...}``, ``{"pip": [...]}``).
+            ``None``: each machine has the same Python packages and modules installed.
+        worker_prefetch_cnt: The number of elements that each worker may make ahead. It makes at least one ahead.
+        main_prefetch_cnt: The number of elements that all workers together may make ahead in addition.
         worker_init_fn: As for ``MultiProcessingReadingService``.
         worker_reset_fn: As for ``MultiProcessingReadingService``.
-        in_order: Whether workers take turns, so that the order is the same in every run.
-        timeout: After how many seconds in which a worker that is waited for has sent nothing there is a
-            ``WorkerTimeout``. ``None``: never.
-        silence: After how many seconds without a sign of life a worker is given up, and gives up.
-        arena_bytes: How much memory is shared with each worker on this machine at most. ``None``: a share of what is
-            free.
+        in_order: Workers take turns, so that the order is the same in every run.
+        timeout: Seconds without a frame from the worker that is waited for, after which ``WorkerTimeout`` is raised.
+            ``None``: no limit.
+        silence: Seconds without a heartbeat after which the main process gives up a worker, and the worker exits.
+        arena_bytes: The largest size of the memory shared with each worker on this machine. ``None``: a share of the
+            free memory.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class RayReadingService(OnWorkers):
         room = {} if arena_bytes is None else {"arena_bytes": 1}
         self._check_arguments(num_workers=1, worker_prefetch_cnt=0, main_prefetch_cnt=0, restart=0, **room)
         if not silence > 0:
-            raise BadArgument(f"RayReadingService(silence={silence}): seconds, more than 0")
+            raise BadArgument(f"RayReadingService(silence={silence}): it must be more than 0 seconds")
 
     def check(self, datapipe: Pipe) -> None:
         super().check(datapipe)

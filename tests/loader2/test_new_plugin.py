@@ -74,12 +74,12 @@ def test_what_is_written_is_formatted_and_can_be_installed_anywhere(tmp_path: Pa
     ("name", "message"),
     [
         ("map", "pipes of this library have 'map' already"),
-        ("json", "a module 'json' is there already"),
+        ("json", "a module 'json' already exists"),
         ("Sums", "lower case, digits and _"),
         ("a-b", "lower case, digits and _"),
         ("class", "lower case, digits and _"),
         ("_sums", "lower case, digits and _"),
-        ("there", "there is there already: choose another name, or --output"),
+        ("there", "there already exists: choose another name, or --output"),
     ],
 )
 def test_a_name_that_cannot_be_one_is_refused(tmp_path: Path, name: str, message: str) -> None:

@@ -90,7 +90,9 @@ def test_both_type_checkers_see_plugins_methods(environment: Environment, tmp_pa
     (tmp_path / "use.py").write_text(USE)
     before = environment.ran("python", "-m", "loader2", "stubs", "--check", cwd=tmp_path)
     assert (before.returncode, before.stdout) == (1, "")
-    assert before.stderr == f"{environment.site / STUB} is not there or out of date: run `python -m loader2 stubs`\n"
+    assert (
+        before.stderr == f"{environment.site / STUB} does not exist or is out of date: run `python -m loader2 stubs`\n"
+    )
     written = environment.ran("python", "-m", "loader2", "stubs", cwd=tmp_path)
     assert written.stdout == f"{environment.site / STUB}: backwards, local, sums, twice\n", written.stderr
     assert environment.ran("python", "-m", "loader2", "stubs", "--check", cwd=tmp_path).returncode == 0

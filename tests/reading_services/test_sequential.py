@@ -159,7 +159,7 @@ def test_what_is_no_graph_may_only_come_last() -> None:
 
     with loaded(Told("a"), Listing("b")) as loader:
         assert list(loader) == [1, 2]
-    with pytest.raises(BadArgumentType, match=r"Listing returned list: .* and Told behind it needs a graph"):
+    with pytest.raises(BadArgumentType, match=r"Listing returned list: .* and Told after it needs a graph"):
         iter(loaded(Listing("a"), Told("b")))
 
 
@@ -190,7 +190,7 @@ def test_two_of_a_kind_are_refused(services: Any, said: str) -> None:
 
 def test_what_is_no_service_is_refused() -> None:
     for wrong in (2, [Told("a")], InProcessReadingService):
-        with pytest.raises(BadArgumentType, match="expected reading services, each an argument of its own"):
+        with pytest.raises(BadArgumentType, match="expected reading services as separate arguments"):
             SequentialReadingService(wrong)  # type: ignore[arg-type]  # the mistakes under test
 
 
@@ -248,7 +248,7 @@ def test_services_that_save_nothing_may_come_and_go(calls: list[str]) -> None:
     ("services", "said"),
     [
         ((Saving("a"),), "service: saved by 2 services, and there are 1; use as many"),
-        ((Told("a"), Told("b")), "service: Told stands where another service has saved 1 bytes"),
+        ((Told("a"), Told("b")), "service: Told replaces the service that saved 1 bytes here"),
     ],
 )
 def test_states_of_other_services_are_refused(services: Any, said: str) -> None:

@@ -231,7 +231,7 @@ def elements_are_yours(cluster: Nodes) -> None:
     graph = IterableWrapper(range(60)).sharding_filter().map(filled)
     with DataLoader2(graph, reading_service=on_ray(cluster)) as dl, warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", ".*has not come in")  # on a slow machine
+        warnings.filterwarnings("ignore", ".*has not started in")  # on a slow machine
         kept = []
         for tensor in dl:
             kept.append(tensor)
@@ -270,7 +270,7 @@ def a_loop_that_pauses(cluster: Nodes) -> None:
     graph = IterableWrapper(range(12)).sharding_filter().map(large)
     with DataLoader2(graph, reading_service=on_ray(cluster)) as dl, warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", ".*has not come in")  # on a slow machine
+        warnings.filterwarnings("ignore", ".*has not started in")  # on a slow machine
         it = iter(dl)
         found = [next(it)]
         threading.Event().wait(25)  # of the loop's own time, for something else
@@ -320,7 +320,7 @@ def a_dispatcher_that_cannot_start(cluster: Nodes) -> None:
     graph = IterableWrapper(range(8)).map(function).sharding_round_robin_dispatch().map(worked)
     with DataLoader2(graph, reading_service=on_ray(cluster)) as dl, warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", ".*has not come in")  # on a slow machine
+        warnings.filterwarnings("ignore", ".*has not started in")  # on a slow machine
         with pytest.raises(LookupError, match="no such thing here"):
             list(dl)
 
@@ -415,8 +415,8 @@ def no_room(cluster: Nodes) -> None:
     soon = mock.patch.object(door, "_SOON", 1.0), mock.patch.object(door, "_GIVEN_UP", 4.0)
     service = on_ray(cluster, resources_per_worker={"nowhere": 1.0})
     with soon[0], soon[1], DataLoader2(shuffled(9), reading_service=service) as dl:
-        warned = pytest.warns(UserWarning, match="has not come .* each worker needs .*nowhere")
-        with warned, pytest.raises(WorkerTimeout, match=r"worker \d did not come in \d seconds: .*nowhere"):
+        warned = pytest.warns(UserWarning, match="has not started .* each worker needs .*nowhere")
+        with warned, pytest.raises(WorkerTimeout, match=r"worker \d did not start in \d seconds: .*nowhere"):
             list(dl)
 
 
@@ -434,7 +434,9 @@ def other_code_is_named(cluster: Nodes) -> None:
             with DataLoader2(graph, reading_service=on_ray(cluster)) as dl:
                 it = iter(dl)
                 module.write_text("def twice(x):\n    return 3 * x\n")  # nobody has started by now
-                with pytest.raises(WorkerError, match=r"node 127.0.0.1 .* other files than home for users_module"):
+                with pytest.raises(
+                    WorkerError, match=r"node 127.0.0.1 .* other files than the main process for users_module"
+                ):
                     next(it)
             along = on_ray(cluster, runtime_env={"py_modules": [str(module)]})
             with DataLoader2(graph, reading_service=along) as dl:

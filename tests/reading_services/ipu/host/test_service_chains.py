@@ -200,7 +200,7 @@ def test_arguments_are_checked() -> None:
         IPUReadingService({"deviceIterations": 2})  # type: ignore[arg-type]  # the mistake
     with pytest.raises(BadArgument, match=r"pass micro_batch="):
         IPUReadingService(options, Async, {"rebatched_size": 3})
-    with pytest.raises(TypeError, match="bufer_size unknown; there are buffer_size, "):
+    with pytest.raises(TypeError, match="bufer_size unknown; known are buffer_size, "):
         IPUReadingService(options, Async, {"bufer_size": 3})
     with pytest.raises(BadArgument, match="buffer_size=0"):
         IPUReadingService(options, Async, {"buffer_size": 0})

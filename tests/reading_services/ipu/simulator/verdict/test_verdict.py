@@ -120,7 +120,7 @@ def test_stages_are_left_out_where_it_would_take_too_long_or_is_not_a_chain() ->
     with pytest.raises(BadArgument, match=r"budget=0\.01\): an epoch did not end in that time.*\.header\(n\)"):
         stage_times(numbers, budget=0.01)
     for branched in (numbers.zip(numbers), numbers.fork(2)[0]):
-        with pytest.raises(GraphError, match="this branches"):
+        with pytest.raises(GraphError, match="this graph branches"):
             stage_times(branched, budget=10)
     steps = numbers.zip(numbers).batch(10).collate()
     assert verdict(DataLoader2(steps), cost=QUICK_DEVICE, seconds=0.05).slowest is None
