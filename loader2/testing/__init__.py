@@ -1,19 +1,19 @@
-"""The laws that pipes and reading services keep, as a kit for those who write their own.
+"""The laws of pipes and reading services, as a kit for authors of either.
 
-``check_pipe(lambda: MyPipe(IterableWrapper(range(9))))`` and ``check_service(MyService)`` are all that a test needs.
-With pytest, ``def test_laws(pipe_law): pipe_law(lambda: ...)`` makes each law a test of its own. The catalogue of this
-library is tried by the same laws.
+A test only needs ``check_pipe(lambda: MyPipe(IterableWrapper(range(9))))`` or ``check_service(MyService)``. With
+pytest, ``def test_laws(pipe_law): pipe_law(lambda: ...)`` makes each law a test of its own. The library's own operators
+are tried by the same laws.
 
-- ``comparing``: elements as texts, positions to look at, and what must be equal
+- ``comparing``: elements as texts, positions to try, and assertions
 - ``description``: the laws of a graph as a value: innocence, pickling, an honest length
-- ``ending``: the law of a quiet close; threads, files and processes that are left
+- ``ending``: the law of a quiet close; threads, files and processes that are left over
 - ``errors``: the law of errors
-- ``laws``: the table of all laws, and what tries them
+- ``laws``: the table of all laws, and the function that tries them
 - ``pipes``: check_pipe
-- ``placement``: the laws of placement: a service gives what this process gives, and no handler runs elsewhere
+- ``placement``: the laws of placement: a service gives the same elements as this process, and no handler runs elsewhere
 - ``position``: the laws of positions and seeds: resume, independence, same seed
 - ``services``: check_service
-- ``specimen``: Specimen, an example graph that the laws are tried on, and Tap, which makes its elements fail
+- ``specimen``: Specimen, an example graph for the laws, and Tap, which makes its elements fail
 """
 
 from datapipes.errors import LawBroken

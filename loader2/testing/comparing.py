@@ -1,4 +1,4 @@
-"""What every law is made of: elements as texts, the positions to look at, and what must be equal."""
+"""Parts of all laws: elements as texts, positions to try, and assertions."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from loader2.testing.specimen import Specimen, shown
 
 SEED = 7
 SHORT = 5
-"""Up to how many elements a stream is looked at after each of them: what a law costs grows with their square."""
+"""Longest stream that is tried after each element: the time of a law grows with the square of the length."""
 LONG = 50
-"""The same where all is tried."""
+"""The same for a thorough specimen."""
 MOST_TOLD = 200
 """Characters of a value in a message."""
 DRAWN = 2
-"""How much to try of what is costly: the same in each run, and something else for each specimen."""
+"""Number of cases for expensive checks. The choice is fixed for a specimen, and differs between specimens."""
 
 T = TypeVar("T")
 
 
 class Broken(AssertionError):
-    """What does not hold: where, and what came in place of what was expected, if there is something to compare."""
+    """Broken law: where, and the found and the expected value if there are any."""
 
     def __init__(self, where: str, came: object = "", expected: object = "") -> None:
         super().__init__(where, came, expected)
@@ -36,25 +36,25 @@ class Broken(AssertionError):
 
 
 def must(holds: bool, otherwise: str) -> None:
-    """Raise unless something holds."""
+    """Raise unless a condition holds."""
     if not holds:
         raise Broken(otherwise)
 
 
 def must_equal(found: object, expected: object, what: str) -> None:
-    """Raise, with both sides, unless they are equal."""
+    """Raise an error with both values unless they are equal."""
     if found != expected:
         raise Broken(what, found, expected)
 
 
 def brief(value: object) -> str:
-    """A value for a message. Elements stand there as they print, and not as the texts that they were made."""
+    """Return a value as text for a message, cut after ``MOST_TOLD`` characters."""
     text = f"[{', '.join(map(brief, value))}]" if isinstance(value, list) else str(value)
     return text if len(text) <= MOST_TOLD else f"{text[:MOST_TOLD]}..."
 
 
 def apart(came: Any, expected: Any) -> tuple[str, Any, Any]:
-    """Where two values differ first, and by what; the whole of them where that is short enough to be read."""
+    """Return the path of the first difference of two values, with both parts. The path of short values is empty."""
     path = ""
     while type(came) is type(expected) and max(len(str(came)), len(str(expected))) > MOST_TOLD:
         if isinstance(came, list | tuple) and len(came) == len(expected):
@@ -69,12 +69,12 @@ def apart(came: Any, expected: Any) -> tuple[str, Any, Any]:
 
 
 def taken(iterator: Iterator[Any], most: int | None = None) -> list[str]:
-    """The next elements as texts: all that are left, or some."""
+    """Return the next elements as texts: all that are left, or at most ``most``."""
     return [shown(element) for element in islice(iterator, most)]
 
 
 def positions(specimen: Specimen, length: int) -> list[int]:
-    """After how many of ``length`` elements to look: wherever something begins or ends, and in between."""
+    """Return the numbers of elements after which to try a law: at both ends of the stream, and between."""
     if specimen.stops is not None:
         return [k for k in specimen.stops if k <= length]
     if length <= (LONG if specimen.thorough else SHORT):
@@ -85,10 +85,10 @@ def positions(specimen: Specimen, length: int) -> list[int]:
 
 
 def drawn(specimen: Specimen, choices: list[T]) -> list[T]:
-    """Some of what might be tried on a specimen."""
+    """Return some of the choices, always the same for one specimen."""
     return Random(f"{specimen}/{len(choices)}").sample(choices, min(len(choices), DRAWN))
 
 
 def affordable(specimen: Specimen, choices: list[T]) -> list[T]:
-    """All of what might be tried on a specimen; some of it where each try starts processes."""
+    """Return all choices, or some of them if each try starts processes."""
     return drawn(specimen, choices) if specimen.starts_processes and not specimen.thorough else choices

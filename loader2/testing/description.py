@@ -18,7 +18,7 @@ from loader2.testing.specimen import Specimen
 
 
 def innocence(specimen: Specimen) -> None:
-    """Nobody who iterates, saves, measures or prints a graph changes it."""
+    """Check that iterating, saving, measuring and printing a graph does not change it."""
     pipe = specimen.pipe()
     before = _portrait(pipe, specimen.memo)
     half = max(1, len(taken(iter(specimen.loader(seed=SEED)))) // 2)
@@ -89,7 +89,7 @@ def _drawn(value: object, numbers: dict[int, int]) -> Any:
 
 
 def pickling(specimen: Specimen) -> None:
-    """A graph that was pickled, or copied, gives the same elements and prints alike, also while it is iterated."""
+    """Check that a pickled or copied graph prints alike and gives the same elements, also while it is iterated."""
     pipe = specimen.pipe()
     loader = specimen.loader(pipe, SEED)
     expected, text = [taken(iter(loader)) for _ in range(2)], repr(pipe)
@@ -112,7 +112,7 @@ def pickling(specimen: Specimen) -> None:
 
 
 def honest_len(specimen: Specimen) -> None:
-    """The length is the number of elements, or a TypeError; one that comes with a warning may be too large."""
+    """Check that the length is the number of elements, or a TypeError. With a warning it may be too large."""
     pipe = specimen.pipe()
     elements = taken(iter(specimen.loader(pipe, SEED)))
     with warnings.catch_warnings(record=True, action="always") as warned:
@@ -124,7 +124,7 @@ def honest_len(specimen: Specimen) -> None:
         loader = specimen.loader(pipe, SEED)
         must_equal(_length(loader), length, "the length of a loader")
         if length is None and specimen.random == "unknown":
-            return  # how many there are may follow from the seed, and is no question of a length
+            return  # the number of elements may depend on the seed
         must_equal(len(list(loader)), len(elements), "the number of elements in list(loader)")
         if not specimen.regroups:
             must_equal(len(list(pipe)), len(elements), "the number of elements in list(pipe)")

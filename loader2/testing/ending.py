@@ -1,4 +1,4 @@
-"""The law of how an iteration ends: quietly when it is left; and what is left behind: threads, files, processes."""
+"""The law of the end of an iteration: it is quiet, and no thread, file or process is left over."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from loader2.testing.comparing import SEED, must, must_equal, positions, taken
 from loader2.testing.specimen import Build, Specimen, Tap
 
 NO_FILES = ("/dev/null", "/dev/pts/", "/dev/random", "/dev/urandom", "/memfd:", "/proc/")
-"""Beginnings of what descriptors may be of, and is no file of anybody's."""
-GRACE = 30.0  # seconds; nothing tells when a descriptor is closed
+"""Prefixes of descriptors' targets that are not files of a pipe."""
+GRACE = 30.0  # seconds; there is no event for a closed descriptor
 
 
 def quiet_close(specimen: Specimen) -> None:
-    """Wherever an iteration is left, files are closed, threads and processes have ended at once; nobody says a word."""
+    """Check that leaving an iteration closes its files, ends its threads and processes at once, and prints nothing."""
     loader = specimen.loader(seed=SEED)
     length, again = len(taken(iter(loader))), taken(iter(loader), 1)
     loader.shutdown()
     native = structure.is_native(specimen.pipe())
-    # Not where a class of a user's goes on from where it was left.
+    # A user's class may continue from the point where it was left.
     follows = again if specimen.random in ("", "by seed") else None
     ways: dict[str, Callable[[Specimen, int], None]] = {
         "dropped": _drop,
@@ -53,7 +53,7 @@ def quiet_close(specimen: Specimen) -> None:
                 ways[how](specimen, k)
     with nothing_left("collected as garbage", collect=True):
         _leave_in_a_cycle(specimen, length // 2)
-    if not specimen.starts_processes and not _is_read_twice(specimen.pipe()):  # in two threads, it may be
+    if not specimen.starts_processes and not _is_read_twice(specimen.pipe()):  # possibly in two threads
         in_one_thread = replace(specimen, build=partial(_build_in_one_thread, specimen.build))
         for k in sorted({1, length // 2, length}):
             with nothing_left(f"dropped, after {k} elements of a class that has to be closed where it was used"):
@@ -61,7 +61,7 @@ def quiet_close(specimen: Specimen) -> None:
 
 
 def _is_read_twice(pipe: Pipe) -> bool:
-    """Return whether a stage of a graph has more than one reader, as the source of a fork's children."""
+    """Return whether a stage of a graph has more than one reader, as the input of a fork's children has."""
     reads = Counter(id(source) for stage in structure.walk(pipe) for source in structure.parents(stage))
     return max(reads.values(), default=0) > 1
 
@@ -83,7 +83,7 @@ class _InOneThread(IterDataPipe[Any]):
 
 
 class _TapInOneThread(Tap):
-    """The source may only be used in one thread."""
+    """Tap whose source may only be used in one thread."""
 
     def __call__(self, source: Pipe) -> Pipe:
         return _InOneThread(source)
@@ -103,7 +103,7 @@ def _drop_iterator(specimen: Specimen, k: int) -> None:
     taken(iterator, k)
     session = ref(iterator.session)
     del iterator
-    must(session() is None, "its session, and all that it holds, is left to the garbage collector")
+    must(session() is None, "its session, with all that it holds, is left to the garbage collector")
 
 
 def _close_twice(specimen: Specimen, k: int) -> None:
@@ -124,8 +124,8 @@ def _begin_again(follows: list[str] | None, specimen: Specimen, k: int) -> None:
     loader = specimen.loader(seed=SEED)
     taken(iter(loader), k)
     first = taken(iter(loader), 1)
-    if follows is not None and k:  # an epoch of which nothing was taken begins again
-        must_equal(first, follows, f"the epoch behind one that was left after {k} elements")
+    if follows is not None and k:  # an epoch without a taken element begins again
+        must_equal(first, follows, f"the epoch after one that was left after {k} elements")
 
 
 def _leave_in_a_cycle(specimen: Specimen, k: int) -> None:
@@ -138,10 +138,10 @@ def _leave_in_a_cycle(specimen: Specimen, k: int) -> None:
 
 @contextmanager
 def nothing_left(what: str, collect: bool = False) -> Iterator[None]:
-    """Whatever is started or opened within has ended afterwards, without the help of the garbage collector."""
+    """Check that threads, processes and files of the block are gone after it, without the garbage collector's help."""
     if collect:
-        gc.collect()  # what others left for the collector is not ours
-        gc.freeze()  # and what they keep need not be searched, now and the next time: it takes a tenth of a second
+        gc.collect()  # earlier garbage is not the block's
+        gc.freeze()  # older objects are not searched again, which would take a tenth of a second each time
     said: list[str] = []
     threads, processes, files = set(threading.enumerate()), child_pids(), _open_files()
     hooks = (sys.unraisablehook, threading.excepthook)
@@ -153,16 +153,14 @@ def nothing_left(what: str, collect: bool = False) -> Iterator[None]:
             yield
             if collect:
                 gc.collect()
-        left = _still_open(files)  # and not what the garbage collector would close
+        left = _still_open(files)  # before the garbage collector closes any
     finally:
         sys.unraisablehook, threading.excepthook = hooks
         gc.enable()
     must(not said, f"{what}: {'; '.join(said)}")
-    _must_be_none(
-        what, "threads that go on", [thread.name for thread in threading.enumerate() if thread not in threads]
-    )
-    _must_be_none(what, "processes that go on", [pid for pid in sorted(child_pids() - processes) if not ended(pid, 0)])
-    _must_be_none(what, "files that are open", left)
+    _must_be_none(what, "threads that run", [thread.name for thread in threading.enumerate() if thread not in threads])
+    _must_be_none(what, "processes that run", [pid for pid in sorted(child_pids() - processes) if not ended(pid, 0)])
+    _must_be_none(what, "open files", left)
 
 
 def _must_be_none(what: str, kind: str, left: Sequence[object]) -> None:
@@ -170,26 +168,26 @@ def _must_be_none(what: str, kind: str, left: Sequence[object]) -> None:
 
 
 def _still_open(before: Counter[str]) -> list[str]:
-    """The files that are open, and were not before."""
+    """Return the files that are open and were not before, after a wait of at most ``GRACE`` seconds."""
     until = monotonic() + GRACE
     while (left := _open_files() - before) and monotonic() < until:
-        threading.Event().wait(0.01)  # a library's own thread, such as pyarrow's, may be about to let go of one
+        threading.Event().wait(0.01)  # a library's own thread, such as pyarrow's, may close one soon
     return sorted(left.elements())
 
 
 def child_pids() -> set[int]:
-    """The children of this process, without the two that multiprocessing keeps until the process ends."""
-    # Reaps those that have ended, and knows those that a fork server started, whose parent is that server.
+    """Return the children of this process, without the two that multiprocessing keeps until the process ends."""
+    # active_children reaps ended ones. It also has those of a fork server, which are not this process's children.
     pids = {child.pid for child in multiprocessing.active_children() if child.pid is not None}
     for thread in os.listdir("/proc/self/task"):
         with suppress(OSError), open(f"/proc/self/task/{thread}/children") as children:
-            pids.update(map(int, children.read().split()))  # of a thread that has ended, another one has inherited them
+            pids.update(map(int, children.read().split()))  # another thread inherits those of an ended thread
     tracker, server = vars(resource_tracker._resource_tracker), vars(forkserver._forkserver)
     return pids - {tracker["_pid"], server["_forkserver_pid"]}
 
 
 def ended(pid: int, seconds: float) -> bool:
-    """Wait for the end of a process, at most so long; one that has ended and was not yet waited for has ended."""
+    """Return whether a process ends within some seconds. An ended process that was not yet waited for has ended."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -203,10 +201,10 @@ def ended(pid: int, seconds: float) -> bool:
 
 
 def _open_files() -> Counter[str]:
-    """The files that this process holds open, by their paths."""
+    """Return the files that this process holds open, by their paths."""
     found: Counter[str] = Counter()
     for descriptor in os.listdir("/proc/self/fd"):
-        with suppress(FileNotFoundError):  # the one that listed the others
+        with suppress(FileNotFoundError):  # the descriptor of the listing itself
             target = os.readlink(f"/proc/self/fd/{descriptor}")
             found[target] += target.startswith("/") and not target.startswith(NO_FILES)
     return +found

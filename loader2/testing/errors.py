@@ -1,13 +1,14 @@
-"""The law of errors: an exception reaches the user as it is, and ends nothing but the element it hit.
+"""The law of errors: an exception reaches the user as it is, and only ends the element that it hit.
 
-A specimen is built with taps that make some elements fail: its source raises in their place, or a user's function
-raises on them, or a user's generator does so after its first element. What is then delivered is compared with the same
-graph over a source that never had these elements. The two graphs have the same stages, so they draw the same numbers.
+A specimen is built with taps that make some elements fail. Its source raises in their place, or a user's function
+raises on them, or a user's generator raises after its first element. The delivered elements are compared with those of
+the same graph over a source that never had the failing ones. Both graphs have the same stages, so they draw the same
+numbers.
 
-Where it is not known which sources are read in step, each is made to raise, and the other sources lose nothing. If this
-makes elements that the graph does not give otherwise, such as a picture with the label of another one, then the sources
-are in step: they lose an element together. What is delivered is not compared where it follows from the seed, and where
-the graph cannot do without the element.
+If it is not known which sources are read in step, each is made to raise, and the other sources lose no element. If the
+graph then makes elements that it does not give otherwise, such as a picture with the label of another one, the sources
+are in step: they lose an element together. The elements are not compared if they depend on the seed, or if the graph
+needs the failing element.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ from loader2.testing.comparing import SEED, affordable, drawn, must, must_equal,
 from loader2.testing.ending import nothing_left
 from loader2.testing.specimen import Build, Function, Specimen, Tap, shown
 
-MOST_FAULTS = 30  # in one stream; one that raises more often does not go on
-MOST_IN_VAIN = 10  # of a stream that need not go on, and may run again from its start for each
-MOST_RESUMED = 6  # how many of them to resume after
-_COMPARED = 40  # characters of an element in a note
-_ELEMENTS = " (what tap.function() and tap.generator() are given has to be called with elements of the source)"
-TELLING = 3  # which of the elements to hit are the two in a row
+MOST_FAULTS = 30  # in one stream; more count as endless.
+MOST_IN_VAIN = 10  # in a stream that may run again from its start after each.
+MOST_RESUMED = 6  # exceptions in a stream after which a resume is tried.
+_COMPARED = 40  # characters of an element in a note.
+_ELEMENTS = " (functions passed to tap.function() and tap.generator() have to be called with elements of the source)"
+TELLING = 3  # index of the two neighbouring elements in ``_hits``
 
 _GIVEN = {"function": _ELEMENTS, "generator": _ELEMENTS}
 
@@ -47,10 +48,10 @@ Hit = frozenset[int]
 
 
 class Fault(ValueError):
-    """The error that a specimen's source or function is made to raise."""
+    """Error that a specimen's source or function is made to raise."""
 
 
-# A state can only tell of an exception that a child of a fork was still to meet: then it is a GraphError.
+# For an exception that a child of a fork had not met yet, a state has a GraphError.
 EXPECTED = (
     *(Fault, FileNotFoundError, UnicodeDecodeError, JSONDecodeError, GraphError),
     *(CorruptData, UnsafeMember),
@@ -58,7 +59,7 @@ EXPECTED = (
 
 
 class FaultySource(Tap):
-    """The source raises in place of some elements."""
+    """Tap whose source raises in place of some elements."""
 
     def __init__(self, hit: Hit) -> None:
         super().__init__()
@@ -74,7 +75,7 @@ class FaultySource(Tap):
 
 
 class WithoutThese(FaultySource):
-    """The source never had some elements, nor had those that are read in step with it."""
+    """Tap whose source never had some elements, and neither had the sources read in step with it."""
 
     def __call__(self, source: Pipe) -> Pipe:
         elements = [element for i, element in enumerate(source.iterable) if i not in self.hit]
@@ -84,18 +85,18 @@ class WithoutThese(FaultySource):
 
 
 class WithoutTheseInStep(WithoutThese):
-    """No source ever had some elements."""
+    """Tap of which no source ever had some elements."""
 
     beside = WithoutThese.__call__
 
 
 class FaultyFunction(FaultySource):
-    """A function raises on some elements of the sources, and on all that are equal to one of these."""
+    """Tap whose function raises on some elements of the sources, and on all that are equal to one of these."""
 
     def __init__(self, hit: Hit) -> None:
         super().__init__(hit)
         self.values: set[str] = set()
-        """The elements that are hit, as texts: a function is given elements, and not their numbers."""
+        """The failing elements as texts: a function gets elements, without their numbers."""
 
     def __call__(self, source: Pipe) -> Pipe:
         self.values |= {_text(element) for i, element in enumerate(source.iterable) if i in self.hit}
@@ -106,7 +107,7 @@ class FaultyFunction(FaultySource):
 
 
 class WithoutEqual(WithoutThese):
-    """The sources never had the elements that a function raises on, nor had those that are read in step with them."""
+    """Tap whose sources never had the elements on which a function raises, nor had those read in step with them."""
 
     def __init__(self, values: set[str]) -> None:
         super().__init__(frozenset())
@@ -118,7 +119,7 @@ class WithoutEqual(WithoutThese):
 
 
 class FaultyGenerator(FaultyFunction):
-    """A function makes generators, of which some raise after their first element."""
+    """Tap whose function makes generators, of which some raise after their first element."""
 
     def function(self, fn: Function) -> Function:
         return fn
@@ -128,18 +129,18 @@ class FaultyGenerator(FaultyFunction):
 
 
 class ShortGenerator(FaultyGenerator):
-    """A function makes generators, of which some end after their first element."""
+    """Tap whose function makes generators, of which some end after their first element."""
 
     def generator(self, fn: Function) -> Function:
         return partial(_end_after_first, self.values, fn)
 
 
 def _text(element: Any) -> str:
-    """Return a text that equal elements have in common. Streams are not read for it."""
+    """Return a text that equal elements have in common. It does not read streams."""
     return repr(element) if holds_stream(element) else shown(element)
 
 
-# The parameters of these are not called `element`: a note would find them in place of what a stage is at work on.
+# The parameters of these are not called `element`: a note would show it instead of the stage's own element.
 
 
 def _raise_in_place_of(hit: Hit, numbered: tuple[int, Any]) -> Any:
@@ -166,7 +167,7 @@ def _end_after_first(values: set[str], fn: Function, value: Any) -> Iterator[Any
 
 
 class Event(NamedTuple):
-    """An element, or an exception, as it came out of a loader."""
+    """Element or exception of a loader."""
 
     text: str
     is_element: bool = True
@@ -174,7 +175,7 @@ class Event(NamedTuple):
 
 
 def error_and_go_on(specimen: Specimen) -> None:
-    """An exception reaches the user as it is, with a note; what it has not hit follows; and it can be saved there."""
+    """Check that an exception reaches the user with a note, and that the stream continues and resumes after it."""
     if specimen.raises:
         events = _check_events(specimen, specimen.build, "by itself", _most(specimen))
         must(_faults(events) > 0, "no exception reached the user")
@@ -190,7 +191,7 @@ def error_and_go_on(specimen: Specimen) -> None:
 
 
 def _check_source(specimen: Specimen, source: str, references: Sequence[Callable[[Hit], Tap]]) -> None:
-    """Have one source of a graph raise; the first of the references of which the elements are the graph's own holds."""
+    """Let one source of a graph raise. Compare with the first reference whose elements are the graph's own."""
     plain = Tap()
     specimen.build(plain)
     whole = taken(iter(specimen.loader(seed=SEED)))
@@ -200,7 +201,7 @@ def _check_source(specimen: Specimen, source: str, references: Sequence[Callable
         pairs: list[tuple[str, Tap, list[Tap]]] = [(source, FaultySource(hit), without)]
         if plain.functions:
             function = FaultyFunction(hit)
-            specimen.build(function)  # which tells it the elements
+            specimen.build(function)  # which fills in its values
             pairs.append(("function", function, [WithoutEqual(function.values)]))
         if plain.generators:
             pairs.append(("generator", FaultyGenerator(hit), [ShortGenerator(hit)]))
@@ -209,7 +210,7 @@ def _check_source(specimen: Specimen, source: str, references: Sequence[Callable
             most = _most(specimen, len(hit))
             try:
                 expected = _expected(specimen, taps, whole)
-            except Exception:  # such as that of a join, which misses the partner of an element
+            except Exception:  # for example a join without the partner of an element
                 if specimen.by_source:
                     continue
                 raise
@@ -226,12 +227,12 @@ def _check_source(specimen: Specimen, source: str, references: Sequence[Callable
 
 
 def _is_random(specimen: Specimen, whole: list[str]) -> bool:
-    """Whether other seeds of the loader give other elements."""
+    """Return whether other seeds of the loader give other elements."""
     return any(taken(iter(specimen.loader(seed=SEED + i))) != whole for i in range(1, 4))
 
 
 def _expected(specimen: Specimen, references: list[Tap], whole: list[str]) -> list[str]:
-    """The elements of the first reference that has only what the graph gives without faults; of the last, if none."""
+    """Return the elements of the first reference that gives only the graph's own, or of the last reference."""
     for reference in references:
         expected = taken(iter(specimen.loader(specimen.build(reference), SEED)))
         if not Counter(expected) - Counter(whole):
@@ -244,7 +245,7 @@ def _build_with(specimen: Specimen, tap: Tap, _: Tap) -> Pipe:
 
 
 def _hits(length: int) -> list[Hit]:
-    """Elements to hit: the first, one in the middle, the one after it, both, the last, all."""
+    """Return sets of elements to hit: the first, one in the middle, the one after it, both, the last, all."""
     middle = length // 2
     if length >= MOST_FAULTS // 2:
         return [frozenset({middle})]
@@ -254,21 +255,21 @@ def _hits(length: int) -> list[Hit]:
 
 
 def _tried(specimen: Specimen, hits: list[Hit]) -> list[Hit]:
-    """All of them if that is asked for; otherwise the two in a row, which are one behind the other, and some more."""
+    """Return all sets for a thorough specimen, otherwise the two neighbours and some more."""
     if specimen.thorough or len(hits) <= TELLING:
         return hits
     return [hits[TELLING], *drawn(specimen, hits[:TELLING] + hits[TELLING + 1 :])]
 
 
 def _most(specimen: Specimen, hits: int = 0) -> int:
-    """How many exceptions one stream is let raise."""
+    """Return the number of exceptions after which a stream is left."""
     if specimen.after_fault == "goes on or stays":
-        return 2 * hits + 3  # one that goes on meets each of them once or, where it reads its source again, twice
+        return 2 * hits + 3  # a stream that continues meets each once, or twice if it reads its source again
     return MOST_IN_VAIN if specimen.after_fault == "otherwise" and not specimen.thorough else MOST_FAULTS
 
 
 def _check_events(specimen: Specimen, build: Build, what: str, most: int) -> list[Event]:
-    """Drain a stream that raises, resume after each exception; what came out."""
+    """Read a stream that raises to its end, and resume it after each exception. Return its events."""
     events = _drained(specimen, specimen.loader(build(Tap()), SEED), most, saving=True)
     texts = [event.text for event in events]
     with nothing_left(what):
@@ -289,7 +290,7 @@ def _check_events(specimen: Specimen, build: Build, what: str, most: int) -> lis
 def _drained(
     specimen: Specimen, loader: DataLoader2[Any], most: int, saving: bool = False, already: int = 0
 ) -> list[Event]:
-    """Elements and exceptions in their order, and the states right after each exception."""
+    """Return elements and exceptions in their order, with the states right after each exception."""
     events: list[Event] = []
     iterator = iter(loader)
     while already + _faults(events) < most:
@@ -302,13 +303,13 @@ def _drained(
             # Not the exception itself: its traceback would keep the iteration alive.
             events.append(Event(_named(error), False, loader.state_dict() if saving else None))
     else:
-        must(specimen.after_fault != "goes on", f"it raises without end: {events[-3:]!s:.200}")
+        must(specimen.after_fault != "goes on", f"it raises endlessly: {events[-3:]!s:.200}")
     loader.shutdown()
     return events
 
 
 def _abandoned(loader: DataLoader2[Any], faults: int) -> None:
-    """Iterate up to an exception, and leave: it must not keep alive what it came from."""
+    """Iterate up to an exception, and leave. The exception must not keep the iteration alive."""
     iterator = iter(loader)
     for _ in range(faults):
         with suppress(*EXPECTED):
@@ -317,7 +318,7 @@ def _abandoned(loader: DataLoader2[Any], faults: int) -> None:
 
 
 def _named(error: BaseException) -> str:
-    """An exception as a text, also where a state can only tell of it, for a child of a fork that has not met it yet."""
+    """Return an exception as text. For one that a state saved for a child of a fork, return that one's text."""
     told = str(error).partition(" before its position was saved: ")[2] if isinstance(error, GraphError) else ""
     return told or f"{type(error).__name__}: {error}"
 
@@ -328,16 +329,16 @@ def _faults(events: list[Event]) -> int:
 
 def _must_be_noted(error: BaseException) -> None:
     notes = [note for note in getattr(error, "__notes__", []) if note.startswith("raised in stage ")]
-    must(len(notes) == 1, f"{error!r}: {len(notes)} notes say where it comes from: {notes}")
+    must(len(notes) == 1, f"{error!r}: {len(notes)} notes name its stage: {notes}")
     if isinstance(error, Fault):
         must("<_raise_" in notes[0], f"{error!r}: the note does not name the stage that raised: {notes[0]}")
         on = [line.partition(": ")[2] or line for line in notes[0].splitlines() if line.startswith("  on ")]
         element = str(error).partition("\n")[0].partition(" ")[2][:_COMPARED]
-        known = any(element in line for line in on) or "  after it had given " in notes[0]  # so are users' classes
+        known = any(element in line for line in on) or "  after it had given " in notes[0]  # the note of a user's class
         must(known, f"{error!r}: the note does not show the element: {notes[0]}")
         frames = [frame.name for frame in extract_tb(error.__traceback__)]
-        told = ", in _raise_" in str(error.__cause__)  # what was raised in another process has its traceback as text
+        told = ", in _raise_" in str(error.__cause__)  # an exception of another process has its traceback as text
         must(
             frames[-1].startswith("_raise_") or told,
-            f"{error!r}: the traceback does not lead to where it was raised: {frames}",
+            f"{error!r}: the traceback does not lead to the line that raised it: {frames}",
         )

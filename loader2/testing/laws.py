@@ -1,6 +1,6 @@
-"""The table of the laws, and the one function that tries them: a law that does not hold is told on the shortest graph.
+"""The table of the laws, and the function that tries them. A broken law is reported on the shortest graph.
 
-A law is a function that is given a specimen and raises where the law does not hold.
+A law is a function that takes a specimen, and raises if the law does not hold.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from loader2.testing.position import independence, resume, same_seed
 from loader2.testing.specimen import Specimen, Tap
 
 MOST_SHORTENED = 12
-"""Up to how many elements of a source to look for the shortest graph that breaks a law."""
+"""Largest number of elements of a source in the search for the shortest graph that breaks a law."""
 
 
 class Law(NamedTuple):
-    """A law: what holds a specimen against it, what it says, and what to look at where it does not hold."""
+    """Law: its check, its sentence, and advice for a class that breaks it."""
 
     hold: Callable[[Specimen], None]
     says: str
@@ -46,7 +46,7 @@ LAWS: dict[str, Law] = {
     ),
     "quiet close": Law(
         quiet_close,
-        "wherever an iteration is left, its files are closed, its threads and processes have ended, nobody complains",
+        "wherever an iteration is left, its files are closed, its threads and processes have ended, without a message",
         "close and join in a `finally` or by a `with` around the yields; a service does so in finalize()",
     ),
     "independence": Law(
@@ -69,25 +69,25 @@ LAWS: dict[str, Law] = {
     ),
     "resume": Law(
         resume,
-        "a state that is taken at any position goes on exactly there, in a graph that was built anew",
-        "what state_dict() tells (of an operator: its cell) has to be complete at each yield: change it right before "
+        "a state that is taken at any position resumes exactly there, in a newly built graph",
+        "what state_dict() returns (of an operator: its cell) has to be complete at each yield: change it right before "
         "the yield that hands the element on, after all that may raise; a class without state_dict() is run again, and "
-        "has to give the same again",
+        "has to give the same elements again",
     ),
     "errors": Law(
         error_and_go_on,
-        "an exception of the source or of a function reaches the user as it is; what it has not hit follows",
-        "let exceptions pass as they are, and lose nothing that was read before one of them: hand on, or keep, what is "
-        "there already before the next element is asked for",
+        "an exception of the source or of a function reaches the user as it is; elements that it did not hit follow",
+        "let exceptions pass as they are, and lose no element that was read before one of them: hand on, or keep, the "
+        "elements that are there before the next one is asked for",
     ),
 }
-"""What holds for every pipe, wherever it runs; the first are those without which the others mean nothing."""
+"""Laws for every pipe, wherever it runs. The later ones presume the first ones."""
 
 PLACED: dict[str, Law] = {
     "same elements": Law(
         same_elements,
-        "a graph gives through a service what it gives in this process, epoch after epoch",
-        "what initialize() returns has to give each element of the graph once, taken from workers in turn, one each",
+        "a graph gives the same elements through a service as in this process, epoch after epoch",
+        "the graph of initialize() has to give each element once, taken from workers in turn, one each",
     ),
     **LAWS,
     "signals": Law(
@@ -97,12 +97,12 @@ PLACED: dict[str, Law] = {
         "started, and unblock them there after that",
     ),
 }
-"""What holds for a reading service."""
+"""Laws for a reading service."""
 
 
 def check(specimen: Specimen, laws: Iterable[str] = LAWS) -> None:
-    """Try some laws on a specimen, one after the other; the first that does not hold is raised as a ``LawBroken``."""
-    __tracebackhide__ = True  # pytest shows where the pipe was given to the kit
+    """Try laws on a specimen, one after the other. Raise LawBroken for the first that does not hold."""
+    __tracebackhide__ = True  # pytest then shows the caller's line
     known = LAWS if specimen.service is None else PLACED
     for name in laws:
         if name not in known:
@@ -123,14 +123,14 @@ def _tried(specimen: Specimen, name: str) -> Exception | None:
 
 
 def _let_go(error: BaseException | None) -> None:
-    """Have the tracebacks of an error and its causes keep their lines, and nothing of what the law had opened."""
+    """Clear the frames of an error and its causes, which keep their lines but no object that the law opened."""
     while error is not None:
         clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__
 
 
 def _told(specimen: Specimen, name: str, broken: Exception) -> LawBroken:
-    """What is broken, on the shortest source on which it is: the first ones, since most show on few elements."""
+    """Return the error for a broken law, on the shortest source that shows it."""
     plain = Tap()
     specimen.build(plain)
     shortest = ""

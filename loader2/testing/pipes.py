@@ -1,4 +1,4 @@
-"""check_pipe: the laws, tried on a pipe of an author's."""
+"""check_pipe: the laws, tried on an author's pipe."""
 
 from __future__ import annotations
 
@@ -25,24 +25,22 @@ def check_pipe(
     after_fault: AfterFault = "goes on or stays",
     memo: Collection[str] = (),
 ) -> None:
-    """Raise a ``LawBroken`` unless a pipe keeps every law; it tells which, the shortest graph, where, and the remedy.
+    """Raise LawBroken unless a pipe keeps every law. The error names the law, the shortest graph, and the remedy.
 
-    All positions are tried, so some ten elements are enough. Each ``IterableWrapper`` of the graph is a source: all
-    are made shorter to find the shortest graph, and each in turn is made to raise for the law of errors. A graph
-    without one, such as a source of your own, is tried as it is, and no exceptions are tried on it. The stream has to
-    end.
+    All positions are tried, so some ten elements are enough. The stream has to end. Each ``IterableWrapper`` of the
+    graph is a source: all are made shorter to find the shortest graph, and each in turn is made to raise for the law of
+    errors. A graph without one, such as a source of your own, is tried as it is and without exceptions.
 
     Args:
-        make: Builds the graph with your pipe in it, anew at each call. Where it has a parameter it is given a ``Tap``,
-            to say what else may raise: ``lambda tap: MyPipe(tap(IterableWrapper(range(9))), tap.function(fn))``.
+        make: Builds a new graph with your pipe in it. If it has a parameter, it gets a ``Tap``, to name other parts
+            that may raise: ``lambda tap: MyPipe(tap(IterableWrapper(range(9))), tap.function(fn))``.
         laws: The names of the laws to try; all of them by default.
-        order: What the order of the elements depends on: ``""`` on nothing, ``"by seed"`` on the seed and the number of
-            the epoch, ``"pinned"`` on the number alone. By default it is looked at only whether one seed gives one
-            order.
-        after_fault: ``"goes on"`` demands that after an exception all elements follow that it did not hit; by default
-            the same exception may also come again and again, as it does from a class whose ``__iter__`` is a generator.
-            With ``"otherwise"`` anything may follow, as long as it is the same when resumed.
-        memo: Attributes that may change while iterating, since they remember what a pure function gave.
+        order: Dependence of the elements' order: ``""`` on nothing, ``"by seed"`` on the seed and the number of the
+            epoch, ``"pinned"`` on the number alone. By default, one seed must give one order.
+        after_fault: ``"goes on"`` demands that all elements that an exception did not hit follow it. By default the
+            same exception may also come again and again, as from a class whose ``__iter__`` is a generator. With
+            ``"otherwise"`` any elements may follow, but the same ones after a resume.
+        memo: Attributes that may change while iterating, because they cache the results of a pure function.
 
     >>> from datapipes.iter import IterableWrapper
     >>> check_pipe(lambda: IterableWrapper(range(6)).shuffle().batch(4))
@@ -65,7 +63,7 @@ def check_pipe(
         thorough=True,
         by_source=tuple(partial(_with_source_tapped, make, i) for i in range(sources)) if sources > 1 else (),
     )
-    taken(iter(specimen.loader(seed=SEED)))  # what raises by itself does so here, as it is
+    taken(iter(specimen.loader(seed=SEED)))  # a graph that raises by itself does so here, unchanged
     check(specimen, laws)
 
 
@@ -75,7 +73,7 @@ def _wants_tap(make: Callable[..., Pipe]) -> bool:
 
 
 def _with_source_tapped(make: Callable[[], Pipe], number: int, tap: Tap) -> Pipe:
-    """The graph, all its sources gone through a tap: one as the first, and the others beside it."""
+    """Return the graph with its sources passed through a tap: one as the first, and the others beside it."""
     pipe = make()
     for i, source in enumerate(_sources(pipe)):
         tapped = tap(source) if i == number else tap.beside(source)
@@ -90,7 +88,7 @@ def _sources(pipe: Pipe) -> list[Pipe]:
 
 
 def _is_plain(pipe: Pipe) -> bool:
-    """Whether a graph is pickled without cloudpickle; what neither of them pickles is for the law to tell."""
+    """Return whether plain pickle can pickle a graph. If cloudpickle cannot either, the law reports it."""
     try:
         pickle.dumps(pipe)
     except (pickle.PicklingError, AttributeError, TypeError):

@@ -1,4 +1,4 @@
-"""The laws of placement: a service gives what this process gives, and runs no signal handler of the program."""
+"""The laws of placement: a service gives the same elements as this process, and runs no handler of the program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATIENCE = 30.0  # seconds for a process to end
 
 
 def same_elements(specimen: Specimen) -> None:
-    """Three epochs give what they give in this process; in the same order, unless that is drawn (see the seeds)."""
+    """Check that three epochs give the same elements as in this process. A random order may differ."""
     if not specimen.is_as_here:
         return
     through, here = specimen.loader(seed=SEED), replace(specimen, service=None).loader(seed=SEED)
@@ -30,7 +30,7 @@ def same_elements(specimen: Specimen) -> None:
 
 
 def signals(specimen: Specimen) -> None:
-    """SIGTERM and SIGHUP end the processes of a service, and do not run the program's handlers in them."""
+    """Check that SIGTERM and SIGHUP end a service's processes, without running the program's handlers in them."""
     if not specimen.starts_processes:
         return
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -42,7 +42,7 @@ def signals(specimen: Specimen) -> None:
 
 
 class _Started:
-    """A specimen's loader, with its processes."""
+    """Loader of a specimen, with its processes."""
 
     def __init__(self, specimen: Specimen) -> None:
         self._loader = specimen.loader(seed=SEED)

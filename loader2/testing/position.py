@@ -1,4 +1,4 @@
-"""Laws about where an iterator is: resume, independence, and the order that follows from a seed."""
+"""Laws of positions: resume, independence, and an order that depends on the seed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ State = dict[str, Any]
 
 @dataclass
 class Stop:
-    """A state, a copy of it made at once, and what must follow: epochs, the first of them perhaps half over."""
+    """State, a copy made at once, and the epochs that must follow. The first of them may be partly over."""
 
     where: str
     state: State
@@ -40,7 +40,7 @@ class Stop:
 
 
 def resume(specimen: Specimen) -> None:
-    """At every position, what is restored goes on as if nothing had happened, and so does what was saved."""
+    """Check that at every position a restored loader continues like the saved one, and that saving changes nothing."""
     epochs = _uninterrupted(specimen)
     for stops_of in (_stops_of_loader, _chained):
         for stop in stops_of(specimen, epochs):
@@ -61,7 +61,7 @@ def _uninterrupted(specimen: Specimen) -> list[list[str]]:
 
 
 def _stops_of_loader(specimen: Specimen, epochs: list[list[str]]) -> list[Stop]:
-    """States taken from one loader at every position, from before its first epoch into its second."""
+    """Return states of one loader at every position, from before its first epoch into its second."""
     stops: list[Stop] = []
     loader = specimen.loader(seed=SEED)
 
@@ -86,7 +86,7 @@ def _stops_of_loader(specimen: Specimen, epochs: list[list[str]]) -> list[Stop]:
 
 
 def _chained(specimen: Specimen, epochs: list[list[str]]) -> list[Stop]:
-    """Go from loader to loader, one step each, through an epoch and into the next; a state at the end of the way."""
+    """Take one step in each of a chain of restored loaders, into the next epoch. Return a state at the end."""
     if specimen.stops is not None:
         return []
     loader = specimen.loader(seed=SEED)
@@ -105,14 +105,14 @@ def _chained(specimen: Specimen, epochs: list[list[str]]) -> list[Stop]:
 
 
 def _restored(specimen: Specimen, state: State) -> DataLoader2[Any]:
-    """A loader over a graph that was built anew, which stands where a state from another process says."""
+    """Return a loader over a new graph, restored from a pickled state."""
     loader = specimen.loader()
     loader.load_state_dict(pickle.loads(pickle.dumps(state)))
     return loader
 
 
 def _resume_without_a_loader(specimen: Specimen) -> None:
-    """The iterator of a pipe can be saved and restored as well."""
+    """Check that the iterator of a pipe can be saved and restored as well."""
     whole = taken(_opened(specimen.pipe(), SEED))
     iterator = _opened(specimen.pipe(), SEED)
     states = [(0, iterator.state_dict())]
@@ -134,25 +134,25 @@ def _must_be_plain(value: object, where: str) -> None:
         for i, inner in enumerate(value):
             _must_be_plain(inner, f"{where}[{i}]")
     plain = (dict, list, tuple, str, bytes, int, float, bool, type(None))
-    must(type(value) in plain, f"{where} is no plain data: {type(value).__name__}")
+    must(type(value) in plain, f"{where} is not plain data: {type(value).__name__}")
 
 
 def _is_iterated_alone(specimen: Specimen) -> bool:
-    """Return whether to try plain iterations as well, which no service has a part in."""
+    """Return whether to try iterations without a loader as well. A service has no part in them."""
     return specimen.service is None and structure.is_native(specimen.pipe())
 
 
 def _opened(pipe: Any, seed: int) -> Any:
-    """A pipe's own iterator, whose seed comes from torch's default generator."""
+    """Return a pipe's own iterator, with a seed from torch's default generator."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return iter(pipe)
 
 
 def independence(specimen: Specimen) -> None:
-    """Two openings of one graph, read in turn, give what each gives alone; also where one graph has both.
+    """Check that two openings of one graph, read in turn, give the same elements as alone, also in one graph.
 
-    Without a loader the one that is read first is the first pass over the graph, and the other one the second.
+    Without a loader, the one that is read first is the first pass over the graph, and the other one the second.
     """
     pipe = specimen.pipe()
     openings: list[Callable[[Any, int], Iterator[Any]]] = [lambda pipe, seed: iter(specimen.loader(pipe, seed))]
@@ -187,7 +187,7 @@ def _one_after_the_other(opening: Callable[[Any, int], Iterator[Any]], pipe: Any
 
 
 def same_seed(specimen: Specimen) -> None:
-    """The order follows from the seed and the epoch, and from nothing that is put on top of the graph."""
+    """Check that the order depends on the seed and the epoch only, and on no stage that is added below the graph."""
     epochs = _uninterrupted(specimen)
     must_equal(_uninterrupted(specimen), epochs, "three epochs with the same seed")
     others = _first_epoch(specimen.loader(seed=SEED + 1))
@@ -258,7 +258,7 @@ def _is_seeded(stage: Any) -> bool:
 
 
 def _passes(specimen: Specimen) -> list[list[str]]:
-    """Return three plain iterations, the last ones of a graph that was built anew."""
+    """Return three iterations without a loader, the last ones of a new graph."""
     pipe, again = specimen.pipe(), specimen.pipe()
     first, iterator = taken(iter(pipe)), iter(pipe)
     begun, resumed = taken(iterator, 1), iter(again)

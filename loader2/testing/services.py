@@ -1,4 +1,4 @@
-"""check_service: the laws, tried on a reading service of an author's, with a few graphs."""
+"""check_service: the laws, tried on an author's reading service with a few graphs."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from reading_services import ReadingServiceInterface
 def check_service(
     make: Callable[[], ReadingServiceInterface], *, laws: Iterable[str] = PLACED, regroups: bool = False
 ) -> None:
-    """Raise a ``LawBroken`` unless a reading service keeps every law, on graphs with shards, shuffles and dispatching.
+    """Raise LawBroken unless a reading service keeps every law, on graphs with shards, shuffles and dispatching.
 
-    What comes is compared with what the same graphs give in this process. A service that starts processes is tried at
-    some of the positions, since each try starts them anew.
+    The elements are compared with those of the same graphs in this process. A service that starts processes is tried
+    at some of the positions, since each try starts them again.
 
     Args:
         make: Makes the service: its class, or a function.
         laws: The names of the laws to try; all of them by default.
-        regroups: Whether the service gives other elements than the graph does on purpose, as one that makes batches.
+        regroups: Set it if the service gives other elements than the graph on purpose, as one that makes batches.
 
     >>> from reading_services import InProcessReadingService
     >>> check_service(InProcessReadingService)
@@ -35,7 +35,7 @@ def check_service(
     __tracebackhide__ = True
     if not callable(make):
         name = type(make).__name__
-        raise BadArgumentType(f"check_service makes the service itself: check_service({name}), or a function that does")
+        raise BadArgumentType(f"check_service makes the service: check_service({name}), or a function that returns it")
     specimens = [replace(graph, service=make, regroups=regroups, is_as_here=not regroups) for graph in graphs()]
     starts = _starts_processes(specimens[0])
     for law in laws:
@@ -47,15 +47,15 @@ def check_service(
 
 
 _OF_MANY = ("same elements", "honest len")
-"""The laws that are tried with many elements as well, of which a service may leave some out."""
+"""Laws that are also tried with many elements, of which a service may lose some."""
 
 
 def graphs() -> list[Specimen]:
-    """The graphs that a service is tried on."""
+    """Return the graphs that a service is tried on."""
     one = partial(Specimen, "a reading service")
     return [
         one("shards", _sharded),
-        # What follows a fault above the sharding may depend on the worker, each of which meets it.
+        # Each worker meets a fault above the sharding, so the elements after it may depend on the worker.
         one("shards of a shuffle", _shuffled, random="by seed", after_fault="otherwise"),
         one("what is dispatched", _dispatched),
     ]

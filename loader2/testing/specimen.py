@@ -1,12 +1,12 @@
-"""Specimen: an example graph that the laws are tried on, built anew whenever one is asked for.
+"""Specimen: an example graph for the laws, built anew for each use.
 
-A specimen is built by a function that is given a ``Tap``. The function sends its first source through the tap, and
-those that are read in step with it through ``tap.partner``; ``tap.function`` and ``tap.generator`` take the user's
-functions. The plain tap hands all of them back as they are; the law of errors uses others, which make an element fail
-or leave it out, and one that gives fewer elements finds the shortest graph that breaks a law.
+A specimen's builder gets a ``Tap``. It sends its first source through the tap, and sources read in step with it through
+``tap.partner``. ``tap.function`` and ``tap.generator`` take the user's functions. The plain tap returns all of
+them unchanged. The law of errors uses taps that make an element fail or leave it out. A tap that gives fewer elements
+finds the shortest graph that breaks a law.
 
-Elements are compared by ``shown``: a text that tells apart whatever differs in type or value, and that does not change
-when somebody changes the element afterwards.
+Elements are compared by ``shown``: a text that differs if the type or value differs. Later changes of an element do not
+change it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AfterFault: TypeAlias = Literal["goes on", "goes on or stays", "otherwise"]
 
 
 class Tap:
-    """Hands on what it is given, and counts the calls."""
+    """Tap that returns its arguments unchanged, and counts the calls."""
 
     def __init__(self) -> None:
         self.lengths: list[int] = []
@@ -39,36 +39,36 @@ class Tap:
         self.generators = 0
 
     def __call__(self, source: Pipe) -> Pipe:
-        """A specimen's source, of one stage, whose elements may be made to fail."""
+        """Return a specimen's source, of one stage, whose elements may be made to fail."""
         self.lengths.append(sum(1 for _ in source))
         return source
 
     def partner(self, source: Pipe) -> Pipe:
-        """A source that loses an element whenever the first one does, because both are read in step."""
+        """Return a source that loses an element whenever the first one does, because both are read in step."""
         return source
 
     def beside(self, source: Pipe) -> Pipe:
-        """Another source, of which is not known whether it is read in step with the first one."""
+        """Return another source, of which it is unknown whether it is read in step with the first one."""
         return source
 
     def function(self, fn: Function) -> Function:
-        """A user's function of the first source's elements."""
+        """Return a user's function of the first source's elements."""
         self.functions += 1
         return fn
 
     def generator(self, fn: Function) -> Function:
-        """A user's function that makes an iterable of each of the first source's elements."""
+        """Return a user's function that makes an iterable of each of the first source's elements."""
         self.generators += 1
         return fn
 
 
 class Short(Tap):
-    """Gives another tap the first elements of a source."""
+    """Tap that gives another tap the first elements of a source."""
 
     def __init__(self, most: int, tap: Tap) -> None:
         super().__init__()
         self.most, self.tap = most, tap
-        self.function, self.generator = tap.function, tap.generator  # type: ignore[method-assign]  # they are its own
+        self.function, self.generator = tap.function, tap.generator  # type: ignore[method-assign]  # the other tap's
 
     def __call__(self, source: Pipe) -> Pipe:
         return self.tap(self._first(source))
@@ -86,7 +86,7 @@ class Short(Tap):
 
 
 class First:
-    """The first elements of an iterable that is no sequence, which is none either."""
+    """First elements of an iterable that is not a sequence, and is not one itself."""
 
     def __init__(self, most: int, elements: Iterable[Any]) -> None:
         self.most, self.elements = most, elements
@@ -107,33 +107,33 @@ def _build_short(build: Build, most: int, tap: Tap) -> Pipe:
 
 @dataclass(frozen=True)
 class Specimen:
-    """An example graph of one operator, pipe or service, and what may be expected of it."""
+    """Example graph of one operator, pipe or service, with the expectations of it."""
 
     operator: str
     title: str
     build: Build
     random: Order = ""
-    """What the order depends on: nothing, the loader's seed and the epoch, the epoch alone; or nobody has said it."""
+    """What the order depends on: nothing, the loader's seed and the epoch, or the epoch alone. It may be unknown."""
     after_fault: AfterFault = "goes on"
-    """After an exception: all elements follow that it did not hit; or the same exception comes again and again, as from
-    a generator that has to be run anew; or it depends. It is always the same when resumed."""
+    """Elements after an exception. "goes on": all that it did not hit. "goes on or stays": or the same exception again
+    and again, as from a generator that has to be run again. "otherwise": any. They are the same after a resume."""
     by: Literal["pickle", "cloudpickle"] = "pickle"
-    """What pickles the graph."""
+    """Module that pickles the graph."""
     memo: frozenset[str] = frozenset()
-    """Attributes that remember what a pure function gave: filling them changes no element."""
+    """Attributes that cache the results of a pure function: filling them changes no element."""
     stops: tuple[int, ...] | None = None
-    """The positions to look at, where there are too many to look at all."""
+    """Positions to try, if there are too many to try all."""
     service: Callable[[], ReadingServiceInterface] | None = None
     starts_processes: bool = False
-    """Whether the service does, each time that the specimen is opened."""
+    """Whether the service starts processes, each time that the specimen is opened."""
     regroups: bool = False
-    """Whether the service gives other elements than the graph does, so that they are counted by the loader alone."""
+    """Whether the service gives other elements than the graph. Then only the loader counts them."""
     is_as_here: bool = False
-    """Whether the graph gives through the service what it gives in this process, in the same order."""
+    """Whether the graph gives the same elements through the service as in this process, in the same order."""
     raises: bool = False
-    """Whether the stream raises by itself; such a specimen is for the law of errors alone."""
+    """Whether the stream raises by itself; only the law of errors tries it then."""
     thorough: bool = False
-    """Whether to try all there is, whatever it costs."""
+    """Whether to try all cases, however long it takes."""
     by_source: tuple[Build, ...] = ()
     """The graph with each of its sources tapped in turn, if there are several and it is unknown which are in step."""
 
@@ -141,18 +141,18 @@ class Specimen:
         return f"{self.operator}: {self.title}"
 
     def shortened(self, most: int) -> Specimen:
-        """The same over the first elements of the source, tried at every position."""
+        """Return the specimen over the first elements of the source, tried at every position."""
         build, *by_source = (partial(_build_short, build, most) for build in (self.build, *self.by_source))
         short = replace(self, build=build, by_source=tuple(by_source), stops=None, thorough=True)
-        # A few elements may come in the same order by chance.
+        # A few elements may have the same order by chance.
         return replace(short, random=self.random and "unknown")
 
     def pipe(self) -> Pipe:
-        """The graph, built anew."""
+        """Return a new graph."""
         return self.build(Tap())
 
     def loader(self, pipe: Pipe = None, seed: int | None = None) -> DataLoader2[Any]:
-        """A loader over a graph, by default one built anew."""
+        """Return a loader over a graph, by default over a new one."""
         service = None if self.service is None else self.service()
         loader: DataLoader2[Any] = DataLoader2(self.pipe() if pipe is None else pipe, reading_service=service)
         if seed is not None:
@@ -165,7 +165,7 @@ shuffled = partial(Specimen, random="by seed")
 
 
 def shown(element: object) -> str:
-    """An element as a text. A stream is shown by what is left in it."""
+    """Return an element as text. A stream is shown by its remaining content."""
     match element:
         case StreamWrapper():
             return f"stream({element.read()!r})"
