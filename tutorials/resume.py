@@ -204,7 +204,7 @@ def another_graph() -> None:
     except StateError as error:
         said = str(error)
     print(f"\nLoaded into another graph: {said}")
-    assert "-1 Shuffler" in said
+    assert "-1 .shuffle()" in said
 
 
 if __name__ == "__main__":

@@ -17,4 +17,5 @@
 - ``randomness``: the device's own random number generator
 - ``report``: report of modelled times, and separately of measured times
 - ``rows``: rows of a step, cut into micro-batches, and the selection and place of its outputs
+- ``timeline``: timeline of a modelled run, as SVG
 """
