@@ -5,7 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import warnings
-from typing import Any
+from dataclasses import KW_ONLY
+from typing import Any, ClassVar
 
 from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgument
@@ -16,8 +17,7 @@ from reading_services.workers.generators import load_numpy
 from reading_services.workers.pool import Pool
 from reading_services.workers.portable import needs_pickling, portable
 from reading_services.workers.process.place import Processes
-from reading_services.workers.restarts import OnDeath
-from reading_services.workers.service import OnWorkers
+from reading_services.workers.service import OnWorkers, service
 from reading_services.workers.transport.protocol import Window
 from reading_services.workers.worker import PoolPlan
 
@@ -25,6 +25,7 @@ _ARENA = 1 << 32
 """Bytes of shared memory for a worker at most; as much of it is used as there are batches on their way or kept."""
 
 
+@service
 class MultiProcessingReadingService(OnWorkers):
     """Runs a graph in ``num_workers`` processes, and hands on their elements in turn.
 
@@ -38,25 +39,6 @@ class MultiProcessingReadingService(OnWorkers):
         multiprocessing_context: How processes are started: ``"fork"``, ``"spawn"`` or ``"forkserver"``. But for a fork
             the graph and its functions are pickled, and a script has to guard its entry point with
             ``if __name__ == "__main__":``. ``None``: as ``multiprocessing`` does by default.
-        worker_prefetch_cnt: How many elements each worker may make ahead, one at least. More of them even out elements
-            that take longer, and take memory; of small ones, and of what is made in some milliseconds, there may be
-            more.
-        main_prefetch_cnt: How many elements all workers together may make ahead, beside those.
-        worker_init_fn: ``worker_init_fn(datapipe, worker_info)`` may change a worker's graph once, when it has been
-            sharded; it returns the graph to use. The loader has no length then. ``None``: nothing is changed.
-        worker_reset_fn: ``worker_reset_fn(datapipe, worker_info, seed_generator)`` may change it at the start of each
-            epoch; it returns the graph to use from then on. The loader has no length then, either.
-        in_order: Whether workers take turns, so that the order is the same in every run. ``False`` hands on what is
-            there first: nobody waits for a slow element, and the order varies.
-        timeout: After how many seconds in which a worker that is waited for has sent nothing there is a
-            ``WorkerTimeout``. A worker has up to a minute more until it has started. ``None``: never.
-        restart: How many workers that die in an epoch are replaced without an error: no element is lost, doubled or out
-            of order, and a warning says who died, and how. An element that has killed its worker twice in a row is a
-            ``WorkerDied`` that names it; going on then leaves it out.
-        on_death: ``"skip"`` leaves out such an element without an error, and counts it in ``dl.errors``.
-        arena_bytes: How much memory is shared with each worker at most; it is taken as it is used. Elements that find
-            no room in it are sent over a pipe, which is slower. ``None``: a share of the memory that is free, up to
-            4 GiB.
 
     >>> from datapipes.iter import IterableWrapper
     >>> from loader2 import DataLoader2
@@ -66,37 +48,19 @@ class MultiProcessingReadingService(OnWorkers):
     ['0', '1', '2', '3', '4', '5']
     """
 
-    def __init__(
-        self,
-        num_workers: int = 0,
-        multiprocessing_context: str | None = None,
-        worker_prefetch_cnt: int = 10,
-        main_prefetch_cnt: int = 10,
-        worker_init_fn: InitFn | None = None,
-        worker_reset_fn: EpochFn | None = None,
-        *,
-        in_order: bool = True,
-        timeout: float | None = None,
-        restart: int = 0,
-        on_death: OnDeath = "raise",
-        arena_bytes: int | None = None,
-    ) -> None:
-        self.num_workers = num_workers
-        self.multiprocessing_context = multiprocessing_context
-        self.worker_prefetch_cnt = worker_prefetch_cnt
-        self.main_prefetch_cnt = main_prefetch_cnt
-        self.worker_init_fn = worker_init_fn
-        self.worker_reset_fn = worker_reset_fn
-        self.in_order = in_order
-        self.timeout = timeout
-        self.restart = restart
-        self.on_death = on_death
-        self.arena_bytes = arena_bytes
-        self._check()
+    _fewest: ClassVar[int] = 0
 
-    def _check(self) -> None:
-        room = {} if self.arena_bytes is None else {"arena_bytes": 1}
-        self._check_arguments(num_workers=0, worker_prefetch_cnt=0, main_prefetch_cnt=0, restart=0, **room)
+    num_workers: int = 0
+    multiprocessing_context: str | None = None
+    worker_prefetch_cnt: int = 10
+    main_prefetch_cnt: int = 10
+    worker_init_fn: InitFn | None = None
+    worker_reset_fn: EpochFn | None = None
+    _: KW_ONLY
+    arena_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         methods = multiprocessing.get_all_start_methods()
         if self.multiprocessing_context not in (None, *methods):
             raise BadArgument(

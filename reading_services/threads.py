@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from reading_services.interface.service import EpochFn, InitFn
 from reading_services.workers.pool import Pool
-from reading_services.workers.restarts import OnDeath
-from reading_services.workers.service import OnWorkers
+from reading_services.workers.service import OnWorkers, service
 from reading_services.workers.thread_place import Threads
 from reading_services.workers.transport.protocol import Window
 from reading_services.workers.worker import PoolPlan
 
 
+@service
 class ThreadingReadingService(OnWorkers):
     """Runs a graph in ``num_workers`` threads, and hands on their elements in turn.
 
@@ -23,14 +23,6 @@ class ThreadingReadingService(OnWorkers):
         num_workers: The number of threads, one at least.
         prefetch_cnt: How many elements each thread may make ahead, one at least. More of them even out elements that
             take longer, and take memory.
-        worker_init_fn: ``worker_init_fn(datapipe, worker_info)`` may change a worker's graph once, when it has been
-            sharded; it returns the graph to use. The loader has no length then. ``None``: nothing is changed.
-        worker_reset_fn: ``worker_reset_fn(datapipe, worker_info, seed_generator)`` may change it at the start of each
-            epoch; it returns the graph to use from then on. The loader has no length then, either.
-        in_order: Whether workers take turns, so that the order is the same in every run. ``False`` hands on what is
-            there first: nobody waits for a slow element, and the order varies.
-        timeout: After how many seconds in which a thread that is waited for has given nothing there is a
-            ``WorkerTimeout``. ``None``: never.
         restart: How many threads that end in an epoch, by an error that is no element's, are replaced without an error.
         on_death: As for ``MultiProcessingReadingService``; an element cannot kill a thread.
 
@@ -42,27 +34,10 @@ class ThreadingReadingService(OnWorkers):
     ['0', '1', '2', '3', '4', '5']
     """
 
-    def __init__(
-        self,
-        num_workers: int,
-        prefetch_cnt: int = 10,
-        worker_init_fn: InitFn | None = None,
-        worker_reset_fn: EpochFn | None = None,
-        *,
-        in_order: bool = True,
-        timeout: float | None = None,
-        restart: int = 0,
-        on_death: OnDeath = "raise",
-    ) -> None:
-        self.num_workers = num_workers
-        self.prefetch_cnt = prefetch_cnt
-        self.worker_init_fn = worker_init_fn
-        self.worker_reset_fn = worker_reset_fn
-        self.in_order = in_order
-        self.timeout = timeout
-        self.restart = restart
-        self.on_death = on_death
-        self._check_arguments(num_workers=1, prefetch_cnt=0, restart=0)
+    num_workers: int
+    prefetch_cnt: int = 10
+    worker_init_fn: InitFn | None = None
+    worker_reset_fn: EpochFn | None = None
 
     def _window(self) -> Window:
         return Window(items=max(1, self.prefetch_cnt), small=0, messages=0)

@@ -7,7 +7,7 @@ made, so that ``help()`` and the reference show every parameter.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from inspect import CO_VARARGS, cleandoc
 from textwrap import fill
@@ -64,7 +64,7 @@ def described(docstring: str) -> dict[str, str]:
     return {name: " ".join(text.partition(": ")[2].split()) for name, text in _entries(docstring).items()}
 
 
-def with_shared(docstring: str, constructor: Callable[..., Any]) -> str:
+def with_shared(docstring: str, constructor: Callable[..., Any], shared: Mapping[str, str] = SHARED) -> str:
     """Return a docstring, without its margin, with the shared descriptions of a function's parameters added.
 
     >>> print(with_shared("Read.", lambda path, max_bytes: path))
@@ -75,12 +75,12 @@ def with_shared(docstring: str, constructor: Callable[..., Any]) -> str:
     <BLANKLINE>
     """
     names = _names(constructor)
-    shared = [name for name in names if name in SHARED]
-    if not shared:
+    added = {name: _entry(name, shared[name]) for name in names if name in shared}
+    if not added:
         return docstring
     docstring = cleandoc(docstring) + "\n"  # since Python 3.13, the compiler removes the margin
     own = _entries(docstring)
-    entries = {name: _entry(name) for name in shared} | own
+    entries = added | own
     ordered = sorted(entries, key=names.index)
     section = "Args:\n" + "".join(entries[name] for name in ordered)
     if own:
@@ -105,5 +105,5 @@ def _entries(docstring: str) -> dict[str, str]:
 
 
 @cache
-def _entry(name: str) -> str:
-    return fill(f"{name}: {SHARED[name]}", 120, initial_indent=4 * " ", subsequent_indent=8 * " ") + "\n"
+def _entry(name: str, text: str) -> str:
+    return fill(f"{name}: {text}", 120, initial_indent=4 * " ", subsequent_indent=8 * " ") + "\n"

@@ -9,10 +9,11 @@ from __future__ import annotations
 import weakref
 from abc import abstractmethod
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar, dataclass_transform
 
+from datapipes.description.parameters import with_shared
 from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgument, BadArgumentType
 from datapipes.messages.interrupts import CtrlCWaits
@@ -27,8 +28,73 @@ from reading_services.workers.restarts import Allowed, OnDeath
 from reading_services.workers.transport.protocol import Window
 from reading_services.workers.worker import EpochStart, PoolPlan
 
+C = TypeVar("C", bound=type)
 
-class OnWorkers(ReadingServiceInterface):
+_PARAMETERS: Final = {
+    "worker_prefetch_cnt": """\
+How many elements each worker may make ahead, at least one. More of them even out elements that take longer, and need
+more memory. Of small elements, and of those that take some milliseconds, a worker may make more.""",
+    "main_prefetch_cnt": """\
+How many elements all workers together may make ahead, in addition to ``worker_prefetch_cnt``.""",
+    "worker_init_fn": """\
+``worker_init_fn(datapipe, worker_info)`` may change a worker's graph once, after it has been sharded. It returns the
+graph to use. The loader then has no length. ``None``: the graph stays as it is.""",
+    "worker_reset_fn": """\
+``worker_reset_fn(datapipe, worker_info, seed_generator)`` may change it at the start of each epoch. It returns the
+graph to use from then on. The loader then has no length. ``None``: the graph stays as it is.""",
+    "in_order": """\
+Whether workers take turns, so that the order is the same in every run. ``False`` hands on the element that comes first:
+a slow element does not delay the others, and the order varies.""",
+    "timeout": """\
+Seconds without a frame from the worker that is waited for, after which ``WorkerTimeout`` is raised. A process has up to
+a minute more to start. ``None``: no limit.""",
+    "restart": """\
+How many workers that die in an epoch are replaced without an error. No element is lost, doubled or out of order, and a
+warning says which worker died, and how. An element that has killed its worker twice in a row is a ``WorkerDied`` that
+names it; the next ``next()`` goes on behind it.""",
+    "on_death": """\
+``"skip"`` leaves out an element that has killed its worker twice in a row, and counts it in ``dl.errors``. ``"raise"``
+raises the ``WorkerDied``.""",
+    "arena_bytes": """\
+The largest amount of memory that is shared with each worker on this machine; it is taken as it is used. Elements that
+find no room in it are sent over a pipe, which is slower. ``None``: a share of the memory that is free, up to 4 GiB.""",
+}
+"""What a parameter of this name means in every service with workers that does not say otherwise."""
+
+_LEAST: Final = {
+    "num_workers": 1,
+    "prefetch_cnt": 0,
+    "worker_prefetch_cnt": 0,
+    "main_prefetch_cnt": 0,
+    "restart": 0,
+    "arena_bytes": 1,
+}
+"""The smallest value of each number."""
+
+
+@dataclass_transform(eq_default=False)
+def service(cls: C) -> C:
+    """Make the annotated attributes of a service the parameters of its constructor. Use as a class decorator.
+
+    Parameters that several services have are checked by ``OnWorkers`` and described in ``_PARAMETERS``.
+    """
+    made: Any = dataclass(repr=False, eq=False, match_args=False)(cls)
+    if made.__doc__:  # python -OO removes it
+        made.__doc__ = with_shared(made.__doc__, made.__init__, _PARAMETERS)
+    return cls
+
+
+@dataclass(kw_only=True, repr=False, eq=False, match_args=False)
+class WorkerOptions:
+    """Keyword parameters of all services with workers."""
+
+    in_order: bool = True
+    timeout: float | None = None
+    restart: int = 0
+    on_death: OnDeath = "raise"
+
+
+class OnWorkers(WorkerOptions, ReadingServiceInterface):
     """A service that has copies of a part of the graph made by workers."""
 
     level: ClassVar[Level | None] = "workers"
@@ -36,10 +102,7 @@ class OnWorkers(ReadingServiceInterface):
     num_workers: int
     worker_init_fn: InitFn | None
     worker_reset_fn: EpochFn | None
-    in_order: bool
-    timeout: float | None
-    restart: int
-    on_death: OnDeath
+    _fewest: ClassVar[int] = 1
     _plan: PoolPlan
     _pool: Pool | None = None
     _gathered: Gathered[Any] | None = None
@@ -54,13 +117,22 @@ class OnWorkers(ReadingServiceInterface):
     def sees_to_ranks(self) -> bool:
         return False
 
-    def _check_arguments(self, **least: int) -> None:
-        """Refuse what no worker could do anything with; ``least`` has the smallest value of each number."""
+    def __post_init__(self) -> None:
+        self._check_arguments(self._fewest)
+
+    def _check_arguments(self, fewest: int) -> None:
+        """Raise BadArgument or BadArgumentType for a value that no worker can use.
+
+        ``fewest`` is the smallest number of workers.
+        """
         call = type(self).__name__
-        for name, number in least.items():
+        least = {**_LEAST, "num_workers": fewest}
+        for name, default in ((each.name, each.default) for each in fields(self) if each.name in least):
+            if default is None and getattr(self, name) is None:
+                continue
             setattr(self, name, whole_number(name, getattr(self, name), f"{call}()"))
-            if getattr(self, name) < number:
-                raise BadArgument(f"{call}({name}={getattr(self, name)}): it must be at least {number}")
+            if getattr(self, name) < least[name]:
+                raise BadArgument(f"{call}({name}={getattr(self, name)}): it must be at least {least[name]}")
         if self.timeout is not None and not self.timeout > 0:
             raise BadArgument(f"{call}(timeout={self.timeout}): seconds, more than 0, or None")
         if self.on_death not in ("raise", "skip"):
@@ -110,7 +182,7 @@ class OnWorkers(ReadingServiceInterface):
         """
         before, self.num_workers = self.num_workers, num_workers
         try:
-            self._check_arguments(num_workers=1)
+            self._check_arguments(fewest=1)
             if before == 0:
                 raise BadArgument(f"resize({num_workers}): this service runs the graph in this process, with no worker")
             if self._gathered is not None:
