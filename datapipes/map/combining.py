@@ -24,8 +24,7 @@ class Concater(MapDataPipe[T_co]):
     """One collection after another; negative keys count from the end of the last.
 
     Args:
-        *datapipes: The inputs, in this order; as a method, those after the pipe that it is called on. Each must have a
-            length.
+        *datapipes: The inputs, in this order; as a method, those after this pipe. Each must have a length.
 
     >>> from datapipes.map import SequenceWrapper
     >>> dp = SequenceWrapper("ab").concat(SequenceWrapper("c"))
@@ -58,8 +57,7 @@ class Zipper(MapDataPipe[tuple[Any, ...]]):
     """Tuples of the elements that the inputs have under one key.
 
     Args:
-        *datapipes: The inputs, in this order; as a method, those after the pipe that it is called on. Each must have a
-            length.
+        *datapipes: The inputs, in this order; as a method, those after this pipe. Each must have a length.
 
     >>> from datapipes.map import SequenceWrapper
     >>> SequenceWrapper("ab").zip(SequenceWrapper([1, 2]))[1]
@@ -91,8 +89,8 @@ def UnZipper(
     """A list of collections, one for each column of the elements.
 
     Args:
-        sequence_length: The number of columns; an element may have more, which no collection gives.
-        columns_to_skip: The columns that are left out, by position; not all of them. ``None``: none is.
+        sequence_length: The number of columns; further columns of an element are ignored.
+        columns_to_skip: Positions of columns to leave out; not all of them. ``None``: none.
 
     >>> from datapipes.map import SequenceWrapper
     >>> letters, numbers = SequenceWrapper([("a", 1), ("b", 2)]).unzip(2)
@@ -120,5 +118,5 @@ def _needs_sized_map_pipes(pipe: MapDataPipe[Any], datapipes: tuple[Any, ...]) -
             )
         if not isinstance(source, Sized):
             raise BadArgumentType(
-                f"Expected all inputs to be `Sized`, and {source!r:.60} has no __len__, in {stage(pipe)}"
+                f"Expected all inputs to be `Sized`, but {source!r:.60} has no __len__, in {stage(pipe)}"
             )

@@ -1,4 +1,4 @@
-"""ImageFolder: the images below a folder, by the folders that their classes have."""
+"""ImageFolder: the images below a folder, with a class for each inner folder."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Load: TypeAlias = Literal["path", "bytes", "pil"] | Callable[[str], Any]
 
 @operator
 class ImageFolder(MapDataPipe[tuple[Any, int]]):
-    """``(image, label)`` for each file below ``root/CLASS/``, as torchvision's data set of this name orders them.
+    """``(image, label)`` for each file below ``root/CLASS/``, in the order of torchvision's data set of this name.
 
-    Labels number the classes, which are the folders in ``root``, sorted by name; ``classes`` and ``class_to_idx`` tell
-    them. Files come class by class, folder by folder and by name; ``samples`` has their paths and labels. The folders
-    are listed once, when the pipe is made.
+    Labels number the classes, which are the folders in ``root`` sorted by name; ``classes`` and ``class_to_idx`` have
+    them. Files are ordered by class, folder and name; ``samples`` has their paths and labels. The folders are listed
+    once, when the pipe is made.
 
     Args:
-        root: The folder that has a folder for each class.
-        load: What becomes of a path: ``"pil"`` an image of Pillow in RGB, ``"bytes"`` the content of the file,
-            ``"path"`` nothing; or a function of the path.
-        extensions: The endings of the files, in lower case and with their dots; those in upper case count as well.
+        root: The folder with a folder for each class.
+        load: How to load a path: ``"pil"`` gives an image of Pillow in RGB, ``"bytes"`` the content of the file,
+            ``"path"`` the path itself; or a function of the path.
+        extensions: The endings of the files, in lower case and with their dots; case is ignored.
 
     >>> import tempfile, pathlib
     >>> root = pathlib.Path(tempfile.mkdtemp())
@@ -49,7 +49,7 @@ class ImageFolder(MapDataPipe[tuple[Any, int]]):
         self.load = load
         self.extensions = tuple(extensions)
         known = callable(load) or load in ("path", "bytes", "pil")
-        needs(known, self, f'load is "path", "bytes", "pil" or a function of the path, got {load!r:.60}')
+        needs(known, self, f'load must be "path", "bytes", "pil" or a function of the path, got {load!r:.60}')
         if load == "pil":
             needed("PIL.Image", "images", "ImageFolder")
         with os.scandir(self.root) as entries:
@@ -70,7 +70,7 @@ class ImageFolder(MapDataPipe[tuple[Any, int]]):
 
     def __getitem__(self, key: Any) -> tuple[Any, int]:
         path, label = self.samples[key]
-        return self._loaded(path), label  # an error names the `path` of this frame
+        return self._loaded(path), label  # an error's note finds the path by the local name `path`
 
     def _loaded(self, path: str) -> Any:
         if callable(self.load):

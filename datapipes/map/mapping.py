@@ -20,7 +20,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 def identity(element: Any) -> Any:
-    """The element as it is."""
+    """Return the element itself."""
     return element
 
 
@@ -29,7 +29,7 @@ class Mapper(MapDataPipe[R_co]):
     """A function of the element of each key, computed at every access.
 
     Args:
-        fn: The function. It is given the element; by default it returns it as it is.
+        fn: The function of the element. By default it returns the element itself.
 
     >>> from datapipes.map import SequenceWrapper
     >>> SequenceWrapper([1, 2]).map(lambda x: 10 * x)[1]
@@ -63,8 +63,8 @@ class Batcher(MapDataPipe[B_co]):
 
     Args:
         batch_size: The number of elements in a batch.
-        drop_last: Whether a last batch that is not full is left out.
-        wrapper_class: What makes a batch of a list of elements: a class, or a function. A ``DataChunk`` is a list.
+        drop_last: Whether to leave out a last batch that is not full.
+        wrapper_class: A class or function that makes a batch of a list of elements. A ``DataChunk`` is a list.
 
     >>> from datapipes.map import SequenceWrapper
     >>> SequenceWrapper(range(5)).batch(2)[2]
@@ -88,7 +88,7 @@ class Batcher(MapDataPipe[B_co]):
             batch.extend(self.datapipe[first + i] for i in range(self.batch_size if key >= 0 else 0))
         except IndexError:
             if self._is_inside(first + len(batch)):
-                raise  # the error of a function, and not the end
+                raise  # a function's error, and not the end of the source
             if self.drop_last:
                 batch = []
         if not batch:
@@ -99,7 +99,7 @@ class Batcher(MapDataPipe[B_co]):
         try:
             return position < length_of(self.datapipe)
         except TypeError:
-            return False  # only an IndexError tells where a source without a length ends
+            return False  # only an IndexError marks the end of a source without a length
 
     def __len__(self) -> int:
         length = source_length(self, self.datapipe)
@@ -123,7 +123,7 @@ class InMemoryCacheHolder(MapDataPipe[T_co]):
 
     def __getitem__(self, key: Any) -> T_co:
         if key not in self.cache:
-            # Of two threads that make an element at once, both get the object of the first.
+            # If two threads make an element at the same time, both get the first object.
             return self.cache.setdefault(key, self.source_dp[key])
         return self.cache[key]
 

@@ -1,4 +1,4 @@
-"""shuffle: the elements of a map-style pipe as a stream in a random order, which is not kept in memory."""
+"""shuffle: the elements of a map-style pipe as a stream in a random order, which needs no memory."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 @operator
 class Shuffler(Shuffling, IterDataPipe[T_co]):
-    """The elements in a random order, as a stream; only the one at hand is in memory.
+    """The elements in a random order, as a stream; only the current one is in memory.
 
     Args:
-        indices: The keys of the elements. ``None``: 0, 1, 2 ... up to the length, which the pipe must have then.
+        indices: The keys of the elements. ``None``: 0, 1, 2 ... up to the length, which the pipe must then have.
 
     >>> from datapipes.map import SequenceWrapper
     >>> sorted(SequenceWrapper("abc").shuffle(indices=[0, 2]))
@@ -43,7 +43,7 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
         return self._elements(self._order(at.seed(self._seed)), at.cell(Given))
 
     def _order(self, seed: int) -> Sequence[int]:
-        """The positions in ``indices``, in the order in which they are read."""
+        """Return the positions in ``indices`` in the order in which they are read."""
         return Permutation(len(self.indices), seed) if self._enabled else range(len(self.indices))
 
     def _elements(self, order: Sequence[int], given: Given) -> Iterator[T_co]:
@@ -56,7 +56,7 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
                 given.take_again(error)
                 raise
             yield made
-            made = None  # type: ignore[assignment]  # it goes before the next one is made
+            made = None  # type: ignore[assignment]  # dropped before the next one is made
 
     def _origin(self, i: int) -> tuple[object, Any]:
         return self.datapipe, self.indices[i]
@@ -78,10 +78,10 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
 
 
 class ShuffledPositions(Shuffler[Any]):
-    """The positions of a map-style pipe, in the order in which a shuffle reads them."""
+    """Positions of a map-style pipe, in the order in which a shuffle reads them."""
 
     _parents: ClassVar[tuple[str, ...] | None] = ()
-    _block: int | None = None  # how many come in one tensor, if they do
+    _block: int | None = None  # number of positions in one tensor; None: single positions
 
     def _open(self, at: Opening) -> Iterator[Any]:
         given, order = at.cell(Given), self._order(at.seed(self._seed))

@@ -1,7 +1,7 @@
-"""TableWrapper: the rows of a table by number, of which a batch is read at once.
+"""TableWrapper: the rows of a table by number; the rows of a batch are read in one call.
 
-A table lies in memory, or in a file that is mapped into it, by columns, as Arrow has it. So a batch of rows costs a
-call for each column, and a row by itself about as much. What becomes a batch of tensors is never made into rows.
+A table is stored by columns, in memory or in a mapped file, as in Arrow. So a batch of rows costs a call for each
+column, and a single row costs about as much. Batches of tensors are made without making rows.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from datapipes.operators.checks import needs
 
 @operator
 class TableWrapper(MapDataPipe[dict[str, Any]]):
-    """The rows of a table by number, as dicts: of pyarrow, pandas or polars, or of whatever gives Arrow's data.
+    """The rows of a table by number, as dicts: a table of pyarrow, pandas, polars, or another source of Arrow data.
 
-    Behind it, with nothing but ``to_iter_datapipe``, ``shuffle`` and ``sharding_filter`` in between, ``batch`` reads
-    all rows of a batch at once, and ``batch(n).collate()`` hands on the columns without making rows.
+    Below it, ``batch`` reads all rows of a batch in one call, and ``batch(n).collate()`` makes no rows. Only
+    ``to_iter_datapipe``, ``shuffle`` and ``sharding_filter`` may be in between.
 
     Args:
-        table: The table, which is not copied, as far as it has Arrow's form already: numbers of pandas have it. The
-            index of a frame of pandas is left out. One in many chunks is faster after ``combine_chunks()``.
-        as_: What a row holds: ``"dict"`` (Python's values, which ``collate`` makes int64 and float64 of) or
-            ``"tensors"`` (tensors of the columns' own types, which have to be of numbers, or lists of one size of
-            them, without nulls).
+        table: The table. It is not copied if its data has Arrow's form, as numbers of pandas do. The index of a pandas
+            frame is left out. A table with many chunks is faster after ``combine_chunks()``.
+        as_: Values of a row: ``"dict"`` (Python's values, which ``collate`` makes int64 and float64) or ``"tensors"``
+            (tensors of the columns' own types; the columns must have numbers, or lists of numbers with one size,
+            without nulls).
 
     >>> import pyarrow
     >>> dp = TableWrapper(pyarrow.table({"x": [1, 2, 3], "y": ["a", "b", "c"]}))
@@ -54,10 +54,10 @@ class TableWrapper(MapDataPipe[dict[str, Any]]):
         needed("pyarrow", "parquet", "TableWrapper")
         self.table = _arrow(self.table)
         names = self.table.column_names
-        needs(len(set(names)) == len(names), self, f"two columns have one name, among {names!r:.200}")
+        needs(len(set(names)) == len(names), self, f"two columns have the same name, among {names!r:.200}")
         try:
             shaped(_batch(self.table, []), "dict" if self.as_ == "dict" else "tensors")
-        except (NotImplementedError, TypeError) as error:  # pyarrow's is both, of types that cannot be taken by number
+        except (NotImplementedError, TypeError) as error:  # pyarrow's error for types without `take` is both
             raise BadArgument(f"TableWrapper cannot give rows of this table: {error}") from error
 
     def __getitem__(self, key: Any) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class TableWrapper(MapDataPipe[dict[str, Any]]):
         return {name: column[number].as_py() for name, column in zip(table.column_names, table.columns, strict=True)}
 
     def __getitems__(self, keys: list[int]) -> list[dict[str, Any]]:
-        """The rows of several numbers, for torch's DataLoader."""
+        """Return the rows with these numbers, for torch's DataLoader."""
         is_own = type(self).__getitem__ is TableWrapper.__getitem__
         return self._rows(keys) if is_own else [self[key] for key in keys]
 
@@ -95,7 +95,7 @@ class TableWrapper(MapDataPipe[dict[str, Any]]):
 
 
 def _arrow(table: Any) -> Any:
-    """A table of any library as one of pyarrow's."""
+    """Return a table of any library as a pyarrow table."""
     import pyarrow as pa
 
     pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
@@ -104,7 +104,7 @@ def _arrow(table: Any) -> Any:
             columns = [_of_pandas(table.iloc[:, i]) for i in range(table.shape[1])]
             return pa.table(columns, names=[str(name) for name in table.columns])
         if polars is not None and isinstance(table, polars.DataFrame):
-            return table.to_arrow(compat_level=polars.CompatLevel.oldest())  # pyarrow takes no views of texts by number
+            return table.to_arrow(compat_level=polars.CompatLevel.oldest())  # pyarrow cannot `take` string views
         return table if isinstance(table, pa.Table) else pa.table(table)
     except (TypeError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise BadArgumentType(
@@ -113,7 +113,7 @@ def _arrow(table: Any) -> Any:
 
 
 def _of_pandas(column: Any) -> Any:
-    """A column of pandas, where a float that is no number stays what it is, and is no null."""
+    """Return a column of pandas. NaN of a float column stays NaN, and does not become null."""
     import pyarrow as pa
 
     numbers = isinstance(column.dtype, sys.modules["numpy"].dtype) and column.dtype.kind in "biuf"
@@ -121,7 +121,7 @@ def _of_pandas(column: Any) -> Any:
 
 
 def _batch(table: Any, numbers: Any) -> Any:
-    """The rows at these numbers as one record batch."""
+    """Return the rows with these numbers as one record batch."""
     import pyarrow as pa
 
     part = table.take(pa.array(numbers if isinstance(numbers, list) else numbers.numpy(), pa.int64())).combine_chunks()
@@ -129,7 +129,7 @@ def _batch(table: Any, numbers: Any) -> Any:
 
 
 def _of_values(column: Any) -> Any:
-    """What ``default_collate`` makes of the Python values of a column; of numbers without making these."""
+    """Collate a column as ``default_collate`` does with its Python values; numbers without making these."""
     wide = _WIDE.get(str(column.type)) if not column.null_count else None
     if wide is None:
         return batches.collated(column.to_pylist())
@@ -141,4 +141,4 @@ _WIDE = {
     **dict.fromkeys(("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"), "int64"),
     **dict.fromkeys(("float", "double"), "float64"),
 }
-"""By the types of columns, those of the tensors that their Python values become."""
+"""Types of the tensors that the Python values of a column become, by the column's type."""

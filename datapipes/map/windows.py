@@ -18,8 +18,8 @@ class SlidingWindow(MapDataPipe[list[T_co]]):
 
     Args:
         size: The number of elements in a window.
-        step: How many elements further the next one begins. One larger than ``size`` leaves elements out.
-        partial: Whether elements at the end that no full window holds are given in a last, shorter one.
+        step: Distance between the beginnings of two windows. One larger than ``size`` leaves elements out.
+        partial: Whether to give the elements at the end that are in no full window as a last, shorter one.
 
     >>> from datapipes.map import SequenceWrapper
     >>> dp = SequenceWrapper(range(6)).sliding_window(3, step=2)

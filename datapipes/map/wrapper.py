@@ -13,7 +13,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Elements(Protocol[T_co]):
-    """Elements by key, and how many there are: a list, a dict, a tensor, an array, a Dataset of torch."""
+    """Sized collection with elements by key: a list, a dict, a tensor, an array, a Dataset of torch."""
 
     def __getitem__(self, key: Any, /) -> T_co: ...
 
@@ -25,9 +25,9 @@ class SequenceWrapper(MapDataPipe[T_co]):
     """The elements of a sequence or mapping by key.
 
     Args:
-        sequence: The sequence or mapping, or whatever else has ``[key]``.
-        deepcopy: Whether it is copied once, so that later changes of it do not show. False saves the time and the
-            memory; what cannot be copied is used as it is, with a warning.
+        sequence: The sequence or mapping, or another object with ``[key]``.
+        deepcopy: Whether to copy it once, so that later changes have no effect here. False saves time and memory. An
+            object that cannot be copied is used itself, with a warning.
 
     >>> SequenceWrapper(["a", "b"])[1]
     'b'
@@ -47,7 +47,7 @@ class SequenceWrapper(MapDataPipe[T_co]):
             except TypeError:
                 warn(
                     f"the {type(self.sequence).__name__} of SequenceWrapper can not be deepcopied: the original is "
-                    "used, so changes of it show (deepcopy=False says that this is meant)"
+                    "used, so changes of it show (deepcopy=False confirms this)"
                 )
 
     def __getitem__(self, key: Any) -> T_co:

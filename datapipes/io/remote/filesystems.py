@@ -75,7 +75,7 @@ def filesystem_of(url: str, options: dict[str, Any], transfer: Transfer) -> tupl
 
 
 def is_near(filesystem: Any) -> bool:
-    """Whether a file system is on this machine, so that no deadline is needed."""
+    """Return whether a file system is on this machine, so that it needs no deadline."""
     names = filesystem.protocol if isinstance(filesystem.protocol, tuple | list) else (filesystem.protocol,)
     return bool({"file", "local", "memory"} & set(names))
 

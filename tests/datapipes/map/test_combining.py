@@ -58,7 +58,7 @@ def test_refused_inputs(method: str) -> None:
         combine(5)
     with pytest.raises(BadArgumentType, match="to be `MapDataPipe`, got IterableWrapper"):
         combine(IterableWrapper([1]))
-    with pytest.raises(BadArgumentType, match=r"to be `Sized`, and Unsized\(\) has no __len__"):
+    with pytest.raises(BadArgumentType, match=r"to be `Sized`, but Unsized\(\) has no __len__"):
         combine(Unsized())
 
 

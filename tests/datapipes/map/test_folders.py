@@ -56,7 +56,9 @@ def test_workers_read_their_parts(root: Path) -> None:
 
 def test_what_is_refused(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     load: Any = "jpeg"
-    with pytest.raises(BadArgument, match=r'load is "path", "bytes", "pil" or a function of the path, got \'jpeg\''):
+    with pytest.raises(
+        BadArgument, match=r'load must be "path", "bytes", "pil" or a function of the path, got \'jpeg\''
+    ):
         ImageFolder(root, load)
     with pytest.raises(FileNotFoundError, match="no folder for a class in"):
         ImageFolder(tmp_path_factory.mktemp("empty"))
