@@ -73,7 +73,7 @@ def files(path: Path) -> Iterator[Path]:
     """Yield a file, or those of a folder that may hold names. Hidden folders and environments are skipped."""
     if path.is_file():
         if path.suffix not in _SUFFIXES:
-            raise BadArgument(f"{path} is none of {', '.join(_SUFFIXES)}")
+            raise BadArgument(f"{path} cannot be migrated: its suffix must be one of {', '.join(_SUFFIXES)}")
         yield path
         return
     if not path.is_dir():

@@ -42,7 +42,7 @@ LAWS: dict[str, Law] = {
         honest_len,
         "the length is the number of elements, or a TypeError",
         "count in __len__ what __iter__ yields; without a __len__ the length is unknown, and no program relies on it; "
-        "a service that gives more or fewer elements has planned() return a graph that is as long",
+        "planned() of a service that gives more or fewer elements must return a graph of that length",
     ),
     "quiet close": Law(
         quiet_close,
@@ -64,13 +64,13 @@ LAWS: dict[str, Law] = {
     "pickling": Law(
         pickling,
         "a graph that was pickled or copied prints alike and gives the same elements",
-        "open files, connections, locks and threads in __iter__, not in __init__; what __getstate__ leaves out has to "
-        "be made anew by __setstate__",
+        "open files, connections, locks and threads in __iter__, not in __init__; attributes that __getstate__ leaves "
+        "out have to be restored by __setstate__",
     ),
     "resume": Law(
         resume,
         "a state that is taken at any position resumes exactly there, in a newly built graph",
-        "what state_dict() returns (of an operator: its cell) has to be complete at each yield: change it right before "
+        "the state of state_dict() (of an operator: its cell) has to be complete at each yield: change it right before "
         "the yield that hands the element on, after all that may raise; a class without state_dict() is run again, and "
         "has to give the same elements again",
     ),

@@ -122,7 +122,7 @@ __all__ = [
     "verdict",
 ]
 
-if not TYPE_CHECKING:  # what a type checker does not know is a slip
+if not TYPE_CHECKING:  # a type checker reports names that are not declared
 
     def __getattr__(name: str) -> Any:
         instead = f": {INSTEAD[name]} (docs/coming-from.md has all such names)" if name in INSTEAD else ""

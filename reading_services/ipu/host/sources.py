@@ -63,7 +63,7 @@ class Plain(EpochSource):
                 return
             index += 1
             yield element
-            del element  # its memory may be handed over with it
+            del element  # its memory may be sent with it
 
     def __len__(self) -> int:
         dataset: Any = self.dataset

@@ -1,4 +1,4 @@
-"""Operations that tell PopTorch's compiler something and change no number: they return their tensor as it is."""
+"""Annotations for PopTorch's compiler, which change no number: they return their tensor as it is."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""The errors of the IPU side that PopTorch's users catch by name.
+"""Errors of the IPU side that PopTorch's users catch by name.
 
-What PopTorch asserts is a ``datapipes.errors.BadArgument`` here, which is an ``AssertionError`` and a ``ValueError``.
+PopTorch's assertions are a ``datapipes.errors.BadArgument`` here, which is an ``AssertionError`` and a ``ValueError``.
 """
 
 from datapipes.errors import Loader2Error
 
 
 class Error(Loader2Error):
-    """The error that PopTorch's Python layer raises: ``str()`` shows the type in quotes, then the message.
+    """Error of PopTorch's Python layer. ``str()`` shows the type in quotes, then the message.
 
     >>> print(Error("Zero-sized tensors are unsupported"))
     'poptorch_py_error': Zero-sized tensors are unsupported
@@ -25,7 +25,7 @@ class Error(Loader2Error):
 
 
 class RecoverableError(Error):
-    """An error after which ``recovery_action`` says what would help."""
+    """Error with advice for a recovery in ``recovery_action``."""
 
     def __init__(self, message: str, recovery_action: str = "") -> None:
         super().__init__(message)
@@ -33,8 +33,8 @@ class RecoverableError(Error):
 
 
 class UnrecoverableError(Error):
-    """An error after which the device cannot be used any more."""
+    """Error after which the device cannot be used any more."""
 
 
 class ConfigFileError(Loader2Error):
-    """A file of options with a line that is no call of an option; names the file and the line."""
+    """Error for a line in a file of options that is not a call of an option. It names the file and the line."""

@@ -21,7 +21,7 @@ def are_on() -> bool:
 
 
 def let_pass(what: str) -> bool:
-    """Return whether a call is accepted that is otherwise refused. If it is, log a warning with ``what``."""
+    """Return whether a call is accepted that is otherwise refused. If it is, log a warning with the text ``what``."""
     if _on:
         logger.warning("%s. PopTorch refuses this now, and so does `import reading_services.ipu`", what)
     return _on

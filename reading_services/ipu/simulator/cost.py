@@ -154,7 +154,7 @@ class CostModel:
         0.0, "s", DERIVED, "gradients between replicas, each update: four are 3.98 times one in the tutorial"
     )
     clock: float = constant(1.33e9, "Hz", ASSUMED, "cycles of the chip in a second, for cycleCount")
-    overlap: bool = constant(False, "", ASSUMED, "whether transfers go on beside compute")
+    overlap: bool = constant(False, "", ASSUMED, "whether transfers run in parallel with compute")
 
     def __post_init__(self) -> None:
         for each in fields(self):

@@ -88,8 +88,8 @@ def check_number(options: Options, ipus: int, replicas: int) -> None:
         return
     if not options.auto_round_num_ipus:
         raise Error(
-            f"{ipus} IPUs for each of {replicas} replicas are {number}, which is no power of two: change one of them, "
-            "or call poptorch.Options().autoRoundNumIPUs(True)"
+            f"{ipus} IPUs for each of {replicas} replicas are {number}, which is not a power of two: change "
+            "one of them, or call poptorch.Options().autoRoundNumIPUs(True)"
         )
     logger.warning("%d IPUs are needed and %d are taken: they come in powers of two", number, rounded)
 

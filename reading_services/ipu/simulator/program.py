@@ -176,7 +176,7 @@ class Program:
             if any(self.device.in_place_of(each) is not each for each in trained_by(loss)):
                 raise Error(
                     "forward used a weight of the user's model, not of the device's, where torch cannot replace it "
-                    "(an autograd.Function or a scripted module was given it): reach it by self, in forward and methods"
+                    "(in an autograd.Function or a scripted module): reach it by self, in forward and methods"
                 )
             backward(loss)
 
@@ -200,7 +200,7 @@ class Program:
         left, total = iter(tensors), len(self.like) + len(self._constants)
         constants = {n: each.to(narrowed(each.dtype), copy=True) for n, each in self._constants.items()}
         for each in constants.values():
-            each.backward = no_backward  # type: ignore[method-assign]  # of this one, and of copies of it
+            each.backward = no_backward  # type: ignore[method-assign]  # for this tensor and copies of it
         return rebuilt(self._outputs, [constants[n] if n in constants else next(left) for n in range(total)])
 
     def _buffers(self) -> list[Tensor]:

@@ -126,7 +126,7 @@ class Outputs:
         for whole, like, tensor in zip(self.tensors, self.like, tensors, strict=True):
             if tensor.shape != like.shape:
                 raise Error(
-                    f"an output has the shape {tuple(tensor.shape)}, and had {tuple(like.shape)} when the model was "
+                    f"an output has the shape {tuple(tensor.shape)}, but {tuple(like.shape)} when the model was "
                     "compiled: shapes must not depend on the data"
                 )
             rows = like.shape[0] if like.dim() else 1

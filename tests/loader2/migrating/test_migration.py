@@ -314,7 +314,7 @@ def test_paths_that_are_not_there_and_packages_that_are_not_installed(
     assert (code, "nowhere does not exist" in told) == (2, True)
     (tmp_path / "a.txt").touch()
     code, _, told = migrate(tmp_path / "a.txt")
-    assert (code, "a.txt is none of .json," in told) == (2, True)
+    assert (code, "a.txt cannot be migrated: its suffix must be one of .json," in told) == (2, True)
     monkeypatch.setitem(__import__("sys").modules, "libcst", None)
     code, _, told = migrate(tmp_path)
     assert (code, "pip install 'loader2[migrate]'" in told) == (2, True)
