@@ -1,10 +1,10 @@
 """The tour behind ``python -m loader2 demo``: load CSV files in two
 workers, train, stop in mid-epoch, and resume.
 
-It shows a pipeline, and that the seed alone determines the order of an
-epoch. Training that was interrupted ends with the same weights, to the
-last bit, as training that was not. At the end the same graph feeds a
-simulated IPU, and a picture shows the modelled time.
+It shows a pipeline, and that a seed determines the order of an epoch,
+with or without workers. Training that was interrupted ends with the
+same weights, to the last bit, as training that was not. At the end the
+same graph feeds a simulated IPU, and a picture shows the modelled time.
 """
 
 import random

@@ -38,8 +38,8 @@ class DistributedReadingService(ReadingServiceInterface):
 
     The process group may be made after the loader, before its first ``iter``. Without one there is one rank.
 
-    Ranks connect to each other at the interface in ``GLOO_SOCKET_IFNAME``, by default the one that leads to the master,
-    and at ports in ``LOADER2_PORTS`` (as ``29600-29699``), by default at any.
+    Ranks connect to each other at the interface in ``GLOO_SOCKET_IFNAME``, by default the one that leads to the master.
+    They use ports in ``LOADER2_PORTS`` (as ``29600-29699``), by default any.
 
     ``facts`` are texts by name that have to be the same on all ranks. A caller can add its own.
 

@@ -25,7 +25,7 @@ from reading_services.workers.transport.protocol import Consumer, Failed, Items,
 
 
 class AsynchronousDataAccessor(Iterator[Any]):
-    """Iterate a dataset in a process of its own, some elements ahead.
+    """Iterator over a dataset in a process of its own, some elements ahead.
 
     An element is a tensor, or tensors in dicts, lists, tuples and objects of registered types (PopTorch allows no
     nesting). All elements must be like the first. A step may be kept: its memory is used again when its last reference

@@ -140,7 +140,7 @@ def warn_of_copies(dataset: Any, workers: int, init_fn: Any) -> None:
 
 
 class DataLoader(Sourced, data.DataLoader[Any]):
-    """Load combined batches: ``batch_size`` x device iterations x gradient accumulation x input groups rows a step.
+    """Loader of combined batches of ``batch_size`` x device iterations x gradient accumulation x input groups rows.
 
     >>> from reading_services.ipu import Options
     >>> import torch

@@ -135,7 +135,7 @@ def verdict(
         loader: The loader, a list of steps, or a graph.
         model: A module, or its wrapper for the device. It runs on one micro-batch to count its operations. ``None``:
             ``cost.seconds_per_item``, or else the compute of the data loading tutorial's model.
-        options: The options of the device. ``None``: those of the loader, if it has any.
+        options: The options of the device. ``None``: those of the loader, else the defaults.
         cost: The constants of the device. ``None``: those of the model, or the defaults.
         seconds: The seconds for which the loader is measured.
         stages: Time each stage of a DataLoader2's graph. True: however long it takes. None: if it takes at most
