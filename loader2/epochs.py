@@ -7,8 +7,9 @@ one before and all can be had again from the same seed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from datapipes.position.own_generators import Origin
 from datapipes.position.seeds import Run, draw_default_seed
 
 
@@ -29,6 +30,8 @@ class Epochs:
     """Number that pinned orders of the epoch under way follow from. None: ``begun``. States of 0.1.0: ``number``."""
     buffered: bool = False
     """Whether 0.1.0 began the epoch under way, so that all its shuffles have a buffer."""
+    origins: dict[int, Origin] = field(default_factory=dict)
+    """What users' classes begin each epoch with, by place (``datapipes.position.own_generators``)."""
 
     def following(self) -> Epochs:
         """The next epoch, under way.
@@ -44,13 +47,15 @@ class Epochs:
             return replace(self, seed=self.pending, pending=None, follows=None)
         begun = self.begun + 1
         if self.pending is not None:
-            return Epochs(self.pending, begun=begun)
+            return Epochs(self.pending, begun=begun, origins=self.origins)
         seed = draw_default_seed() if self.drawn else self.seed
-        return Epochs(seed, self.number + 1, drawn=self.drawn, begun=begun)
+        return Epochs(seed, self.number + 1, drawn=self.drawn, begun=begun, origins=self.origins)
 
     def then(self, seed: int) -> Epochs:
         """The same, with this seed waiting for the next epoch."""
-        return Epochs(pending=seed, begun=self.begun) if self.seed is None else replace(self, pending=seed)
+        if self.seed is not None:
+            return replace(self, pending=seed)
+        return Epochs(pending=seed, begun=self.begun, origins=self.origins)
 
     def before(self, number: int) -> Epochs:
         """The same sequence of epochs, at the end of the one before this.
@@ -61,12 +66,17 @@ class Epochs:
         seed = self.seed if self.pending is None else self.pending
         drawn = seed is None or (self.drawn and self.pending is None)
         if number == 0:
-            return Epochs(pending=None if drawn else seed)
-        return Epochs(seed or 0, number - 1, drawn=drawn, begun=number - 1)
+            return Epochs(pending=None if drawn else seed, origins=self.origins)
+        return Epochs(seed or 0, number - 1, drawn=drawn, begun=number - 1, origins=self.origins)
 
     def resumed(self) -> Epochs:
         """Resume a loaded epoch: a seed that is given for it once more is not meant for the one after."""
         return replace(self, pending=None) if self.pending == self.seed and self.number == 0 else self
+
+    def beginning_with(self, origins: dict[int, Origin]) -> Epochs:
+        """Return the same epochs of a graph that begins with these origins, unless this has others."""
+        known = {place: {**origin, **self.origins.get(place, {})} for place, origin in origins.items()}
+        return replace(self, origins=known)
 
     def agreed(self, run: Run) -> Epochs:
         """The same, with the seed and the numbers that the epoch has got by agreement."""
@@ -77,4 +87,5 @@ class Epochs:
         if self.seed is None:
             raise ValueError("no epoch is under way yet: ask for the following one first")
         number = self.begun if self.follows is None else self.follows
-        return Run(self.seed, self.number, drawn=self.drawn, number=number, buffered=self.buffered)
+        origins = dict(self.origins)
+        return Run(self.seed, self.number, drawn=self.drawn, number=number, buffered=self.buffered, origins=origins)

@@ -29,7 +29,7 @@ from datapipes.map import SequenceWrapper
 from datapipes.messages.interrupts import ShortInterrupts
 from datapipes.operators.checks import explained, length_of
 from datapipes.parts.group import ranks
-from datapipes.position import kept
+from datapipes.position import own_generators
 from datapipes.position.cells import Given, Table
 from datapipes.position.seeds import Run
 from datapipes.position.session import Session
@@ -43,13 +43,7 @@ from loader2.state import LoaderState, stages_of
 from loader2.torch_arguments import refused
 from reading_services import CheckpointableReadingServiceInterface, ReadingServiceInterface
 from reading_services.interface.service import own_copy, warn_without_ranks
-from reading_services.workers.gather import (
-    is_kept_by_workers,
-    keep,
-    kept_in,
-    refuse_other_workers,
-    tell_that_somebody_saves,
-)
+from reading_services.workers.gather import refuse_other_workers, tell_that_somebody_saves
 
 if TYPE_CHECKING:
     from loader2.progress import Progress
@@ -120,7 +114,7 @@ class DataLoader2(Generic[T_co]):
             Session(self.datapipe, Run(seed=0))  # what can never be opened is said now
         self._stages = stages_of(stages)
         self._sources = Sources(self.datapipe)
-        self._epochs = Epochs()
+        self._epochs = Epochs(origins=own_generators.origins_of(self.datapipe))
         self._session: Session | None = None  # the position in the epoch under way, or in the last one
         self._given = Given()  # how many elements of it were handed on
         self._foreign: Any = None  # the iterator of what the service returned in place of a graph
@@ -379,9 +373,8 @@ class DataLoader2(Generic[T_co]):
         if session is not None and structure.is_pipe(self.datapipe):
             tell_that_somebody_saves(self.datapipe)
         sources = {} if cells is None else self._sources.now()
-        between = kept_in(self.datapipe) if cells is None and structure.is_pipe(self.datapipe) else {}
         epochs = self._epochs if cells is not None else self._between()
-        state = LoaderState(epochs, self._stages, cells, for_service, self.step, sources, between).to_dict()
+        state = LoaderState(epochs, self._stages, cells, for_service, self.step, sources).to_dict()
         return gather(state) if self.state_of_all_ranks else state
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
@@ -408,14 +401,11 @@ class DataLoader2(Generic[T_co]):
         self._service_state = state.service
         if state.service is not None and self._begun:
             self._begin_service_again(state.service)
-        if is_kept_by_workers(state.kept) and not self._initialized:
-            self._initialize()
-        if structure.is_pipe(self.datapipe):
-            keep(self.datapipe, state.kept)
+        epochs = state.epochs.beginning_with(self._epochs.origins)
         if state.cells is not None:
             with ShortInterrupts():
-                self._session, self._loaded = self._begin(state.epochs, state.cells), state.cells
-        self._epochs, self._to_come = state.epochs, None
+                self._session, self._loaded = self._begin(epochs, state.cells), state.cells
+        self._epochs, self._to_come = epochs, None
         self._given = Given()
         self._given.load(state.step)
 
@@ -517,9 +507,7 @@ def _numbered(datapipe: Any) -> Any:
             f"{remedy}"
         )
     stream = datapipe if structure.is_stream(datapipe) else MapToIterConverter(datapipe)
-    graph = structure.unfold(stream)
-    kept.prepare(graph, anew=True)
-    return graph
+    return structure.unfold(stream)
 
 
 def _is_map_style_dataset(value: object) -> bool:

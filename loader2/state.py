@@ -13,11 +13,12 @@ seed, epoch  of the epoch under way or just finished; no seed before the first
 drawn        whether that seed was drawn for this epoch alone; the epoch counts those since a seed was given
 begun, step  how many epochs there were before, and how many elements of this one were handed on
 number       of the epoch, from which pinned orders follow: ``begun``, or in states of 0.1.0, which lack it, ``epoch``
+origins      digests of what the generators of users' classes were made with, by place and path
 buffered     whether 0.1.0 began the epoch under way, so that all its shuffles have a buffer
 pending      a seed given for the next epoch, or None
 stages       place and kind of each stage, to tell whether the state belongs to a graph
 sources      what identifies the elements that the graph was given, by place; none unless the epoch is under way
-cells        the position of each stage that has one, by place; between two epochs, what users' classes keep
+cells        the position of each stage that has one, by place
 service      what a checkpointable reading service adds, or None
 checksum     of all other fields, so that a state that was edited or damaged is refused
 ===========  =======================================================================================
@@ -33,6 +34,7 @@ from datapipes.elements import allow, allowed
 from datapipes.errors import NotCheckpointable, StateError, UnsafeState, UnsavableElement
 from datapipes.position.cells import Table
 from datapipes.position.iterator import difference
+from datapipes.position.own_generators import Origin
 from datapipes.position.plain_data import (
     CHECKSUM,
     VERSION,
@@ -64,7 +66,7 @@ _FIELDS: Final = (
     *("version", "status", "seed", "epoch", "drawn", "begun", "step", "pending"),
     *("stages", "sources", "cells", "service"),
 )
-_FIELDS_OF_2: Final = ("number", "buffered", CHECKSUM)
+_FIELDS_OF_2: Final = ("number", "buffered", "origins", CHECKSUM)
 _OF_TORCHDATA: Final = {"serialized_datapipe", "reading_service_state", "randomness_state"}
 
 
@@ -79,13 +81,20 @@ class LoaderState:
     service: bytes | None
     step: int = 0
     sources: dict[int, list[Any]] = field(default_factory=dict)
-    kept: Table = field(default_factory=dict)
-    """State that users' classes keep between two epochs (``datapipes.position.kept``)."""
 
     @property
     def status(self) -> str:
         """The loader's status in its epoch."""
         return "running" if self.cells is not None else "new" if self.epochs.seed is None else "finished"
+
+    @property
+    def _origins(self) -> dict[int, Origin]:
+        """What generators of users' classes begin with; the counts of epochs are the constructors'."""
+        only = {
+            place: {path: digest for path, digest in origin.items() if path != "epoch"}
+            for place, origin in self.epochs.origins.items()
+        }
+        return {place: origin for place, origin in only.items() if origin}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as plain data, with its checksum."""
@@ -100,10 +109,11 @@ class LoaderState:
                 "step": self.step,
                 "number": self.epochs.begun if self.epochs.follows is None else self.epochs.follows,
                 "buffered": self.epochs.buffered and self.status == "running",
+                "origins": self._origins,
                 "pending": self.epochs.pending,
                 "stages": self.stages,
                 "sources": self.sources,
-                "cells": self.kept if self.cells is None else self.cells,
+                "cells": {} if self.cells is None else self.cells,
                 "service": self.service,
             }
         )
@@ -113,7 +123,9 @@ class LoaderState:
         """Check what was loaded from somewhere; an error names the field that is wrong."""
         status, seed, epoch, drawn, begun, step, pending, stages, sources, cells, service = _fields(state)
         is_old = state["version"] == 1
-        number, buffered = (epoch, True) if is_old else (state["number"], state["buffered"])
+        number, buffered, origins = (
+            (epoch, True, {}) if is_old else (state["number"], state["buffered"], state["origins"])
+        )
         check(
             type(status) is str and status in ("new", "running", "finished"),
             "status",
@@ -138,8 +150,8 @@ class LoaderState:
             stages,
         )
         check_by_place(cells, "cells")
-        of_users = all(type(cell) is dict and set(cell) == {"kept"} for cell in cells.values())
-        check(status == "running" or of_users, "cells", f"none in a state that is {status}", cells)
+        ignored = all(type(cell) is dict and set(cell) == {"kept"} for cell in cells.values())  # 0.1.0 saved these
+        check(status == "running" or ignored, "cells", f"none in a state that is {status}", cells)
         check(
             status != "running" or bool(cells),
             "cells",
@@ -150,13 +162,15 @@ class LoaderState:
         check_plain(cells, "cells")
         check_by_place(sources, "sources")
         check_plain(sources, "sources")
+        check_by_place(origins, "origins")
+        for origin in origins.values():
+            fine = type(origin) is dict and all(type(path) is str for path in origin)
+            check(fine and all(map(is_uint64, origin.values())), "origins", "digests by path", origin)
         check(service is None or type(service) is bytes, "service", "bytes or None", service)
         check_sealed(state)
         follows = None if number == begun else number
-        epochs = Epochs(seed, epoch, pending, drawn, begun, follows, buffered and status == "running")
-        if status == "running":
-            return cls(epochs, tuple(stages), cells, service, step, sources)
-        return cls(epochs, tuple(stages), None, service, step, sources, cells)
+        epochs = Epochs(seed, epoch, pending, drawn, begun, follows, buffered and status == "running", origins)
+        return cls(epochs, tuple(stages), cells if status == "running" else None, service, step, sources)
 
     def must_fit(self, stages: tuple[str, ...], service: ReadingServiceInterface | None) -> None:
         """Refuse a loader of other stages, or one without a service that takes what one has saved."""

@@ -11,5 +11,6 @@
 - ``printing``: repr of a pipe: the call that makes it
 - ``renamed``: older names of parameters, accepted for two minor releases
 - ``structure``: attributes and inputs of a stage; walk, rewrite, unfold, pickle a graph; pure functions
+- ``user_code``: what the code of a user's class shows: a counted epoch, what it assigns first
 - ``user_iter``: users' own ``__iter__`` and ``set_seed``, called on a pipe that no session has opened
 """

@@ -1,7 +1,8 @@
-"""Number of plain iterations of a pipe with a pinned seed since its ``set_seed``, called passes.
+"""Number of plain iterations of a pipe that has a pinned seed, or counts its epochs, called passes.
 
-The order of such a pipe follows from its seed and from the number of the pass. So no two passes are alike, and setting
-the same seed again repeats them. A loader uses the number of its epoch instead.
+The order of a pipe with a pinned seed follows from the seed and from the number of the pass since ``set_seed``. So no
+two passes are alike, and setting the same seed again repeats them. An attribute ``epoch`` of a user's class rises with
+the passes. A loader uses the number of its epoch instead.
 
 The counts are kept here, by pipe, because iterating changes no pipe: no attribute, repr, pickle or copy contains them.
 A copy counts from 0.
@@ -15,10 +16,14 @@ from typing import Any
 from weakref import finalize
 
 from datapipes.description import structure
+from datapipes.description.user_code import counted_epoch
 from datapipes.description.user_iter import PINNED
 
 _counted: dict[int, int | None] = {}
 """Number of passes by the id of the pipe. None: ``set_seed`` was called, and no pass has begun since."""
+
+_epochs: dict[int, int | None] = {}
+"""The attribute ``epoch`` that these passes count on from, by the id of the pipe: from another one they start over."""
 
 
 def start_over(pipe: structure.Pipe) -> None:
@@ -27,13 +32,16 @@ def start_over(pipe: structure.Pipe) -> None:
 
 
 def count(graph: structure.Pipe) -> None:
-    """Count a pass over a graph at each of its stages with a pinned seed."""
-    for stage in filter(_is_pinned, structure.walk(graph)):
-        _note(stage, (_counted.get(id(stage)) or 0) + 1)
+    """Count a pass over a graph at each of its stages with a pinned seed or a counted epoch."""
+    for stage in filter(_is_counted, structure.walk(graph)):
+        epoch = counted_epoch(stage)
+        is_set_anew = _epochs.setdefault(id(stage), epoch) != epoch
+        _epochs[id(stage)] = epoch
+        _note(stage, 1 if is_set_anew else (_counted.get(id(stage)) or 0) + 1)
 
 
 def numbers(graph: structure.Pipe) -> dict[int, int]:
-    """Return the number of the latest pass of each pinned stage, by its place in the unfolded graph."""
+    """Return the number of the latest pass of each counted stage, by its place in the unfolded graph."""
     if not any(id(stage) in _counted for stage in (structure.walk(graph) if _counted else ())):
         return {}
     latest = {structure.place_of(copy): _counted.get(id(stage)) for stage, copy in structure.unfolded(graph)}
@@ -42,9 +50,9 @@ def numbers(graph: structure.Pipe) -> dict[int, int]:
 
 def go_on(graph: structure.Pipe, numbers: Mapping[int, int]) -> None:
     """Continue to count from saved numbers of passes."""
-    if any(map(_is_pinned, structure.walk(graph))):
+    if any(map(_is_counted, structure.walk(graph))):
         for stage, copy in structure.unfolded(graph):
-            if _is_pinned(stage):
+            if _is_counted(stage):
                 _note(stage, numbers.get(structure.place_of(copy), 0) + 1)
 
 
@@ -69,11 +77,18 @@ def _made(passes: int, make: Callable[..., Any], arguments: tuple[Any, ...]) -> 
     return pipe
 
 
-def _is_pinned(stage: structure.Pipe) -> bool:
-    return vars(stage).get("_seed") is not None if structure.is_native(stage) else PINNED in vars(stage)
+def _is_counted(stage: structure.Pipe) -> bool:
+    if structure.is_native(stage):
+        return vars(stage).get("_seed") is not None
+    return PINNED in vars(stage) or counted_epoch(stage) is not None
 
 
 def _note(pipe: structure.Pipe, passes: int | None) -> None:
     if id(pipe) not in _counted:
-        finalize(pipe, _counted.pop, id(pipe), None).atexit = False
+        finalize(pipe, _forget, id(pipe)).atexit = False
     _counted[id(pipe)] = passes
+
+
+def _forget(pipe: int) -> None:
+    for known in (_counted, _epochs):
+        known.pop(pipe, None)

@@ -149,8 +149,8 @@ def is_stream(pipe: Pipe) -> bool:
 
 
 def attributes(pipe: Pipe) -> dict[str, Any]:
-    """Return the attributes of a pipe by name, with slots."""
-    held: dict[str, Any] = pipe.__dict__
+    """Return the attributes of a pipe, or of any other object, by name, with slots."""
+    held: dict[str, Any] = getattr(pipe, "__dict__", {})
     slots = _slots_of_class(type(pipe))
     return {**held, **{name: getattr(pipe, name) for name in slots if hasattr(pipe, name)}} if slots else held
 

@@ -25,9 +25,6 @@ FRESH = "_fresh"
 PINNED = "_pinned_seed"
 """The attribute with a seed that was set by a caller other than a session."""
 
-KEPT = "_kept_values"
-"""The attribute with the values that a user's class keeps over epochs (``datapipes.position.kept``)."""
-
 _MARK = "_through_a_session"
 
 
@@ -68,10 +65,6 @@ def _noting_seed(user_set_seed: Callable[..., Any]) -> Callable[..., Any]:
             from datapipes.description import passes
 
             passes.start_over(self)
-        before = dict(vars(self))
-        returned = user_set_seed(self, *args, **kwargs)
-        if KEPT in before and RUN not in before:
-            before[KEPT].forget({name for name, value in vars(self).items() if value is not before.get(name, before)})
-        return returned
+        return user_set_seed(self, *args, **kwargs)
 
     return set_seed

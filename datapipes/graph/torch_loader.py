@@ -23,7 +23,6 @@ from datapipes.errors import BadArgument
 from datapipes.graph.settings import apply_sharding, apply_shuffle_settings, is_shuffler
 from datapipes.parts.group import ranks
 from datapipes.parts.sharding import SHARDING_PRIORITIES
-from datapipes.position import kept
 from datapipes.position.torch_worker import begin_epoch
 from datapipes.position.user_classes import is_sharding
 
@@ -103,9 +102,7 @@ def _shuffled(graph: structure.Pipe, shuffle: bool) -> structure.Pipe:
                 ".shuffle() into the graph, above .sharding_filter() and .batch()"
             )
         return graph
-    copy = structure.unfold(graph)
-    kept.prepare(copy, anew=True)
-    return apply_shuffle_settings(copy, shuffle)
+    return apply_shuffle_settings(structure.unfold(graph), shuffle)
 
 
 # -- len ---------------------------------------------------------------------------------------------------------------

@@ -6,13 +6,14 @@
 - ``global_draws``: the global generators of random numbers, as far as positions depend on them
 - ``inner_session``: what is above a stage, in a session of its own that can be given up and begun again
 - ``iterator``: PipeIterator, with ``state_dict`` and ``load_state_dict``
-- ``kept``: state that a user's plain class keeps on ``self`` from one epoch to the next
 - ``laps``: a source that is gone over again and again, in a session of its own each time
 - ``on_error``: error policies: raise, skip, retry or ask a function; counts and limits
 - ``opening``: Opening, the context of a stage when it starts
+- ``own_generators``: generators on ``self`` of users' plain classes, seeded for the epoch
 - ``orphans``: the end of a worker with the process that started it
 - ``pandas_rows``: pandas frames as elements: masked rows, columns as tensors
 - ``plain_data``: validation of a saved state as plain data, before any stage looks at it
+- ``plain_values``: plain values on ``self`` that an epoch changes, which get a warning
 - ``reopening``: open the streams of a saved position again, by the stages that opened them
 - ``seeds``: the seed of a stage, from run seed, epoch, place and shard
 - ``session``: one opening of a graph: iterators, cells, and how to start again

@@ -74,6 +74,10 @@ class Cell:
         """Take up a saved position."""
         raise NotImplementedError
 
+    def at_start(self) -> Any:
+        """Return the position that the stage has at the start of its session."""
+        return AT_START
+
     def carried(self) -> Table | None:
         """Positions that replace the live ones of the stages above."""
         return None
@@ -113,9 +117,6 @@ class Cell:
             self.faults.load(saved)
         elif saved is not None:
             raise StateError("errors: saved with another on_error")
-
-    def keep(self) -> None:
-        """Put what the stage's class has kept where its next opening begins with it."""
 
     def settle(self) -> None:
         """Wait until no thread moves what is above, before the stages there are started again."""

@@ -2,8 +2,7 @@
 
 The position of that session is looked at as long as that is cheap beside making elements. While the session is ahead of
 what was handed on, and where it is begun again, its position is the last one that was looked at, and how many elements
-were handed on since, which are passed over. Each session is over a copy of the graph, with what users' classes have
-kept in the epochs before: what they do in one that is given up is seen by none that comes after.
+were handed on since, which are passed over.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from datapipes.description import structure
 from datapipes.description.structure import Pipe
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import StateError, UnsavableElement
-from datapipes.position import kept
 from datapipes.position.cells import Cell, Counted, Table, count, fields, table
 from datapipes.position.opening import Opening
 from datapipes.position.session import Session, segment
@@ -29,7 +27,6 @@ class InnerSession(Cell):
     """The session of the source, the last position in it that was looked at, and how many elements came since."""
 
     def __init__(self) -> None:
-        self._source: Pipe = None
         self._session: Session | None = None
         self._known: Table | None = None  # None: the start
         self._is_known = True
@@ -42,12 +39,8 @@ class InnerSession(Cell):
     def begin(self, at: Opening, source: Pipe) -> Session:
         """The session of the source, opened where it was if there is none."""
         if self._session is None:
-            self._source, self._behind = source, self._since
-            kept.prepare(source)
-            copy = structure.unfold(source)
-            kept.prepare(copy, anew=True)
-            kept.hand_over(source, copy)
-            self._session = at.session(copy, replace(at.run, hubs={}), self._known)
+            self._behind = self._since
+            self._session = at.session(structure.unfold(source), replace(at.run, hubs={}), self._known)
             if self._known is not None:
                 self._session.iterator()  # what does not fit is said when the state is loaded
         return self._session
@@ -85,10 +78,6 @@ class InnerSession(Cell):
         """The elements of the session, up to the end or to an exception."""
         return segment(session)
 
-    def is_at_work(self) -> bool:
-        """Return whether the session is moving, so that its position cannot be read."""
-        return False
-
     def is_ahead(self) -> bool:
         """Return whether the session is at work on an element, or has given one, that was not handed on."""
         return bool(self._hand)
@@ -122,10 +111,9 @@ class InnerSession(Cell):
             self._is_known = False
             self._look(self._session)
 
-    def _end(self, session: Session) -> bool:
-        """Close a session; False if something is still at work in it."""
+    def _end(self, session: Session) -> None:
+        """Close a session."""
         session.close()
-        return True
 
     def save(self) -> dict[str, Any]:
         if self._session is not None and not self._behind and not self.is_ahead():
@@ -141,14 +129,8 @@ class InnerSession(Cell):
         inside, since = fields(saved, "inside", "since")
         self._known, self._since = table(inside), count(since, "since")
 
-    def keep(self) -> None:
-        if self._session is not None and not self.is_at_work():
-            for cell in self._session.cells.values():
-                cell.keep()
-            kept.hand_over(self._session.description, self._source)
-
     def close(self) -> None:
         session, self._session = self._session, None
         StreamWrapper.close_streams(self._hand)
-        if session is not None and self._end(session):
-            kept.hand_over(session.description, self._source)
+        if session is not None:
+            self._end(session)

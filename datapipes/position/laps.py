@@ -32,7 +32,7 @@ class Lap(Cell):
         self.loaded: Table | None = None
 
     def begin(self, at: Opening, pipe: Pipe) -> None:
-        """Make the session of the lap, which saves what users' classes have kept, before anything is taken."""
+        """Make the session of the lap, which saves what users' generators began with, before anything is taken."""
         if not self._are_reported:
             self._are_reported = True
             at.run.errors.add(self.errors)

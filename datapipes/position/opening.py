@@ -151,11 +151,6 @@ class Opening:
         """This stage before what is above it was opened here: for who opens that again in a session of its own."""
         return self._session.untouched(self.place)
 
-    def keep_above(self) -> None:
-        """Have the next opening of what is above begin with what users' classes there have kept in this one."""
-        for _, cell in self._session.cells_above(self.place):
-            cell.keep()
-
     def session(self, pipe: structure.Pipe, run: Run, saved: Table | None = None) -> Session:
         """Another session on what is above this stage, for a stage that reads it more than once.
 
@@ -202,4 +197,4 @@ class Above:
     def at_start(self) -> Table:
         """The positions as they were when the session was opened."""
         loaded = self._loaded or {}
-        return {place: loaded.get(place, AT_START) for place, _ in self._all()}
+        return {place: loaded.get(place, cell.at_start()) for place, cell in self._all()}

@@ -87,6 +87,10 @@ class Run:
     (``datapipes.description.passes``)."""
     buffered: bool = False
     """Whether all shuffles have a buffer, as in an epoch that 0.1.0 began."""
+    origins: dict[int, dict[str, int]] = field(default_factory=dict, compare=False, repr=False)
+    """What users' classes begin with, by place (``position.own_generators``). Stages that are missing are added."""
+    plain: bool = field(default=False, compare=False, repr=False)
+    """Whether no loader of this library iterates: generators of users' classes then advance as in plain Python."""
     shown: bool = field(default=False, compare=False, repr=False)
     """Whether somebody watches, so that workers tell how much of their source was read (``position.share``)."""
     errors: ErrorCounts = field(default_factory=ErrorCounts, compare=False, repr=False)
@@ -97,6 +101,8 @@ class Run:
     """Stages that the session begins with elements in, by place, and whether those are numbers (``cells.held_in``)."""
     iterators: WeakSet[Any] | None = field(default=None, compare=False, repr=False)
     """The iterators that users' classes have opened within a session, which closes them; None in no session."""
+    drawing: dict[int, int] = field(default_factory=dict, compare=False, repr=False)
+    """Place of the class that draws from a generator in this session, by the generator's id, in a plain iteration."""
 
     def __post_init__(self) -> None:
         if self.number < 0:
@@ -113,12 +119,14 @@ class Run:
             self.number,
             self.passes,
             self.buffered,
+            self.origins,
+            False,
             self.shown,
         )  # the sessions of another process are its own
 
     def within(self) -> Run:
         """The same run, for what one session opens."""
-        return replace(self, hubs=dict(self.hubs), iterators=WeakSet())
+        return replace(self, hubs=dict(self.hubs), iterators=WeakSet(), drawing={})
 
     def alone(self) -> Run:
         """The same run, for sessions that have nothing to do with those that are open."""

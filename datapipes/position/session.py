@@ -21,7 +21,7 @@ from datapipes.description import structure
 from datapipes.errors import ForkedIteration, GraphError, StateError, consumes_element
 from datapipes.messages.interrupts import CtrlCWaits, ShortInterrupts, cut
 from datapipes.messages.warnings import warn
-from datapipes.position import kept, user_classes
+from datapipes.position import user_classes
 from datapipes.position.blame import add_note, note_opening
 from datapipes.position.cells import Cell, PutBack, Table, held_in, table_of, unsavable
 from datapipes.position.on_error import LeftOut, StepFaults
@@ -55,7 +55,6 @@ class Session:
         self.description = pipe
         self.joined = run.hubs
         self.run = replace(run.within(), held=held_in(saved))
-        kept.prepare(pipe)
         self.saved = saved
         self.cells: dict[int, Cell] = {}
         self.restarts = 0

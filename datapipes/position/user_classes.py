@@ -1,7 +1,8 @@
 """Users' own classes, and torch's: stages that have an ``__iter__`` and know nothing of sessions.
 
 Such a class works unchanged. It is iterated on a shallow copy, so that the attributes it sets are its own for this one
-opening, and so are its generators of random numbers; both go on with the next opening (``datapipes.position.kept``).
+opening: each epoch starts from those that the constructor left. A loader seeds the generators of random numbers among
+them for each epoch (``datapipes.position.own_generators``), and gives the class the number of the epoch.
 Whatever else its attributes refer to is shared, be it data, a cache or somebody's list. The pipes above it are copies
 too, bound to the run of the session, so that ``for x in self.source_datapipe`` draws the same random numbers and the
 same shard as the rest of the graph. ``set_seed``, ``apply_sharding`` and ``reset`` are called on the copies as
@@ -27,7 +28,8 @@ from datapipes.description.printing import stage as printed
 from datapipes.description.user_iter import FRESH, PINNED, RUN
 from datapipes.errors import StateError
 from datapipes.parts.sharding import SHARDING_PRIORITIES
-from datapipes.position import kept
+from datapipes.position import own_generators
+from datapipes.position.own_generators import States
 from datapipes.position.seeds import Run
 from datapipes.position.user_positions import Remembered, Replayed
 
@@ -87,17 +89,16 @@ def start(pipe: structure.Pipe, at: Opening) -> Iterator[Any]:
         streams = [parent for parent in structure.parents(pipe) if structure.is_stream(parent)]
         elements = remembered.reading(pipe, [at.source(parent) for parent in streams])
         opened = {id(parent): _Opened(parent, each, at.run) for parent, each in zip(streams, elements, strict=True)}
-        _bind(pipe, at.run, at.seed())
+        _bind(pipe, at.run, at.seed(), {})
         structure.fill(pipe, pipe, lambda parent: opened.get(id(parent), parent))
         return remembered.start(pipe)
     cell = at.cell(Replayed)
     stages = structure.walk(pipe)
     shards = shards_above(stages, at.run)
-    cell.begin(stages)
     run = cell.counting_errors(at.run)
-    for stage in stages:
-        before = _bind(stage, run, run.stage_seed(structure.place_of(stage), shards[id(stage)]))
-        cell.found(stage, before)
+    for stage in stages if cell.runs_anew else ():
+        _bind(stage, run, run.stage_seed(structure.place_of(stage), shards[id(stage)]), cell.began)
+        cell.shares |= run.plain and own_generators.shares(stage, structure.place_of(pipe), run.drawing)
     if cell.failed:
         must_start_anew(pipe)
         hubs = at.run.hubs
@@ -130,28 +131,45 @@ def shards_above(stages: list[structure.Pipe], run: Run) -> dict[int, object]:
     return above
 
 
-def _bind(stage: structure.Pipe, run: Run, seed: int) -> dict[str, Any]:
-    """Make the copy of a stage part of the session's run; ``seed`` is for a stage that nobody has given another.
+def _bind(stage: structure.Pipe, run: Run, seed: int, began: dict[int, States]) -> None:
+    """Make the copy of a stage part of the session's run.
 
-    What it holds then is returned, as it is before the class does anything by itself.
+    Args:
+        stage: The copy.
+        run: The run.
+        seed: The stage's seed, unless the user has pinned another.
+        began: The states that generators began a plain iteration with, by place. If this stage is missing, it is added.
     """
     bound: Run | None = vars(stage).get(RUN)
     is_bound = bound is not None and bound.iterators is run.iterators  # by another reader of the same hub
     stage.__dict__[RUN] = run
     if structure.is_native(stage) or not structure.is_stream(stage):
-        return {}
-    kept.begin(stage, kept.kept_by(stage))
+        return
     if not is_bound:
         _begin_torchs_hub(stage)
+    pinned, place = vars(stage).get(PINNED), structure.place_of(stage)
+    if pinned is not None:
+        seed = run.pinned_seed(pinned, place) if run.pinned_number(place) or any(run.lap) else pinned
+    if place not in run.origins:
+        run.origins[place] = own_generators.origin_of(stage)
+    if run.plain and own_generators.advances(stage):
+        began[place] = own_generators.begin(stage, began.get(place, {}))
+    else:
+        own_generators.seed(stage, seed, run.origins[place])
+    if (epoch := run.origins[place].get("epoch")) is not None:
+        structure.set_attribute(stage, "epoch", epoch + (run.pinned_number(place) if run.plain else run.number))
+    if has_method(stage, "set_epoch") and not run.plain:
+        stage.set_epoch(run.number)
     if has_method(stage, "set_seed"):
-        _set_seed(stage, run, seed)
+        stage.set_seed(seed)
+        stage.__dict__.pop(PINNED, None)
+        if pinned is not None:
+            stage.__dict__[PINNED] = pinned
     if run.shard is not None and is_sharding(stage):
         shard(stage, *run.shard, group=SHARDING_PRIORITIES.DEFAULT)
-    before = dict(structure.attributes(stage))
     if isinstance(stage, IterDataPipe):  # torch's own base class resets its pipes by itself
         stage.reset()
         stage.__dict__[FRESH] = True
-    return before
 
 
 def _begin_torchs_hub(stage: structure.Pipe) -> None:
@@ -160,16 +178,6 @@ def _begin_torchs_hub(stage: structure.Pipe) -> None:
         stage.reset()
     if has_method(stage, "is_every_instance_exhausted") or structure.hub_of(stage) is not None:
         stage.__dict__["_valid_iterator_id"] = None  # as of a pipe that has not been iterated
-
-
-def _set_seed(stage: structure.Pipe, run: Run, seed: int) -> None:
-    pinned, place = vars(stage).get(PINNED), structure.place_of(stage)
-    if pinned is None:
-        stage.set_seed(seed)
-        stage.__dict__.pop(PINNED, None)
-    elif run.pinned_number(place) or any(run.lap):
-        stage.set_seed(run.pinned_seed(pinned, place))
-        stage.__dict__[PINNED] = pinned
 
 
 class _Opened(IterDataPipe[Any]):

@@ -20,13 +20,13 @@ from types import GeneratorType
 from typing import Any
 
 from datapipes.description import structure
-from datapipes.description.user_iter import KEPT
 from datapipes.elements import decode, encode
 from datapipes.elements.streams import rewound
 from datapipes.errors import StateError, UnsavableElement, consumes_element
 from datapipes.position.blame import told_of
-from datapipes.position.cells import Cell, Counted, count, fields, skip, table, without_errors
-from datapipes.position.kept import Kept, KeptValues, at_opening, changes, kept_by, packed, unpacked
+from datapipes.position.cells import AT_START, Cell, Counted, count, fields, skip, without_errors
+from datapipes.position.own_generators import States, packed, unpacked
+from datapipes.position.plain_values import plain_values, warn_of_changes
 from datapipes.position.seeds import ErrorCounts, Run
 from datapipes.position.trail import Lost, loaded_waiting, saved_waiting
 
@@ -45,39 +45,20 @@ class Replayed(Cell):
         self._loaded_errors: Counter[str] = Counter()
         self._is_over = False  # whether it has given all
         self._raised = False  # whether it has raised, and outlived that
-        self._began: dict[int, KeptValues] | None = None  # what the class, and those above it, had when the epoch began
-        self._homes: dict[int, Kept] = {}  # where what they have kept belongs afterwards
-        self._stages: list[
-            tuple[structure.Pipe, dict[str, Any]]
-        ] = []  # the copies at work, and what they held at first
-        self._found: list[tuple[structure.Pipe, dict[str, Any]]] = []  # those of this start
-        self._packed: dict[int, bytes] | None = None
+        self.began: dict[int, States] = {}  # the states that generators began a plain iteration with, by place
+        self.shares = False  # whether another class draws from the same generators, so that no replay is exact
+        self._packed: bytes | None = None
+        self._watched: list[tuple[structure.Pipe, dict[str, Any]]] = []  # the copies at work, with their plain values
+
+    @property
+    def runs_anew(self) -> bool:
+        """Return whether the class is run from its start at the next ``start``."""
+        return self._counted is None or self.failed
 
     @property
     def raised(self) -> bool:
         """Whether the class has raised what ended the last step."""
         return self.failed or self._raised
-
-    def begin(self, stages: list[structure.Pipe]) -> None:
-        """Have the copies of a class, and of those above it, begin with what they had when the epoch began."""
-        keeping = {structure.place_of(stage): stage for stage in stages if KEPT in vars(stage)}
-        if not self._homes:
-            self._homes = {place: vars(stage)[KEPT] for place, stage in keeping.items()}
-            at_first = {place: at_opening(stage) for place, stage in keeping.items()}
-            if self._began is None:
-                self._began = {place: values for place, values in at_first.items() if values}
-            for place, values in self._began.items():
-                if place in self._homes:
-                    self._homes[place].values = values
-        began = self._began or {}
-        for place, stage in keeping.items():
-            stage.__dict__[KEPT] = Kept(dict(began.get(place, {})))
-        self._found = []
-
-    def found(self, stage: structure.Pipe, before: dict[str, Any]) -> None:
-        """Note what a copy held before its class did anything."""
-        if KEPT in vars(stage):
-            self._found.append((stage, before))
 
     @property
     def failed(self) -> bool:
@@ -100,8 +81,9 @@ class Replayed(Cell):
         """The elements of a pipe from this position on."""
         self._behind = self.done()
         self._raised = False
-        if self._counted is None or self.failed:
-            self._inner, self._stages = iter(pipe), self._found
+        if self.runs_anew:
+            self._watched = [(stage, plain_values(stage)) for stage in structure.walk(pipe)]
+            self._inner = iter(pipe)
             self._is_behind = self._behind > 0 or bool(self._faults)
             self._is_new = True
         # Otherwise an exception, below this stage or its own, was outlived by its iterator, which goes on.
@@ -122,6 +104,8 @@ class Replayed(Cell):
         else:
             yield self._called(self._inner.__next__)
         self._is_over = True
+        for stage, values in self._watched:
+            warn_of_changes(stage, values)
 
     def _called(self, step: Callable[[], Any]) -> Iterator[Any]:
         """Iterate by ``__next__`` alone: ``__iter__`` of a class that is its own iterator may begin anew."""
@@ -153,23 +137,31 @@ class Replayed(Cell):
             raise StateError(f"{self.label}: when it was replayed, it gave {number - there} elements less than before")
 
     def save(self) -> Any:
-        if self._packed is None:
-            stages = {structure.place_of(stage): stage for stage, _ in self._stages}
-            began = {place: values for place, values in (self._began or {}).items() if place in stages}
-            self._packed = {place: packed(stages[place], values) for place, values in began.items()}
         errors = dict(self._loaded_errors if self._errors is None else self._errors.counts)
-        if not self._packed and not self._faults and not errors:
-            return self.done()
-        saved: dict[str, Any] = {"given": self.done(), "faults": list(self._faults)}
-        saved |= {"errors": errors} if errors else {}
-        return {**saved, "began": dict(self._packed)} if self._packed else saved
+        return self._saved(self.done(), self._faults, errors)
+
+    def at_start(self) -> Any:
+        return self._saved(0, [], {}) or AT_START
+
+    def _saved(self, given: int, faults: list[int], errors: dict[str, int]) -> Any:
+        if self.shares:
+            raise UnsavableElement(
+                f"{self.label} and another stage draw from one generator, so that neither can be run again by itself: "
+                "iterate in a DataLoader2, in which each has its own"
+            )
+        if self._packed is None and self.began:
+            self._packed = packed(self.began, self.label)
+        if not self._packed and not faults and not errors:
+            return given
+        saved = {"given": given, "faults": list(faults)} | ({"errors": errors} if errors else {})
+        return {**saved, "generators": self._packed} if self._packed else saved
 
     def load(self, saved: Any) -> None:
         saved, self._loaded_errors = without_errors(saved)
         if isinstance(saved, dict):
-            began = table(saved.get("began", {})) or {}
-            self._began = {place: unpacked(values, self.label) for place, values in began.items()}
-            names = [name for name in saved if name != "began"]
+            if "generators" in saved:
+                self.began = unpacked(saved["generators"], self.label)
+            names = [name for name in saved if name not in ("generators", "began")]  # the last is of 0.1.0
             saved, faults = fields({name: saved[name] for name in names}, "given", "faults")
             if type(faults) is not list:
                 raise StateError(f"faults: expected a list of counts, found {type(faults).__name__}")
@@ -181,15 +173,9 @@ class Replayed(Cell):
     def done(self) -> int:
         return self._behind if self._counted is None else self._counted.taken
 
-    def keep(self) -> None:
-        for stage, before in self._stages:
-            self._homes[structure.place_of(stage)].values = {**kept_by(stage), **changes(stage, before)}
-
     def close(self) -> None:
         if (generator := _generator_of(self._inner)) is not None:
             close_unless_stuck(generator)
-        self.keep()
-        self._stages = []
 
 
 def close_unless_stuck(generator: GeneratorType[Any, Any, Any]) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import cloudpickle
 
 from datapipes.description import structure
-from datapipes.description.user_iter import KEPT
 from datapipes.graph import Pipe
 from loader2.testing.comparing import SEED, must, must_equal, taken
 from loader2.testing.specimen import Specimen
@@ -57,20 +56,13 @@ def innocence(specimen: Specimen) -> None:
 
 
 def _portrait(pipe: Pipe, memo: frozenset[str]) -> list[Any]:
-    """All that the stages of a graph hold, as plain data that shares nothing with it.
-
-    What a user's plain class keeps from one epoch to the next is out of sight, and not looked at.
-    """
+    """All that the stages of a graph hold, as plain data that shares nothing with it."""
     stages = structure.walk(pipe)
     numbers = {id(stage): i for i, stage in enumerate(stages)}
     return [
         (
             repr(stage),
-            [
-                (name, _drawn(value, numbers))
-                for name, value in vars(stage).items()
-                if name not in memo and name != KEPT
-            ],
+            [(name, _drawn(value, numbers)) for name, value in vars(stage).items() if name not in memo],
         )
         for stage in stages
     ]

@@ -34,9 +34,9 @@ LAWS: dict[str, Law] = {
     "same seed": Law(
         same_seed,
         "the order follows from the seed and the number of the epoch, and from nothing else",
-        "give the class a method set_seed(self, seed) that keeps the seed, and in __iter__ draw from a generator made "
-        "from it, such as Random(self.seed), not from one that __init__ has made, nor from random, numpy or torch "
-        "themselves; keep nothing on the class; a service hands on the seed that agree() is given",
+        "draw from a generator on self that __init__ has made with a seed, such as Random(0), or from one that "
+        "__iter__ makes from the seed that set_seed(self, seed) is given, not from random, numpy or torch themselves; "
+        "keep nothing on the class; a service hands on the seed that agree() is given",
     ),
     "honest len": Law(
         honest_len,
@@ -57,8 +57,8 @@ LAWS: dict[str, Law] = {
     ),
     "innocence": Law(
         innocence,
-        "iterating, saving, measuring and printing change no pipe; only plain iterations since set_seed() are counted, "
-        "outside of the pipe",
+        "iterating, saving, measuring and printing change no pipe; but an iteration without a loader advances the "
+        "random generators of users' classes, and is counted outside of the pipe",
         "do not change in place a list, dict or other object that __init__ was given or has made: make it in __iter__",
     ),
     "pickling": Law(

@@ -10,7 +10,6 @@
 - ``failures``: exceptions sent from one process to another, with remote tracebacks
 - ``gather``: the stage at home that gathers the workers' elements, in one fixed order
 - ``generators``: global random number generators, seeded, saved and restored
-- ``kept_by_workers``: state that users' classes keep from epoch to epoch, told by workers and to them
 - ``pool``: the workers of one service, wherever they run: started, told, waited for, replaced, ended
 - ``portable``: a check that a graph can run in workers, when the loader is made
 - ``restarts``: workers that die, and are replaced: how often, and which element is to blame

@@ -24,11 +24,9 @@ from datapipes.position.opening import Opening
 from datapipes.position.seeds import ErrorCounts, Run
 from reading_services.interface.service import WorkerInfo
 from reading_services.workers.cut import dispatched_end, with_end_replaced
-from reading_services.workers.kept_by_workers import Keeping
 from reading_services.workers.transport.packing import unpacked
 from reading_services.workers.transport.protocol import (
     Consumer,
-    End,
     Failed,
     Items,
     OfOpening,
@@ -125,8 +123,6 @@ class Dispatched(IterDataPipe[T_co]):
             if (used_up := dealt.used_up()) is not None:
                 self.asking.used_up(used_up)
             frame, error = self.asking.receive(), None
-            if frame is not None:
-                self.asking.keeping.add(frame.kept, at_end=isinstance(frame, End))
             if frame is not None and frame.errors:
                 errors.add({DEALT + stage: n - errors.counts[DEALT + stage] for stage, n in frame.errors.items()})
             if isinstance(frame, Items):
@@ -156,7 +152,6 @@ class Asking:
     def __init__(self) -> None:
         self.link: DispatchLink | None = None
         self._order: Order | None = None
-        self.keeping = Keeping()  # where what the dispatcher's classes keep is told further
         self._consumer = Consumer()
         self._asked = 0  # the key of the last share that was asked for
 

@@ -24,7 +24,6 @@ from typing import Any, Protocol
 from datapipes.description import passes
 from datapipes.errors import consumes_element
 from datapipes.messages.warnings import warn
-from datapipes.position.cells import Table
 from reading_services.workers.dispatched import Absent, Mishap, PartRequest
 from reading_services.workers.portable import note_unsendable
 from reading_services.workers.transport.packing import unpacked
@@ -51,8 +50,6 @@ class _Worker:
         self.kept: deque[Callable[[], ToConsumer]] = deque()
         """The messages that were dealt to it and not yet sent; the one of the end may be sent at any time."""
         self.ends = False
-        self.news: Table | None = None
-        """State that users' classes had when the opening began, to be told with its first message."""
 
     def forget(self) -> None:
         """Drop what was kept."""
@@ -162,9 +159,6 @@ class Dispatcher(Loop):
         except BaseException as error:
             for number in self._taking_part():
                 self._refuse(number, error)
-        news = self._keeping.news()
-        for worker in self._workers:
-            worker.news = news
         self._dealt = first.dealt
         self._start = None if first.above is not None else self._behind_all(in_any_case=True)
 
@@ -212,11 +206,10 @@ class Dispatcher(Loop):
             error = None  # it keeps the frames that it went through, and with them this one
         elif sent + made < room:
             errors = self._errors()
-            self._leave_session()  # what users' classes keep is complete then
-            kept = self._keeping.after()
+            self._leave_session()
             for number in self._taking_part():
                 worker = self._workers[number]
-                worker.kept.append(partial(worker.producer.end, errors, kept))
+                worker.kept.append(partial(worker.producer.end, errors))
                 worker.ends = True
                 self._send_kept(number)
 
@@ -270,9 +263,8 @@ class Dispatcher(Loop):
             return
         self._average = max(size // len(part), 1)
         worker = self._workers[number]
-        told, worker.news = (position, errors, worker.news), None
         count = part[0].count if type(part[0]) is Mishap else len(part)
-        worker.kept.append(partial(worker.producer.items, count, size, body, *told))
+        worker.kept.append(partial(worker.producer.items, count, size, body, position, errors))
 
     def _send_kept(self, number: int) -> None:
         worker = self._workers[number]

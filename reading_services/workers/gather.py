@@ -21,14 +21,11 @@ from weakref import WeakSet
 from datapipes.description import structure
 from datapipes.description.pipe import IterDataPipe, MadeElsewhere, operator
 from datapipes.description.structure import Pipe
-from datapipes.description.user_iter import KEPT
 from datapipes.errors import StateError, WorkerDied, consumes_element
 from datapipes.messages.interrupts import CtrlCWaits
 from datapipes.messages.warnings import warn
 from datapipes.parts.group import ranks
-from datapipes.position import kept
 from datapipes.position.cells import Cell, Part, Table, count, error_counts, fields, table, together
-from datapipes.position.kept import VALUE, Kept
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import ErrorCounts, Run, derive
 from reading_services.workers.dispatched import DEALT, DispatcherGone
@@ -61,12 +58,6 @@ class Gathered(MadeElsewhere[T_co]):
         self.makers = makers
         self.in_order = in_order
         self.start: EpochStart | None = None
-        self.__dict__[KEPT] = Kept()  # by worker, as far as it was told (``kept_by_workers``)
-
-    @property
-    def kept(self) -> KeptByWorkers:
-        """State that users' classes keep in the workers."""
-        return KeptByWorkers(vars(self)[KEPT])
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         return self._elements(at.cell(lambda: self._turns(at.run.errors)), at.run)
@@ -74,7 +65,7 @@ class Gathered(MadeElsewhere[T_co]):
     def _turns(self, errors: ErrorCounts) -> Turns:
         suspicions = {} if self._allowed.restarts else self.makers.suspicions
         deaths = Deaths(self._allowed, ErrorCounts(errors), suspicions)
-        return Turns(self.makers, errors, self.kept, deaths)
+        return Turns(self.makers, errors, deaths)
 
     def _elements(self, turns: Turns, run: Run) -> Iterator[T_co]:
         makers = self.makers
@@ -90,7 +81,6 @@ class Gathered(MadeElsewhere[T_co]):
                     self._begin(turns, run, turns.survive(death))
                     continue
                 turns.count_errors(number, frame.errors)
-                turns.kept.add(number, frame.kept)
                 if isinstance(frame, Failed):
                     error = frame.error.error()
                     if isinstance(error, DispatcherGone):
@@ -140,31 +130,6 @@ class Gathered(MadeElsewhere[T_co]):
         return Gathered(graph, self.makers, self.in_order, self._length_fn, self._allowed)
 
 
-class KeptByWorkers:
-    """State that users' classes keep in each worker, as that of one stage at home: a class below it may be replayed."""
-
-    def __init__(self, kept: Kept) -> None:
-        self._kept = kept
-
-    def of(self, number: int) -> Table:
-        """State that users' classes keep in one worker, packed, by place."""
-        _, known = self._kept.values.get(str(number), (VALUE, {}))
-        return table(known) or {}
-
-    def add(self, number: int, told: Table | None) -> None:
-        """Take the state that a worker's classes had when it began, or keep for the next epoch."""
-        if told is not None:
-            self._kept.values = {**self._kept.values, str(number): (VALUE, {**self.of(number), **told})}
-
-    def is_known(self) -> bool:
-        """Whether any worker keeps something."""
-        return any(table(known) for _, known in self._kept.values.values())
-
-    def fill(self, known: dict[int, Table]) -> None:
-        """Replace everything known by this."""
-        self._kept.values = {str(number): (VALUE, told) for number, told in known.items()}
-
-
 class _Share:
     """The gatherer's record of one worker."""
 
@@ -190,10 +155,9 @@ class _Share:
 class Turns(Cell):
     """The fixed order of the workers' elements: whose turn it is, and the position of each worker."""
 
-    def __init__(self, makers: Pool, errors: ErrorCounts, kept: KeptByWorkers, deaths: Deaths) -> None:
+    def __init__(self, makers: Pool, errors: ErrorCounts, deaths: Deaths) -> None:
         self._makers = makers
         self._errors = errors
-        self.kept = kept
         self._deaths = deaths
         self.waiting = deque(range(makers.count))  # those who have more, the next one first
         self._shares = [_Share() for _ in range(makers.count)]
@@ -206,12 +170,10 @@ class Turns(Cell):
         share = self._shares[number]
         share.frame, share.left, share.began = None, iter(()), share.told
         seed = derive("worker", *run.key, ranks().rank, number)
-        known, watch = self.kept.of(number) or None, self._deaths.watch(number, share.told)
+        watch = self._deaths.watch(number, share.told)
         dealing = None if self._makers.alone else self._deaths.watch(None, 0)
         saves = self._makers.saves or self._deaths.allowed.restarts > 0
-        order = Order(
-            run.alone(), share.above, share.since, start, seed, kept=known, watch=watch, dealing=dealing, saves=saves
-        )
+        order = Order(run.alone(), share.above, share.since, start, seed, watch=watch, dealing=dealing, saves=saves)
         return order if number in self.waiting else None
 
     def survive(self, death: WorkerDied) -> set[int]:
@@ -331,8 +293,6 @@ class Turns(Cell):
         for i, number in enumerate(self._members):
             rounds, more = divmod(handed_on, len(self._members))
             workers[number][1] += rounds + (i < more)
-        for number, entry in enumerate(workers):
-            entry += [known] if (known := self.kept.of(number)) else []
         deaths = self._deaths.save([share.told for share in self._shares])
         return {"turn": list(turn), "workers": workers} | ({"deaths": deaths} if deaths else {})
 
@@ -353,7 +313,6 @@ class Turns(Cell):
             if type(entry) is not list or len(entry) not in (3, 4):
                 raise StateError(f"workers: expected [position, count, errors, what is kept], found {entry!r:.80}")
             share.above, share.since, share.errors = table(entry[0]), count(entry[1], "workers"), error_counts(entry[2])
-        self.kept.fill({i: table(entry[3]) or {} for i, entry in enumerate(workers) if len(entry) == 4})
         self._errors.add(self._tolerated())
 
     def close(self) -> None:
@@ -375,56 +334,11 @@ def refuse_other_workers(error: BaseException, graph: Pipe, saved: Table) -> Non
         ) from None
 
 
-def kept_in(graph: Pipe) -> Table:
-    """State that users' classes keep between two epochs, at home and in workers, by place, as a state holds it."""
-    saved = kept.table_of(graph)
-    for stage in structure.walk(graph):
-        if isinstance(stage, Gathered):
-            saved |= kept.table_of(stage.graph)  # what the workers began with
-            known = [stage.kept.of(number) for number in range(stage.makers.count)]
-            for place in sorted({place for table in known for place in table}):
-                at_first = saved.get(place, {}).get("kept")
-                saved[place] = {"kept": [table.get(place, at_first) for table in known]}
-    return saved
-
-
 def tell_that_somebody_saves(graph: Pipe) -> None:
     """Have the workers of a graph tell large positions as well, from now on."""
     for stage in structure.walk(graph):
         if isinstance(stage, Gathered):
             stage.makers.saves = True
-
-
-def is_kept_by_workers(saved: Table) -> bool:
-    """Whether kept state is by worker, so that it needs these to be kept."""
-    return any(type(entry["kept"]) is list for entry in saved.values())
-
-
-def keep(graph: Pipe, saved: Table) -> None:
-    """Restore kept state: have the stages at home, and in workers, keep what a state says."""
-    gathered = next((stage for stage in structure.walk(graph) if isinstance(stage, Gathered)), None)
-    here = 0 if gathered is None else gathered.makers.count
-    inside = {} if gathered is None else kept.keeping(gathered.graph)
-    known: dict[int, Table] = {}
-    at_home: Table = {}
-    for place, entry in saved.items():
-        values = entry["kept"]
-        if type(values) is not list and place not in inside:
-            at_home[place] = entry
-            continue
-        by_worker = values if type(values) is list else [values] * here
-        if len(by_worker) != here:
-            raise StateError(
-                f"cells: what is kept at stage {place} was saved {_with(len(by_worker))}, and this loader runs "
-                f"{_with(here)}: each has kept its own; use as many as before"
-            )
-        for number, data in enumerate(by_worker):
-            if data is not None:
-                kept.unpacked(data, f"stage {place} in worker {number}")  # what does not fit is said now
-                known.setdefault(number, {})[place] = data
-    kept.load(graph, at_home)
-    if gathered is not None:
-        gathered.kept.fill(known)
 
 
 def _is_of_workers(cell: object) -> bool:

@@ -187,8 +187,6 @@ class OnWorkers(WorkerOptions, ReadingServiceInterface):
                 raise BadArgument(f"resize({num_workers}): this service runs the graph in this process, with no worker")
             if self._gathered is not None:
                 needs_many_readers(self._gathered.graph, num_workers)
-                if self._gathered.kept.is_known():
-                    raise BadArgument(f"resize({num_workers}): classes of this graph keep something in each worker")
         except BaseException:
             self.num_workers = before
             raise

@@ -49,7 +49,7 @@ class Threads(Place):
             self._ends = DispatcherEnds(self._plan.workers)
             info = WorkerInfo(self._plan.workers, 0)
             epochs = WorkerEpochs(structure.unfold(self._plan.dispatched), self._plan.reset_fn, info)
-            making = Making(epochs.graph_of, epochs.keeping, self._plan.window, _as_they_are, _Raised)
+            making = Making(epochs.graph_of, self._plan.window, _as_they_are, _Raised)
             self._run(None, Dispatcher(self._ends, self._plan.workers, making), info)
         for number in numbers:
             self._start_worker(number)
@@ -61,9 +61,8 @@ class Threads(Place):
         if self._ends is not None:
             asking.link = DealtEnd(self._ends, number)
         epochs = WorkerEpochs(graph, self._plan.reset_fn, info)
-        asking.keeping = epochs.keeping
         of_epoch = partial(_of_epoch, epochs, asking)
-        making = Making(of_epoch, epochs.keeping, self._plan.window, _as_they_are, _Raised)
+        making = Making(of_epoch, self._plan.window, _as_they_are, _Raised)
         self._links[number], there = pair(self._arrived, number)
         self._run(number, Server(there, making, asking.leave), info)
 

@@ -24,7 +24,6 @@ from datapipes.description.structure import Pipe
 from datapipes.errors import ProtocolError, UnsavableElement, consumes_element
 from datapipes.messages.long_work import current_switches
 from datapipes.parts.sharding import SHARDING_PRIORITIES
-from datapipes.position import kept
 from datapipes.position.cells import Table, TooLarge, at_most
 from datapipes.position.seeds import Run
 from datapipes.position.session import Session
@@ -35,7 +34,6 @@ from reading_services.interface.service import WorkerInfo, graph_from
 from reading_services.workers.at_work import Record, Watch, Watched
 from reading_services.workers.chunk_watch import ChunkWatch
 from reading_services.workers.generators import Generators, opened
-from reading_services.workers.kept_by_workers import Keeping
 from reading_services.workers.portable import note_unsendable
 from reading_services.workers.transport import ProducerLink
 from reading_services.workers.transport.packing import Packed, unpacked
@@ -73,8 +71,6 @@ class Order:
     """The number of the opening, the same for all workers,"""
     crowd: tuple[int, ...] = ()
     """and which of them take part in it."""
-    kept: Table | None = None
-    """State that users' classes keep, as far as home knows it (``kept_by_workers``)."""
     watch: Watch | None = None
     """Whether to go one by one, and write down what is done: a worker has died here."""
     dealing: Watch | None = None
@@ -110,8 +106,6 @@ class WorkerEpochs:
         self._reset_fn = reset_fn
         self._info = info
         self._number = 0
-        self.keeping = Keeping()
-        kept.prepare(graph, anew=True)
         passes.settle(graph, 0)
 
     def graph_of(self, order: Order) -> Pipe:
@@ -127,7 +121,6 @@ class WorkerEpochs:
                 graph = graph_from(self._reset_fn, self._reset_fn(graph, self._info, seeds))
             passes.settle(graph, order.run.number)
             self._graph, self._number = graph, start.number
-        self.keeping.begin(self._graph, self._number, order.run, order.kept)
         return self._graph
 
 
@@ -188,7 +181,6 @@ class Making:
 
     open_graph: Callable[[Order], Pipe]
     """The graph of an epoch, by the order for it."""
-    keeping: Keeping
     window: Window
     pack: Packing
     failure: Callable[[BaseException], Any]
@@ -206,7 +198,6 @@ class Loop:
 
     def __init__(self, making: Making) -> None:
         self._open_graph = making.open_graph
-        self._keeping = making.keeping
         self._pack = making.pack
         self._failure = making.failure
         self._generators = making.generators
@@ -417,8 +408,8 @@ class Server(Loop):
             error = None  # it keeps the frames that it went through, and with them this one
         elif sent + made < wanted:
             errors = self._errors()
-            self._leave_session()  # what users' classes keep is complete then
-            self._link.send(self._producer.end(errors, self._keeping.after()))
+            self._leave_session()
+            self._link.send(self._producer.end(errors))
 
     def _send_early(self, chunk: list[Any]) -> int | None:
         there = chunk[:]
@@ -434,7 +425,7 @@ class Server(Loop):
         del chunk[: (count := len(there))]
         there.clear()
         # The counts of errors are those of the elements that are being made, too: they come with the next message.
-        told = None, None, self._keeping.news(), self._start, None
+        told = None, None, self._start, None
         self._start = None
         self._average = max(size // count, 1)
         self._link.send(self._producer.items(count, size, body, *told))
@@ -471,7 +462,7 @@ class Server(Loop):
         elif self._is_first:
             position = session.problem()  # is said soon; to look costs more than it takes to see this
         part = None if position is None or self._share is None else self._share.part()
-        told = position, self._errors(), self._keeping.news(), self._start, part
+        told = position, self._errors(), self._start, part
         self._is_first, self._start = False, None
         self._link.send(self._producer.items(count, size, body, *told))
         if looked:
@@ -494,7 +485,7 @@ class Server(Loop):
                 above = self._position()
             except Exception as another:
                 error.add_note(f"  and its position could not be saved: {another!r}")
-        failed = self._producer.failed(self._failure(error), above, self._errors(), self._keeping.news())
+        failed = self._producer.failed(self._failure(error), above, self._errors())
         self._link.send(failed)
         self._leave_session()  # whoever deals out elements must not wait for this worker any more
 

@@ -67,7 +67,7 @@ def loader_of(graph: Graph, state: State | None = None) -> DataLoader2[Any]:
 
 def as_0_1_0(state: State) -> State:
     """A state of a loader or an iterator as 0.1.0 saved it: of version 1, without the fields that came later."""
-    later = ("number", "buffered", "passes", "checksum")
+    later = ("number", "buffered", "origins", "passes", "checksum")
     return {name: value for name, value in {**state, "version": 1}.items() if name not in later}
 
 

@@ -54,6 +54,7 @@ def wrong(*fine: Any) -> list[Any]:
             "cells": [*wrong(), {"0": 1}, {True: 1}, {0.0: 1}, [], ()],
             "service": [*wrong(PLAIN[0], PLAIN[7]), bytearray(b"x")],
             "buffered": wrong(PLAIN[1]),
+            "origins": [*wrong(), {"0": {}}, {0: 1}, {0: {1: 1}}, {0: {"rng": "1"}}],
             "checksum": wrong(),
         }.items()
         for value in values

@@ -84,7 +84,8 @@ def test_the_fields_of_a_state() -> None:
         "cells": {0: 2, 1: None},
         "service": None,
         "buffered": False,
-        "checksum": 681557308,
+        "origins": {},
+        "checksum": 425708120,
     }
 
 

@@ -135,7 +135,7 @@ def pinned(source: Pipe) -> Pipe:
 
 
 class Counting(IterDataPipe[Any]):
-    """A class with generators and a counter of its own, which go on from epoch to epoch."""
+    """A class with generators and an epoch of its own."""
 
     def __init__(self, source_datapipe: Pipe) -> None:
         self.source_datapipe = source_datapipe
@@ -388,15 +388,14 @@ USERS = [
         after_fault="goes on or stays",
         build=lambda tap: InPairs(tap(numbers(7))).shuffle(buffer_size=2).unbatch(0),
     ),
-    Specimen(
+    shuffled(
         "users.generator",
         "with generators and a counter of its own",
         lambda tap: Counting(tap(numbers(5))),
-        random="pinned",
         after_fault="goes on or stays",
     ),
-    Specimen("users.generator", "with its own, above another", lambda tap: counting_twice(), random="pinned"),
-    Specimen("users.generator", "with its own, above a fork", lambda tap: counting_above_both(), random="pinned"),
+    shuffled("users.generator", "with its own, above another", lambda tap: counting_twice()),
+    shuffled("users.generator", "with its own, above a fork", lambda tap: counting_above_both()),
     Specimen(
         "users.generator",
         "with a pinned seed",

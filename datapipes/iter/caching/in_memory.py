@@ -34,7 +34,7 @@ from datapipes.position.session import Session, segment
 T_co = TypeVar("T_co", covariant=True)
 
 _MEGABYTE = 1024 * 1024
-_OF_AN_OPENING = frozenset({"_place", "_run", "_fresh", "_opened_as", "_kept_values"})
+_OF_AN_OPENING = frozenset({"_place", "_run", "_fresh", "_opened_as"})
 _PLAIN = (int, float, str, bytes, bool)
 _SMALL = 100
 

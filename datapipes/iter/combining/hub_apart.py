@@ -17,8 +17,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from datapipes.description import structure
+from datapipes.description.printing import stage as printed
 from datapipes.errors import GraphError, StateError, consumes_element
-from datapipes.position import kept
+from datapipes.position import own_generators
 from datapipes.position.cells import Cell, Table, count, fields, table
 from datapipes.position.session import Session, segments
 from datapipes.position.user_classes import must_start_anew
@@ -176,9 +177,12 @@ class Reading(Cell):
     def _open_again(self, child: Child[Any], at: Opening) -> None:
         if self._again is None:
             must_start_anew(child)
-            copy = structure.unfold(child)
-            kept.prepare(copy, anew=True)  # the next opening starts with the same attributes of the users' classes
-            self._again = at.session(copy, at.run.alone())
+            if at.run.plain and (drawing := own_generators.advancing(child)) is not None:
+                raise StateError(
+                    f"{printed(child)} has to be run again, and {printed(drawing)} above it draws from generators that "
+                    "have moved on since: give its class a set_seed, or iterate in a DataLoader2, which seeds them"
+                )
+            self._again = at.session(structure.unfold(child), at.run.alone())
             self._elements = _elements(self._again)
             self._ahead = self._raised = 0
 

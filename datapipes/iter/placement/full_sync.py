@@ -84,8 +84,6 @@ class FullSync(Pausable, IterDataPipe[T_co]):
             )
 
         def lap_of(lap: int, saved: Table | None) -> Session:
-            if lap == 1 and saved is None:
-                at.keep_above()  # later laps do this when they are closed
             return at.session(at.untouched().datapipe, at.run.next_lap(lap), saved)
 
         return lap_of

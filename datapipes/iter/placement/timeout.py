@@ -112,9 +112,6 @@ class _Pulls(InnerSession):
         self._origin = OwnerProcess()
         self._puller: _Puller | None = None
 
-    def is_at_work(self) -> bool:
-        return self._puller is not None and self._puller.is_at_work()
-
     def is_ahead(self) -> bool:
         return super().is_ahead() or (self._puller is not None and self._puller.asked > self._puller.taken)
 
@@ -139,15 +136,14 @@ class _Pulls(InnerSession):
             yield element
             self._origin.must_be_here("the pulls")
 
-    def _end(self, session: Session) -> bool:
-        is_at_work, puller = self.is_at_work(), self._puller
+    def _end(self, session: Session) -> None:
         with CtrlCWaits():
-            self._puller = None
+            puller, self._puller = self._puller, None
             if puller is not None and self._origin.is_here:
-                return puller.leave(self.label)
-        if not is_at_work:  # in a fork it stays True
+                puller.leave(self.label)
+                return
+        if puller is None or not puller.is_at_work():  # in a fork it stays True
             session.close()
-        return not is_at_work
 
 
 class _Brought(NamedTuple):
@@ -215,15 +211,13 @@ class _Puller:
         except BaseException as error:  # `leave` raises it
             self._error = error
 
-    def leave(self, label: str) -> bool:
-        """End the thread. Return False if it is stuck and is left behind."""
+    def leave(self, label: str) -> None:
+        """End the thread. If it is stuck, warn, and leave it behind."""
         self._requests.put(0)
         if self._thread is threading.current_thread():  # the garbage collector may run this in the pulling thread
-            return False
+            return
         self._thread.join(0 if self._is_late and self.is_at_work() else _PATIENCE)
         if self._thread.is_alive():
             warn(f"{label}: a thread is stuck in the stages above and is left behind; it ends when it returns")
-            return False
-        if self._error is not None:
+        elif self._error is not None:
             raise self._error
-        return True

@@ -86,7 +86,6 @@ def work(job: WorkerJob) -> None:
         job.link.send(Failed(START, Failure.of(error, f"{where}, while it was starting")))
         return
     epochs = WorkerEpochs(graph, reset_fn, job.info)
-    asking.keeping = epochs.keeping
     generators = Generators()
     global_draws.watch(generators)
     batches_from(job.link.writer.reserve)
@@ -98,7 +97,7 @@ def work(job: WorkerJob) -> None:
 
     failure = partial(Failure.of, where=where)
     record = Record(job.record.fd)
-    making = Making(of_epoch, epochs.keeping, job.window, packed, failure, generators, Packed.of, record)
+    making = Making(of_epoch, job.window, packed, failure, generators, Packed.of, record)
     if (failed := asking.started()) is not None:
         job.link.send(failed)
         return
@@ -143,7 +142,7 @@ def dispatch(job: DispatcherJob) -> None:
 
     failure = partial(Failure.of, where=where)
     record = Record(job.record.fd)
-    making = Making(of_epoch, epochs.keeping, job.window, packed, failure, generators, Packed.of, record)
+    making = Making(of_epoch, job.window, packed, failure, generators, Packed.of, record)
     Dispatcher(links, len(job.links), making).run()
 
 

@@ -96,8 +96,6 @@ class Items:
     above: Any = None
     errors: Any = None
     """How many errors the stages have tolerated up to here, if any: in the whole stream, not in the message."""
-    kept: Any = None
-    """State that users' classes had when the opening began, in its first message, unless the consumer knows that."""
     start: Any = None
     """The position before the first element, in the first message of an opening that begins there."""
     part: Any = None
@@ -112,16 +110,14 @@ class Failed:
     error: Any
     above: Any = None
     errors: Any = None
-    kept: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """There are no more elements. ``kept`` is what users' classes keep for the next opening, if they do."""
+    """There are no more elements."""
 
     opening: int
     errors: Any = None
-    kept: Any = None
 
 
 ToProducer: TypeAlias = Open | Credit | Widen | Stop | Close
@@ -223,18 +219,18 @@ class Producer:
         self._bytes += size
         return frame
 
-    def failed(self, error: Any, above: Any = None, errors: Any = None, kept: Any = None) -> Failed:
+    def failed(self, error: Any, above: Any = None, errors: Any = None) -> Failed:
         """The message for an error; before the first opening, one that keeps the producer from starting."""
         if self._latest == START:
             self.gone = True
             return Failed(START, error)
-        frame = Failed(self._open_one(), error, above, errors, kept)
+        frame = Failed(self._open_one(), error, above, errors)
         self.opening = None
         return frame
 
-    def end(self, errors: Any = None, kept: Any = None) -> End:
+    def end(self, errors: Any = None) -> End:
         """The message for the end of the stream."""
-        frame = End(self._open_one(), errors, kept)
+        frame = End(self._open_one(), errors)
         self.opening = None
         return frame
 

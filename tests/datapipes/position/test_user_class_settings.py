@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from random import Random, SystemRandom
+from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 import torch.utils.data.datapipes.iter as torch_pipes
 
 from datapipes.graph import SHARDING_PRIORITIES, Pipe, apply_sharding, set_graph_random_seed
@@ -82,43 +80,6 @@ def test_two_positions_of_one_class_draw_their_own_numbers() -> None:
     alone = [[row[side] for row in rows] for side in (0, 1)]
     assert alone[0] != alone[1]
     assert seeded_epochs(Zipper(pipe, pipe), 7, number=1) == [rows]
-
-
-@pytest.mark.parametrize(
-    "generator",
-    [Random(3), np.random.default_rng(3), np.random.RandomState(3), torch.Generator().manual_seed(3)],
-    ids=lambda generator: type(generator).__name__,
-)
-def test_generators_of_random_numbers_are_the_iterations_own(generator: Any) -> None:
-    class Draws(Generator):
-        def __init__(self, source_datapipe: Pipe) -> None:
-            super().__init__(source_datapipe)
-            self.generator = generator
-
-        def __iter__(self) -> Iterator[Any]:
-            for _ in self.source_datapipe:
-                if isinstance(self.generator, torch.Generator):
-                    yield int(torch.randint(1000, (), generator=self.generator))
-                else:
-                    yield int(self.generator.uniform(0, 1000))
-
-    pipe, twice = Draws(numbers()), Draws(numbers())
-    first = list(pipe)
-    assert list(Zipper(twice, twice)) == list(zip(first, first, strict=True))
-    assert list(pipe) != first, "it goes on from one epoch to the next"
-
-
-def test_a_generator_without_a_state_is_left_as_it_is() -> None:
-    class Draws(Generator):
-        def __init__(self, source_datapipe: Pipe) -> None:
-            super().__init__(source_datapipe)
-            self.random = SystemRandom()
-
-        def __iter__(self) -> Iterator[Any]:
-            yield self.random
-
-    pipe = Draws(numbers())
-    assert list(pipe) == [pipe.random]
 
 
 def test_a_seed_that_the_user_has_set_is_kept() -> None:

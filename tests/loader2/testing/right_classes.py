@@ -93,6 +93,43 @@ class Reseeded(Reading):
             yield element, self.rng.randrange(100)
 
 
+class OwnRandom(Reading):
+    """Draws from a generator that its constructor has made."""
+
+    def __init__(self, source_datapipe: Pipe, rng: Any = None) -> None:
+        super().__init__(source_datapipe)
+        self.random = random.Random(0) if rng is None else rng
+
+    def __iter__(self) -> Iterator[Any]:
+        for element in self.source_datapipe:
+            yield element, self.random.random()
+
+
+class OwnOfTorch(Reading):
+    """The same with a generator of torch."""
+
+    def __init__(self, source_datapipe: Pipe) -> None:
+        super().__init__(source_datapipe)
+        self.rng = torch.Generator().manual_seed(0)
+
+    def __iter__(self) -> Iterator[Any]:
+        for element in self.source_datapipe:
+            yield element, torch.rand((), generator=self.rng).item()
+
+
+class OwnShuffle(Reading):
+    """Shuffles in a buffer with a generator that its constructor has made."""
+
+    def __init__(self, source_datapipe: Pipe) -> None:
+        super().__init__(source_datapipe)
+        self.rng = random.Random(777)
+
+    def __iter__(self) -> Iterator[Any]:
+        buffer = list(self.source_datapipe)
+        self.rng.shuffle(buffer)
+        yield from buffer
+
+
 class Half(Reading):
     """A fixed split of the data, as own-pipe.md has it: one half for training, the other for validation."""
 
@@ -149,6 +186,22 @@ class Counted(Reading):
         self.epoch += 1
         for element in self.source_datapipe:
             yield self.epoch, element
+
+
+class Told(Reading):
+    """Is told the number of each epoch, as own-pipe.md has it."""
+
+    def __init__(self, source_datapipe: Pipe) -> None:
+        super().__init__(source_datapipe)
+        self.limit = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.limit = 3 + epoch
+
+    def __iter__(self) -> Iterator[Any]:
+        for number, element in enumerate(self.source_datapipe):
+            if number < self.limit:
+                yield element
 
 
 class Numericalized(Reading):
@@ -462,11 +515,18 @@ RIGHT: dict[str, Callable[..., Pipe]] = {
     "mixed by its seed": lambda: Mixed(numbers()),
     "mixed above a batch": lambda: Mixed(numbers()).batch(3),
     "a generator that is seeded": lambda: Reseeded(numbers()),
+    "a generator of its own": lambda: OwnRandom(numbers()),
+    "a generator of numpy": lambda: OwnRandom(numbers(), np.random.default_rng(0)),
+    "an old generator of numpy": lambda: OwnRandom(numbers(), np.random.RandomState(0)),
+    "a generator of torch": lambda: OwnOfTorch(numbers()),
+    "a shuffle of its own": lambda: OwnShuffle(numbers()),
+    "a generator below a batch": lambda: OwnRandom(numbers().batch(2)).map(repr),
     "a fixed split": lambda: Half(numbers(), first=True),
     "a filter by chance": lambda: Drop(numbers(9)),
     "noise of numpy": lambda: Noise(numbers()),
     "a mask of torch": lambda: Masked(numbers()),
     "an epoch that is counted": lambda: Counted(numbers()),
+    "an epoch that is told": lambda: Told(numbers()),
     "numbers of words": lambda: Numericalized(IterableWrapper(TEXTS), {"to": 1, "be": 2}),
     "questions of nested JSON": lambda: Questions(IterableWrapper(ASKED)),
     "tagged sentences": lambda: Sentences(IterableWrapper(TAGGED)),
