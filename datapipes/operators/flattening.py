@@ -19,7 +19,7 @@ from contextlib import suppress
 from functools import partial
 from operator import length_hint
 from types import GeneratorType
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from datapipes.description.pipe import IterDataPipe
 from datapipes.elements.streams import StreamWrapper, holds_stream, rewound
@@ -52,13 +52,24 @@ class Parts(Iterable[T_co]):
         raise NotImplementedError(f"{type(self).__name__} has a mark, but does not define changed()")
 
 
+class _Skip(NamedTuple):
+    """Elements of the current one to skip when it is made again."""
+
+    count: int = 0
+    mark: str | None = None
+    """The mark of these elements in a loaded position."""
+
+
+_NOTHING = _Skip()
+
+
 class Inner(Cell):
     """The current element, and the iterator over the elements that it became."""
 
     carries = True
 
     def __init__(self, pipe: IterDataPipe[Any], let_go: Callable[[Any], None] = StreamWrapper.close_streams) -> None:
-        self._let_go = let_go  # called with an element that is used up, or left
+        self.let_go = let_go  # called with an element that is used up, or left
         self.faults = None if pipe.on_error == "raise" else Faults(pipe)
         self._tallied = 0  # the number of elements of the current one that are counted among those seen
         self.rest: Iterator[Any] | None = None
@@ -66,14 +77,13 @@ class Inner(Cell):
         self._becomes: Any = None
         self._counted: Counted[Any] | None = None
         self.lost = 0  # the number of elements of the current one that could not be made
-        self._behind = 0
-        self._mark: str | None = None  # of the elements before a loaded position
+        self._skip = _NOTHING
         self.pending = False  # whether a loaded element waits to be made again
         self._loaded: Any = None  # a loaded position, until an element is taken
         self._above: Table | None = None  # the table of the stages above, before the current element was taken
         self._as_taken: bytes | None = None  # the current element before it was read, if it is saved so
         self._watch = True
-        self.seed = self.number = 0  # of the stage and of the epoch, for pipes that elements become
+        self.seeded = 0, 0  # the seed of the stage and the number of the epoch, for pipes that elements become
         self._gone = False  # whether the current element cannot be made again
 
     def inputs(self, source: Iterator[Any], above: Above | None = None, at_start: bool = True) -> Iterator[Any]:
@@ -85,7 +95,7 @@ class Inner(Cell):
             at_start: Whether no element was taken yet.
         """
         if self._loaded is None and not self.pending:
-            self._behind, self._mark = 0, None  # the element to which these belong could not be taken again
+            self._skip = _NOTHING  # the element to which it belongs could not be taken again
         if self._gone:
             raise StateError(
                 f"{self.label}: a stream was being read when the iteration was interrupted, and cannot be read again "
@@ -123,21 +133,21 @@ class Inner(Cell):
 
     def begin(self, element: Any, becomes: Iterable[Any]) -> None:
         """Begin to iterate over the elements that an element became."""
-        counted, skipped = None, 0
+        (behind, mark), counted, skipped = self._skip, None, 0
         if type(becomes) in (list, tuple):
             rest = iter(becomes)
         else:
             if isinstance(becomes, IterDataPipe):
-                becomes = repeatable(becomes, derive(self.seed, self._text_of(element)), self.number)
-            skipped = becomes.skip(self._behind) if isinstance(becomes, Parts) and self._behind else 0
+                seed, number = self.seeded
+                becomes = repeatable(becomes, derive(seed, self._text_of(element)), number)
+            skipped = becomes.skip(behind) if isinstance(becomes, Parts) and behind else 0
             counted = Counted(becomes, start=skipped)
             rest = counted.elements
-        lost = self._replay(rest, self._behind - skipped)
+        lost = self._replay(rest, behind - skipped)
         self._counted, self.rest, self.lost = counted, rest, lost  # nothing is called in between
-        self._element, self._becomes, self._behind, self._loaded = element, becomes, 0, None
+        self._element, self._becomes, self._skip, self._loaded = element, becomes, _NOTHING, None
         self.pending = False
         self._tallied = self._taken()
-        mark, self._mark = self._mark, None
         if mark is not None and isinstance(becomes, Parts) and becomes.mark() != mark:
             raise StateError(f"{self.label}: {becomes.changed()}")
 
@@ -150,7 +160,7 @@ class Inner(Cell):
 
     def start_over(self, given: int) -> None:
         """Make the current element again, and skip the elements that it gave."""
-        self._behind, self.rest = given, None
+        self._skip, self.rest = self._skip._replace(count=given), None
 
     def failed(self) -> None:
         """End the current element after an error in ``_inner``: it became nothing."""
@@ -159,7 +169,7 @@ class Inner(Cell):
     def interrupted(self, element: Any) -> None:
         """Keep the element during which an interruption came. The iterable may be lost with the frames."""
         if self.pending or (self.rest is not None and self._counted is not None):
-            given = self._behind if self.rest is None else self.given()
+            given = self._skip.count if self.rest is None else self.given()
             self._gone = self._watch and not rewound(element)
             self.start_over(given)
             self._element, self.pending = element, True
@@ -211,7 +221,7 @@ class Inner(Cell):
         self.lost = self._tallied = 0
         self.pending = False
         if self._watch and element is not None:
-            self._let_go(element)
+            self.let_go(element)
 
     def save(self) -> dict[str, Any] | None:
         if self.faults is None:
@@ -227,7 +237,7 @@ class Inner(Cell):
         if self.rest is not None and self._counted is None:
             left = length_hint(self.rest)
             return {"rest": self.encode(list(self._becomes[len(self._becomes) - left :]))}
-        given = self._behind if self.rest is None else self.given()
+        given = self._skip.count if self.rest is None else self.given()
         position: dict[str, Any] = {"given": given}
         mark = self._becomes.mark() if isinstance(self._becomes, Parts) else None
         if given and mark is not None:
@@ -251,17 +261,17 @@ class Inner(Cell):
         """Load a position that ``where`` returned."""
         if saved is None:
             return
-        self._loaded = saved
+        self._loaded, mark = saved, None
         if isinstance(saved, dict) and "mark" in saved:
             saved = dict(saved)
-            self._mark = saved.pop("mark")
+            mark = saved.pop("mark")
         if isinstance(saved, dict) and "rest" in saved:
             (rest,) = fields(saved, "rest")
             self._becomes = self.decode_list(rest)
             self.rest = iter(self._becomes)
         elif isinstance(saved, dict) and "element" in saved:
             given, element = fields(saved, "given", "element")
-            self._behind = count(given, "given")
+            self._skip = _Skip(count(given, "given"), mark)
             elements = self.decode_list(element)
             if len(elements) != 1:
                 raise StateError(f"element: expected one, found {len(elements)}")
@@ -269,13 +279,13 @@ class Inner(Cell):
             self._as_taken = element if holds_stream(self._element) else None
         else:
             (given,) = fields(saved, "given")
-            self._behind = count(given, "given")
+            self._skip = _Skip(count(given, "given"), mark)
 
     def close(self) -> None:
         if isinstance(self._becomes, GeneratorType | PipeIterator):
             self._becomes.close()
         if self._watch and self._element is not None:
-            self._let_go(self._element)
+            self.let_go(self._element)
         self.rest = self._element = self._becomes = self._counted = None
 
 
@@ -296,7 +306,7 @@ class Flattening(IterDataPipe[T_co]):
         (source,) = self._reads()
         above = at.above()
         held = at.cell(partial(self._cell, self, self._let_go))
-        held.seed, held.number = at.seed(), at.run.number
+        held.seeded = at.seed(), at.run.number
         return self._elements(held.inputs(at.source(source), above, at_start=not at.resumed), held)
 
     def _let_go(self, element: Any) -> None:

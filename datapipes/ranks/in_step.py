@@ -52,8 +52,8 @@ class InStep(Cell):
         self, uneven: Uneven, timeout: float, exchange: Exchange | None, length: int | None, rank: int = 0
     ) -> None:
         self._progress = RankProgress(uneven)
-        self._rank = rank
-        self._timeout = timeout
+        self.rank = rank
+        self.timeout = timeout
         self._exchange = exchange
         self._owns_exchange = exchange is None
         self._length = length  # the number of elements, if it is certain
@@ -87,7 +87,7 @@ class InStep(Cell):
         return self._interruptible()
 
     def _interruptible(self) -> Iterator[Any]:
-        exchange = self._exchange = self._exchange or connected(self._timeout)
+        exchange = self._exchange = self._exchange or connected(self.timeout)
         if self._key is not None and exchange.failed(self._key):
             self._attempt += 1
         if self._key != (exchange.epoch, self._attempt):
@@ -126,7 +126,7 @@ class InStep(Cell):
         if self._length is None and blocks.wants(0, None):
             blocks.read_block(None)
         exchange.begin(key, self._progress, self._report(exchange))
-        (low, behind), (high, before) = exchange.wait(lambda _: True, self._given, self._timeout)["given"]
+        (low, behind), (high, before) = exchange.wait(lambda _: True, self._given, self.timeout)["given"]
         if low != high and self._is_last and not self._attempt:
             raise RanksDiffer(
                 f"the ranks are not at the same element: rank {behind} has handed on {low}, rank {before} {high}; "
@@ -136,7 +136,7 @@ class InStep(Cell):
     def _next_portion(self, exchange: Exchange) -> Iterator[Any] | None:
         """Wait for the elements that may be handed on now and return them. Return None at the end."""
         blocks, given = self._blocks, self._given
-        while not _is_over(verdict := exchange.wait(lambda _: True, given, self._timeout), given):
+        while not _is_over(verdict := exchange.wait(lambda _: True, given, self.timeout), given):
             streams = self._length is not None and blocks.end is None
             may_fail = verdict["promised"] and not verdict["finished"]
             is_last = may_fail and verdict["total"] == given + 1
@@ -149,7 +149,7 @@ class InStep(Cell):
                 continue  # the last element comes from the next lap
             if is_last:
                 exchange.update(self._report(exchange, finished=True))
-                exchange.wait(itemgetter("finished"), given, self._timeout)
+                exchange.wait(itemgetter("finished"), given, self.timeout)
                 continue
             if verdict["upto"] > given:
                 most = exchange.limit(given, verdict["upto"]) - given
@@ -158,7 +158,7 @@ class InStep(Cell):
                 return self._stream(most) if streams and not blocks.ahead else self._laid_out(exchange, most)
             if verdict["uneven"]:
                 raise UnevenRanks(f"the ranks have different numbers of elements: {RankProgress.counted(verdict)}")
-            exchange.wait(partial(_is_more, given), given, self._timeout)
+            exchange.wait(partial(_is_more, given), given, self.timeout)
         return None
 
     def _read(self, exchange: Exchange, total: int | None) -> None:
@@ -228,7 +228,7 @@ class InStep(Cell):
         verdict = exchange.verdict or {}
         if verdict["promised"] and not verdict["finished"]:
             exchange.update(self._report(exchange, finished=True))
-            verdict = exchange.wait(itemgetter("finished"), self._given, self._timeout)
+            verdict = exchange.wait(itemgetter("finished"), self._given, self.timeout)
         is_told, self._finished = self._finished, True
         if self._given > verdict["total"] and not is_told:
             raise RanksDiffer(
@@ -263,7 +263,7 @@ class InStep(Cell):
         known, since = blocks.trail.after(behind)
         lap, inside = known or blocks.now()
         return {
-            "rank": self._rank,
+            "rank": self.rank,
             "given": self.done(),
             "read": behind,
             "certain": self._length is not None,
@@ -277,9 +277,9 @@ class InStep(Cell):
         names = ("given", "read", "certain", "since", "lap", "ahead", "lost")
         if type(saved) is dict and "rank" in saved:  # states of 0.1.0 do not have it
             saved = {**saved}
-            if (rank := saved.pop("rank")) != self._rank:
+            if (rank := saved.pop("rank")) != self.rank:
                 raise StateError(
-                    f"saved on rank {rank!r:.80}, and this is rank {self._rank}. Each rank has its own position: "
+                    f"saved on rank {rank!r:.80}, and this is rank {self.rank}. Each rank has its own position: "
                     "load its own state on each rank, or save the state of all by gather(state), or with "
                     "dl.state_of_all_ranks = True for a trainer that keeps rank 0's"
                 )

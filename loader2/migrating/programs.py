@@ -107,7 +107,6 @@ class _Program:
         self._parents: Mapping[cst.CSTNode, cst.CSTNode] = found[ParentNodeProvider]
         self._assigned = {scope: _by_root(scope) for scope in set(self._scopes.values()) if scope is not None}
         self._taken = {root for root in _ROOTS if any(map(self._is_others, self._assigned_as(root)))}
-        self._imports: list[_Import] = []
         self._needs: dict[_Import, set[str]] = {}
         self._stays: dict[cst.ImportAlias, set[str]] = {}  # imported names with their attributes that stay
         self._added: dict[cst.ImportFrom, list[str]] = {}  # names added to a neighbouring import of their module
@@ -117,8 +116,7 @@ class _Program:
 
     def read(self) -> None:
         """Collect edits and notes."""
-        self._read(self._module)
-        for node in self._imports:
+        for node in [*self._read(self._module)]:
             if isinstance(node, cst.Import):
                 self._import(node)
             else:
@@ -128,10 +126,11 @@ class _Program:
             between = "," + (self._line_start(last) or " ")
             self.edits.append((CodeSpan(last.start + last.length, 0), "".join(f"{between}{text}" for text in texts)))
 
-    def _read(self, node: cst.CSTNode) -> None:
+    def _read(self, node: cst.CSTNode) -> Iterator[_Import]:
+        """Edit the strings and names below a node, and yield its imports."""
         match node:
             case cst.Import() | cst.ImportFrom():
-                self._imports.append(node)
+                yield node
                 return
             case cst.SimpleString():
                 self._string(node)
@@ -146,7 +145,7 @@ class _Program:
                 self._chain(node, (get_full_name_for_node(node) or "").split("."), root)
                 return
         for child in node.children:
-            self._read(child)
+            yield from self._read(child)
 
     # -- names that are used -------------------------------------------------------------------------------------------
 

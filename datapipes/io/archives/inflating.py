@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import io
 import zlib
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from datapipes.elements.streams import can_seek
@@ -44,13 +43,12 @@ class Inflating(Metered):
     ) -> None:
         self._source = source
         self._name = codec
-        self._make: Callable[[], Codec] = CODECS[codec]
         self._label = label
         self._head = head  # bytes that were already read from the source
         self._expected = expected
         self._corrupt = corrupt
         self._start = source.tell() - len(head) if can_seek(source) else None
-        self._meter = self.meter = meter
+        self.meter = meter
         self._failed: Exception | None = None
         self._begin()
 
@@ -77,8 +75,8 @@ class Inflating(Metered):
                 pass
         target = max(0, offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._given, io.SEEK_END: self._given}[whence])
         if target < self._given:
-            self._meter.took(-self._taken)
-            self._meter.gave(-self._given)
+            self.meter.took(-self._taken)
+            self.meter.gave(-self._given)
             self._source.seek(self._start)
             self._head, self._failed = b"", None
             self._begin()
@@ -105,7 +103,7 @@ class Inflating(Metered):
             data = self._next(most)
             if data:
                 self._given += len(data)
-                self._meter.gave(len(data))
+                self.meter.gave(len(data))
             return data
         except Exception as error:
             if isinstance(error, Loader2Error):
@@ -119,7 +117,7 @@ class Inflating(Metered):
                 data = self._between_streams(b"" if codec is None else codec.unused_data)
                 if not data:
                     break
-                codec = self._codec = self._make()
+                codec = self._codec = CODECS[self._name]()
                 self._streams += 1
             elif codec.needs_input:
                 data = self._more()
@@ -160,7 +158,7 @@ class Inflating(Metered):
     def _more(self) -> bytes:
         data, self._head = self._head or self._source.read(CHUNK), b""
         self._taken += len(data)
-        self._meter.took(len(data))
+        self.meter.took(len(data))
         return bytes(data or b"")
 
     def _check(self, made: bytes) -> None:

@@ -156,7 +156,7 @@ class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
 
     def _of(self, at: Opening, live: _Live) -> Iterator[T_co]:
         """Return the elements of one live iterable, from its position on."""
-        live.held.seed, live.held.number = at.seed(self._seed), at.run.number
+        live.held.seeded = at.seed(self._seed), at.run.number
         return (
             self._elements(live.held.inputs(iter(())), live.held) if live.above is None else self._taken_again(at, live)
         )
