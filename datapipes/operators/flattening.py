@@ -55,7 +55,7 @@ class Parts(Iterable[T_co]):
 class _Skip(NamedTuple):
     """Elements of the current one to skip when it is made again."""
 
-    count: int = 0
+    given: int = 0
     mark: str | None = None
     """The mark of these elements in a loaded position."""
 
@@ -68,8 +68,8 @@ class Inner(Cell):
 
     carries = True
 
-    def __init__(self, pipe: IterDataPipe[Any], let_go: Callable[[Any], None] = StreamWrapper.close_streams) -> None:
-        self.let_go = let_go  # called with an element that is used up, or left
+    def __init__(self, pipe: IterDataPipe[Any], dispose: Callable[[Any], None] = StreamWrapper.close_streams) -> None:
+        self.dispose = dispose  # called with an element that is used up, or left
         self.faults = None if pipe.on_error == "raise" else Faults(pipe)
         self._tallied = 0  # the number of elements of the current one that are counted among those seen
         self.rest: Iterator[Any] | None = None
@@ -160,7 +160,7 @@ class Inner(Cell):
 
     def start_over(self, given: int) -> None:
         """Make the current element again, and skip the elements that it gave."""
-        self._skip, self.rest = self._skip._replace(count=given), None
+        self._skip, self.rest = self._skip._replace(given=given), None
 
     def failed(self) -> None:
         """End the current element after an error in ``_inner``: it became nothing."""
@@ -169,7 +169,7 @@ class Inner(Cell):
     def interrupted(self, element: Any) -> None:
         """Keep the element during which an interruption came. The iterable may be lost with the frames."""
         if self.pending or (self.rest is not None and self._counted is not None):
-            given = self._skip.count if self.rest is None else self.given()
+            given = self._skip.given if self.rest is None else self.given()
             self._gone = self._watch and not rewound(element)
             self.start_over(given)
             self._element, self.pending = element, True
@@ -221,7 +221,7 @@ class Inner(Cell):
         self.lost = self._tallied = 0
         self.pending = False
         if self._watch and element is not None:
-            self.let_go(element)
+            self.dispose(element)
 
     def save(self) -> dict[str, Any] | None:
         if self.faults is None:
@@ -237,7 +237,7 @@ class Inner(Cell):
         if self.rest is not None and self._counted is None:
             left = length_hint(self.rest)
             return {"rest": self.encode(list(self._becomes[len(self._becomes) - left :]))}
-        given = self._skip.count if self.rest is None else self.given()
+        given = self._skip.given if self.rest is None else self.given()
         position: dict[str, Any] = {"given": given}
         mark = self._becomes.mark() if isinstance(self._becomes, Parts) else None
         if given and mark is not None:
@@ -285,7 +285,7 @@ class Inner(Cell):
         if isinstance(self._becomes, GeneratorType | PipeIterator):
             self._becomes.close()
         if self._watch and self._element is not None:
-            self.let_go(self._element)
+            self.dispose(self._element)
         self.rest = self._element = self._becomes = self._counted = None
 
 

@@ -31,6 +31,8 @@ class Expected(NamedTuple):
 class Inflating(Metered):
     """Decompressed content of a file. It can be sought if the file can; seeking backwards decompresses again."""
 
+    meter: Meter
+
     def __init__(
         self,
         source: Any,
