@@ -398,7 +398,6 @@ class _Program:
         return above or behind or any(True for _ in self._comments(node))
 
     def _delete(self, node: cst.ImportFrom) -> None:
-        """Delete the line of an import that is alone in it."""
         span = self._spans[node]
         start = self._code.rfind(b"\n", 0, span.start) + 1
         end = self._code.find(b"\n", span.start + span.length) + 1 or len(self._code)

@@ -48,7 +48,6 @@ _LENT = ("_poptorch_trainer", "destroy", "copyWeightsToHostIfNeeded", "__getstat
 
 
 def _refuse_wrapped(model: nn.Module) -> None:
-    """Raise RuntimeError if a model has a trainer already."""
     if "_poptorch_trainer" in vars(model):
         raise RuntimeError(
             "Model has already been wrapped in 'poptorch.trainingModel': call destroy() on the model or on its "
@@ -394,7 +393,6 @@ class PoplarExecutor:
         vars(self.model).update(zip(_LENT, lent, strict=True))
 
     def _unwrap(self) -> None:
-        """Make the user's model a plain one again."""
         if self._optimizer is not None:
             for name in _LENT:
                 vars(self.model).pop(name, None)
