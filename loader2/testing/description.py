@@ -56,7 +56,7 @@ def innocence(specimen: Specimen) -> None:
 
 
 def _portrait(pipe: Pipe, memo: frozenset[str]) -> list[Any]:
-    """All that the stages of a graph hold, as plain data that shares nothing with it."""
+    """Return the attributes of a graph's stages as plain data that shares no object with the graph."""
     stages = structure.walk(pipe)
     numbers = {id(stage): i for i, stage in enumerate(stages)}
     return [

@@ -34,9 +34,9 @@ LAWS: dict[str, Law] = {
     "same seed": Law(
         same_seed,
         "the order follows from the seed and the number of the epoch, and from nothing else",
-        "draw from a generator on self that __init__ has made with a seed, such as Random(0), or from one that "
-        "__iter__ makes from the seed that set_seed(self, seed) is given, not from random, numpy or torch themselves; "
-        "keep nothing on the class; a service hands on the seed that agree() is given",
+        "draw from a generator on self that __init__ makes with a seed, such as Random(0), or from one that __iter__ "
+        "makes from the seed of set_seed(self, seed), not from random, numpy or torch themselves; store nothing on the "
+        "class; a service passes on the seed of agree()",
     ),
     "honest len": Law(
         honest_len,
@@ -52,14 +52,14 @@ LAWS: dict[str, Law] = {
     "independence": Law(
         independence,
         "two iterations at once do not touch each other",
-        "keep what changes while iterating in local variables, or assign it to self, since iterating works on copies; "
-        "not on the class, in a module, or in an object that the copies share",
+        "keep changing values in local variables, or assign them to self, since iterating works on copies; do not keep "
+        "them on the class, in a module, or in an object that the copies share",
     ),
     "innocence": Law(
         innocence,
         "iterating, saving, measuring and printing change no pipe; but an iteration without a loader advances the "
         "random generators of users' classes, and is counted outside of the pipe",
-        "do not change in place a list, dict or other object that __init__ was given or has made: make it in __iter__",
+        "do not change a list, dict or other object of __init__ in place: make a new one in __iter__",
     ),
     "pickling": Law(
         pickling,
