@@ -1,10 +1,10 @@
-"""What a worker is at work on, written where it can be read once the worker is dead.
+"""The record of a worker's elements and calls under way, which can be read after the worker has died.
 
-A record is memory that a worker's process shares with the one that started it. It says which elements of its opening
-are being made, and costs nothing that can be measured, since it is written once for a chunk. A worker that takes the
-place of a dead one is *watched* for a while: it makes one element at a time, and writes down which function of a
-stage's is called with what. So an element that kills its worker is known, and can be left out when it comes again.
-A class that is replayed comes to it in each replay, so its worker leaves the element out to the end of the opening.
+A record is memory that the worker shares with the process that started it. It says which elements of the opening are
+being made. It is written once for each chunk, which costs nothing that can be measured. A worker that replaces a dead
+one is watched for a while: it makes one element at a time and records each call of a user's function with its
+arguments. So the element that kills its worker is known, and can be left out when it comes again. A replayed class
+meets it in each replay, so its worker leaves the element out until the opening ends.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ from datapipes.position.on_error import LeftOut
 from datapipes.position.user_classes import is_replayed
 
 SIZE: Final = 1 << 14
-_ELEMENTS = struct.Struct("<qq")  # the first element under way, and how many
-_LENGTH = struct.Struct("<I")  # of the pickle of the calls, behind these
+_ELEMENTS = struct.Struct("<qq")  # the first element under way, and their number
+_LENGTH = struct.Struct("<I")  # length of the pickled calls, which follow
 _CALLS = _ELEMENTS.size + _LENGTH.size
-_MOST_CALLS = 32  # that are written down, of those that several threads make at a time
-_PATIENCE = 1.0  # seconds that a coroutine which is watched waits for the others of its batch
-_LONGEST = 200  # characters of an element
+_MOST_CALLS = 32  # recorded calls, if several threads call at a time
+_PATIENCE = 1.0  # seconds that a watched coroutine waits for the others of its batch
+_LONGEST = 200  # characters of the text of an element
 
 
 class Call(NamedTuple):
     """A call of a user's function."""
 
     place: int
-    """Place of the stage it belongs to."""
+    """Place of the stage that calls it."""
     digest: bytes | None
-    """Of what it was called with; None where that cannot be pickled."""
+    """Digest of the arguments, or None if they cannot be pickled."""
     stage: str
-    """The stage as it prints,"""
+    """The stage as it prints."""
     text: str
-    """and what it was called with."""
+    """The arguments as they print."""
     is_counted: bool = True
-    """Whether the stage lets no error pass, which it would count itself."""
+    """Whether the stage raises all errors, so that it counts none itself."""
 
     @property
     def key(self) -> Key | None:
-        """What tells this call from others, in whatever process it is made."""
+        """Identity of this call in all processes, or None if the arguments cannot be pickled."""
         return None if self.digest is None else (self.place, self.digest)
 
 
@@ -64,55 +64,55 @@ Key = tuple[int, bytes]
 
 
 class AtWork(NamedTuple):
-    """What a worker was at work on."""
+    """The content of a record."""
 
     first: int
-    """Number of the first element that it was making, counted from where its opening began,"""
+    """Number of the first element under way, counted from the start of the opening."""
     wanted: int
-    """and how many it was making; 0 if none."""
+    """Number of elements under way."""
     calls: tuple[Call, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """An order to be watched up to an element of the opening, and to leave out some calls."""
+    """Order to watch the calls up to an element of the opening, and to leave out some calls."""
 
     elements: int
     leaves_out: frozenset[Key] = frozenset()
     first: int = 0
-    """The element from which on the worker is watched."""
+    """The first element that is watched."""
 
 
 class Record:
-    """The page of memory."""
+    """The shared memory that a worker writes."""
 
     def __init__(self, fd: int) -> None:
         self._memory = mmap.mmap(fd, SIZE)
 
     def making(self, first: int, wanted: int) -> None:
-        """Write down which elements are being made; ``wanted=0``: none."""
+        """Record which elements are being made. ``wanted=0`` means none."""
         _ELEMENTS.pack_into(self._memory, 0, first, wanted)
 
     def made(self, count: int) -> None:
-        """Write down that the first ones of those being made are ready."""
+        """Record that the first ``count`` of the elements under way are made."""
         first, wanted = _ELEMENTS.unpack_from(self._memory)
         self.making(first + count, wanted - count)
 
     def calling(self, calls: list[Call]) -> None:
-        """Write down which calls are under way, the newest ones if there are many."""
+        """Record which calls are under way: the newest ones if there are many."""
         data = pickle.dumps([tuple(call) for call in calls[-_MOST_CALLS:]], 5)
-        _LENGTH.pack_into(self._memory, _ELEMENTS.size, 0)  # it may die between any two of these lines
+        _LENGTH.pack_into(self._memory, _ELEMENTS.size, 0)  # the worker may die between any two of these lines
         if len(data) <= SIZE - _CALLS:
             self._memory[_CALLS : _CALLS + len(data)] = data
             _LENGTH.pack_into(self._memory, _ELEMENTS.size, len(data))
 
     def read(self) -> AtWork:
-        """What was written last."""
+        """Return the content of the record."""
         return self.in_bytes(self._memory[:])
 
     @staticmethod
     def in_bytes(memory: bytes) -> AtWork:
-        """What was written last in a copy of the page."""
+        """Return the content of a copy of the record."""
         (size,) = _LENGTH.unpack_from(memory, _ELEMENTS.size)
         calls = pickle.loads(memory[_CALLS : _CALLS + size]) if size else []
         first, wanted = _ELEMENTS.unpack_from(memory)
@@ -120,14 +120,14 @@ class Record:
 
 
 def file_for_record() -> int:
-    """A file for a record: it has no name, and goes with those who have it open."""
+    """Return the descriptor of a file for a record. It has no name, and is freed when no process has it open."""
     fd = os.memfd_create("at work", os.MFD_CLOEXEC)
     os.ftruncate(fd, SIZE)
     return fd
 
 
 class Watched:
-    """The calls of users' functions in one opening of a graph, written down as they are made."""
+    """The calls of users' functions in one opening of a graph, recorded as they are made."""
 
     def __init__(self, record: Record, watch: Watch) -> None:
         self._record = record
@@ -139,7 +139,7 @@ class Watched:
         self.goes_on = watch.first == 0
 
     def over(self, graph: Pipe) -> Pipe:
-        """A copy of a graph in which every call of a user's function is written down."""
+        """Return a copy of a graph that records each call of a user's function."""
         graph = structure.unfold(graph)
         stages = structure.walk(graph)
         if any(is_replayed(stage) for stage in stages):
@@ -190,10 +190,10 @@ class Watched:
 
     @asynccontextmanager
     async def _by_itself(self) -> AsyncIterator[None]:
-        """Wait for the other coroutines of a batch, one of which would be blamed for all; not for ever."""
+        """Wait for the other coroutines of the batch, so that the right one is blamed. Stop after ``_PATIENCE``."""
         lock = self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
         has_it = False
-        with suppress(TimeoutError):  # one that waits for the others of its batch
+        with suppress(TimeoutError):  # a coroutine may wait for others of its batch
             has_it = await asyncio.wait_for(lock.acquire(), _PATIENCE)
         try:
             yield
@@ -211,13 +211,13 @@ class Watched:
 
 
 def _described(args: tuple[Any, ...]) -> tuple[bytes | None, str]:
-    """What tells these arguments from others, if they can be pickled, and a text for them."""
+    """Return a digest of arguments, or None if they cannot be pickled, and a text for them."""
     try:
         text = ", ".join(map(repr, args))
-    except Exception as error:  # whatever a user's class raises when it is printed
+    except Exception as error:  # a user's class may raise any error when it is printed
         text = f"something whose repr raises {type(error).__name__}"
     text = text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
     try:
         return hashlib.blake2b(pickle.dumps(args, 5), digest_size=16).digest(), text
     except Exception as error:  # or when it is pickled
-        return None, f"{text} (not to be told from others: {error!r:.80})"
+        return None, f"{text} (it has no identity, because it cannot be pickled: {error!r:.80})"

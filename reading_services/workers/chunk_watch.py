@@ -1,11 +1,11 @@
-"""ChunkWatch: sends what is there of a chunk while its next element takes long.
+"""ChunkWatch: it sends the elements of an unfinished chunk while the next element takes long.
 
-The loop that makes elements stands in a user's function then, so another thread sends. It looks every 0.05 s while
-chunks are made, and sleeps otherwise: an element costs nothing, a chunk half a microsecond. It touches the loop only
-while a chunk is open, and the loop goes on only when the chunk is closed again. A list may be read and cut while
-``list.extend`` in another thread waits for its next element.
+The loop that makes elements is inside a user's function then, so another thread sends. It checks every 0.05 s while
+chunks are made, and sleeps otherwise. An element costs nothing, and a chunk half a microsecond. The thread touches the
+loop only while a chunk is open, and the loop goes on only after it has closed the chunk. A list may be read and cut
+while ``list.extend`` in another thread waits for its next element.
 
-A function that holds the GIL holds up this thread, too.
+A function that holds the GIL delays this thread, too.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 _TICK = 0.05
-"""Seconds between two looks: a chunk that is open at two of them is sent as far as it is there."""
+"""Seconds between two checks. The elements of a chunk that is open at two checks are sent."""
 _PATIENCE = 2.0  # seconds for the thread to end
 
 
 class ChunkWatch:
-    """The chunk that is being made, and the thread that sends of it.
+    """The chunk that is being made, and the thread that sends its elements early.
 
     Args:
-        send: A function that takes elements from the start of a list, sends them and returns their number. The list may
-            be empty. None: nothing more of it can be sent. An exception is raised in the loop when it closes the chunk.
+        send: Takes elements from the start of a list, which may be empty, sends them and returns their number. Returns
+            None if the rest of the chunk cannot be sent. Its exception is raised by ``close``.
     """
 
     def __init__(self, send: Callable[[list[Any]], int | None]) -> None:
         self._send = send
-        self._lock = threading.Lock()  # held while something is sent
+        self._lock = threading.Lock()  # held while elements are sent
         self._chunk: list[Any] | None = None
         self._opened = 0  # number of chunks so far
         self._sent = 0
@@ -40,7 +40,7 @@ class ChunkWatch:
         self._bell: SimpleQueue[bool] = SimpleQueue()  # True: there is a chunk; False: leave
 
     def open(self, chunk: list[Any]) -> None:
-        """Watch a list that is being extended."""
+        """Watch a list while the loop extends it."""
         self._opened += 1
         self._sent = 0
         self._chunk = chunk
@@ -52,7 +52,7 @@ class ChunkWatch:
             self._bell.put(True)
 
     def close(self) -> int:
-        """Leave the list to the loop; return how many elements were sent of it."""
+        """Stop watching the list. Return how many of its elements were sent."""
         with self._lock:
             self._chunk = None
         if self._error is not None:
@@ -74,10 +74,10 @@ class ChunkWatch:
             seen = self._opened
 
     def _wait(self, seen: int) -> bool:
-        """Wait for the next look, or for a chunk if there was none for a while; False: leave."""
+        """Wait for the next check, or for a chunk if there is none. Return False to end the thread."""
         if self._chunk is None and seen == self._opened:
             self._sleeps = True
-            if self._chunk is None:  # if one was opened meanwhile, the bell may ring once more than is needed
+            if self._chunk is None:  # a chunk that is opened now rings the bell once more, which does no harm
                 return self._bell.get()
             self._sleeps = False
         try:
@@ -90,7 +90,7 @@ class ChunkWatch:
             if self._opened == number and self._chunk is not None:
                 try:
                     sent = self._send(self._chunk)
-                except BaseException as error:  # raised by the loop when it closes the chunk
+                except BaseException as error:  # ``close`` raises it in the loop
                     self._error, sent = error, None
                 self._sent += sent or 0
                 if sent is None:

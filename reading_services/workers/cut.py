@@ -1,7 +1,8 @@
-"""Cut a graph into the part that runs in the workers and the part at home. Pure functions: no pipe is changed.
+"""Cut a graph into the part that runs in the workers and the part that stays in the main process.
 
-A stage that says ``is_replicable() is False`` runs at home, and so does everything below it; what is left above runs in
-the workers, as one graph with one end. Of that, what is dispatched runs in one process for all workers.
+These are pure functions: no pipe is changed. A stage whose ``is_replicable()`` returns False stays in the main process,
+and so do all stages below it. The rest runs in the workers, as one graph with one end. The dispatcher runs a part of
+that graph for all workers.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from datapipes.iter import ShardingRoundRobinDispatcher
 
 
 def replicable_end(graph: Pipe) -> Pipe | None:
-    """The end of the part that runs in the workers; None if there is no such part."""
+    """Return the end of the part that runs in the workers, or None if there is no such part."""
     at_home: set[int] = set()
     stages = structure.walk(graph)
     for stage in stages:
@@ -33,18 +34,18 @@ def replicable_end(graph: Pipe) -> Pipe | None:
     }
     if len(ends) > 1:
         raise GraphError(
-            "only a single replicable branch can run in workers, and the stages that have to stay at home have "
-            f"{len(ends)} above them: {', '.join(f'{end!r:.100}' for end in ends.values())}"
+            "only a single replicable branch can run in workers, and the stages that have to stay in the main process "
+            f"have {len(ends)} above them: {', '.join(f'{end!r:.100}' for end in ends.values())}"
         )
     return next(iter(ends.values()), None)
 
 
 def dispatched_end(graph: Pipe) -> Pipe | None:
-    """The end of the part that one process runs for all workers; None if nothing is dispatched.
+    """Return the end of the part that the dispatcher runs for all workers, or None if nothing is dispatched.
 
-    It is the first stage that all ``sharding_round_robin_dispatch`` marks are above, or at, and through which alone
-    what is above it is read. A stage that reads what is above it time and again (``cycle``) belongs to it: the workers
-    would not be at one about which time it is.
+    The end is the first stage that has all ``sharding_round_robin_dispatch`` above it and is the only way to the stages
+    above it. A stage that opens its input again and again (``cycle``) belongs to this part, because the workers would
+    disagree about its lap.
     """
     stages = structure.walk(graph)
     marks = {id(stage) for stage in stages if isinstance(stage, ShardingRoundRobinDispatcher)}
@@ -72,11 +73,11 @@ def _opens_by_itself(stage: Pipe) -> bool:
 
 
 def with_end_replaced(graph: Pipe, end: Pipe, make: Callable[[Pipe], Pipe]) -> Pipe:
-    """The graph with what is above and at ``end`` replaced by one stage."""
+    """Return the graph with ``end`` and all stages above it replaced by one stage."""
     return make(end) if graph is end else structure.rewrite(graph, lambda stage: make(stage) if stage is end else stage)
 
 
 def is_replicable(stage: Pipe) -> bool:
-    """Whether a stage may run in workers."""
+    """Return whether a stage may run in workers."""
     asked = getattr(type(stage), "is_replicable", None)
     return asked is None or bool(asked(stage))

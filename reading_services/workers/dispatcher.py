@@ -1,14 +1,13 @@
-"""sharding_round_robin_dispatch: a part of the graph that one process runs for all workers.
+"""The loop of the dispatcher: it runs a part of the graph for all workers (sharding_round_robin_dispatch).
 
-The dispatcher makes the elements of that part once and deals them out: element k is for worker k modulo their number.
-It serves each worker over a link of its own, with that link's window; the worker whose turn it is holds up the others
-when it is slow. Only when another one has nothing left to do more is dealt, and kept for those who are slow: a worker
-whose elements are all left out must not wait for one that, in the end, waits for it.
+The dispatcher makes each element of this part once. Element k is for worker k modulo their number. Each worker has a
+link with a window of its own, and a slow worker delays the others. Only if another worker has nothing left does the
+dispatcher make more, and it keeps the elements of the slow ones. Otherwise a worker whose elements are all filtered out
+could wait for one that, in the end, waits for it.
 
-Positions: with its elements a worker is told the dispatcher's position behind all elements that were dealt until then,
-as long as looking at positions takes a small share of the time. A worker that resumes hands over what it was told and
-how many elements it has taken; the dispatcher begins at the earliest of these positions and passes over what the others
-have had. It begins when all who take part have asked, or have said that they will not.
+A snapshot of the dispatcher travels with the elements as long as the snapshot budget allows it. A worker that resumes
+sends its last snapshot and the number of elements it has taken. The dispatcher opens at the earliest of these snapshots
+and skips the elements that a worker has had. It begins when each worker of the opening has asked or declined.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ class Links(Protocol):
     """The dispatcher's ends of its links with all workers."""
 
     def send(self, number: int, frame: ToConsumer) -> None:
-        """Send a message to a worker."""
+        """Send a frame to a worker."""
 
     def receive(self, wait: bool) -> tuple[int, ToProducer] | None:
-        """A message of some worker; None if there is none and nobody wants to wait. EOFError if all have gone."""
+        """Return the next frame of any worker, or None without ``wait``. Raise EOFError if all workers have ended."""
 
 
 class _Worker:
@@ -48,11 +47,10 @@ class _Worker:
         self.producer = Producer(window)
         self.share: PartRequest | None = None
         self.kept: deque[Callable[[], ToConsumer]] = deque()
-        """The messages that were dealt to it and not yet sent; the one of the end may be sent at any time."""
+        """The frames that were dealt to the worker and not sent. The frame of the end needs no credit."""
         self.ends = False
 
     def forget(self) -> None:
-        """Drop what was kept."""
         self.kept.clear()
         self.ends = False
 
@@ -65,11 +63,11 @@ class _Worker:
         return not self.kept and self.producer.has_nothing
 
     def room(self, size: int) -> int:
-        """Number of elements of about this size that it has room for."""
+        """Return how many elements of about ``size`` bytes the worker has room for."""
         return 0 if self.kept else self.producer.room(size)
 
     def had(self, ordinal: int) -> bool:
-        """Whether it has had its element of this number before it resumed."""
+        """Return whether the worker has had its element of this number before it resumed."""
         return self.share is not None and ordinal < self.share.taken
 
 
@@ -80,11 +78,11 @@ class Dispatcher(Loop):
         super().__init__(making)
         self._links = links
         self._workers = [_Worker(making.window) for _ in range(workers)]
-        self._key = START  # the opening that is asked for
-        self._absent: set[int] = set()  # who will not ask for its share of it
+        self._key = START  # number of the opening that the workers ask for
+        self._absent: set[int] = set()  # workers that have declined to take part in it
         self._dealt = 0
-        self._unread: list[tuple[int, ToProducer]] = []  # a message that came while elements were made, if there is one
-        self._start: tuple[Any, int] | None = None  # the position before the first element, until another is known
+        self._unread: list[tuple[int, ToProducer]] = []  # at most one frame that came while elements were made
+        self._start: tuple[Any, int] | None = None  # the table before the first element, until there is a later one
 
     @property
     def gone(self) -> bool:
@@ -101,7 +99,7 @@ class Dispatcher(Loop):
             elif room:
                 self._make(room)
 
-    # -- who asks for what ---------------------------------------------------------------------------------------------
+    # -- requests of the workers ---------------------------------------------------------------------------------------
 
     def _receive(self, number: int, frame: ToProducer) -> None:
         worker = self._workers[number]
@@ -116,7 +114,7 @@ class Dispatcher(Loop):
     def _asked(self, number: int, share: PartRequest | Absent) -> None:
         worker = self._workers[number]
         worker.forget()
-        if share.order.key < self._key:  # of an opening that has been abandoned meanwhile
+        if share.order.key < self._key:  # of an opening that was abandoned since
             self._links.send(number, worker.producer.end())
             return
         if share.order.key > self._key:
@@ -134,7 +132,7 @@ class Dispatcher(Loop):
         self._key = key
         self._absent.clear()
         for number, worker in enumerate(self._workers):
-            if worker.producer.opening is not None and number != asked_by:  # it waits for what nobody wants any more
+            if worker.producer.opening is not None and number != asked_by:  # it waits for an abandoned opening
                 worker.forget()
                 self._links.send(number, worker.producer.end())
             worker.share = None
@@ -168,7 +166,7 @@ class Dispatcher(Loop):
     # -- making and dealing --------------------------------------------------------------------------------------------
 
     def _room(self) -> int:
-        """Number of elements that may be made now, those of workers who want no more among them."""
+        """Return how many elements may be made now, including those of workers that take no more."""
         takers = self._taking_part()
         if self._session is None or not takers:
             return 0
@@ -176,7 +174,7 @@ class Dispatcher(Loop):
         room, needed = self._at_once * count, 0
         for number in takers:
             worker = self._workers[number]
-            before = (number - self._dealt) % count  # how many come before the next one of this worker
+            before = (number - self._dealt) % count  # elements that come before the next one of this worker
             room = min(room, before + count * worker.room(self._average))
             if worker.starves:
                 needed = max(needed, before + 1)
@@ -199,11 +197,11 @@ class Dispatcher(Loop):
         self._deal(chunk, self._dealt - made, position or self._start, self._errors())
         if position is not None:
             self._start = None
-        if session.passes_over(error):  # home has counted it
+        if session.passes_over(error):  # the stages have counted it
             error = None
         elif error is not None:
             self._deal_error(error)
-            error = None  # it keeps the frames that it went through, and with them this one
+            error = None  # it refers to its frames, and through them to this one
         elif sent + made < room:
             errors = self._errors()
             self._leave_session()
@@ -223,7 +221,7 @@ class Dispatcher(Loop):
         there = chunk[:]
         del chunk[: len(there)]
         self._dealt += len(there)
-        # The counts of errors are those of the elements that are being made, too: they come with the next message.
+        # The counts of errors include those of the elements under way. The next frame brings them.
         self._deal(there, self._dealt - len(there), self._start, errors=None)
         if self._record is not None:
             self._record.made(len(there))
@@ -237,7 +235,7 @@ class Dispatcher(Loop):
     def _deal(
         self, chunk: list[Any], first: int, position: tuple[Any, int] | None, errors: dict[str, int] | None
     ) -> None:
-        """Deal each worker its part of the elements from the given number on."""
+        """Send or keep for each worker its part of ``chunk``, which begins at element ``first``."""
         count = len(self._workers)
         for number in self._taking_part():
             offset = (number - first) % count
@@ -258,7 +256,7 @@ class Dispatcher(Loop):
                     note_unsendable(error, part[0], self._session.description)
                 self._keep(number, [Mishap(self._failure(error), 1)], position, errors)
             else:
-                for element in part:  # one of them cannot be sent; whoever resumes in between passes over the others
+                for element in part:  # one of them cannot be sent: a resume in between skips the others
                     self._keep(number, [element], None, errors)
             return
         self._average = max(size // len(part), 1)
@@ -274,14 +272,14 @@ class Dispatcher(Loop):
             self._links.send(number, worker.kept.popleft()())
 
     def _behind_all(self, in_any_case: bool = False) -> tuple[Any, int] | None:
-        """The position behind all that was dealt, and how many elements that were, if looking is cheap."""
+        """Return the table after all dealt elements and their number. Return None if the budget forbids a snapshot."""
         if not (in_any_case or self._looking.is_cheap()):
             return None
         started = perf_counter()
         position = self._position()
         self._looking.took(perf_counter() - started)
         if isinstance(position, str):
-            with suppress(UserWarning):  # where warnings are errors, nobody is there to catch one
-                warn(f"{position}; until then a resume deals out again what was dealt since the position was known")
+            with suppress(UserWarning):  # where warnings are errors, no caller could catch one here
+                warn(f"{position}; until this is possible, a resume makes the elements since the last position again")
             return None
         return None if position is None else (position, self._dealt)

@@ -1,8 +1,8 @@
 """Exceptions sent from one process to another, with their remote tracebacks.
 
-An exception arrives as what it was: its type, its arguments, its attributes and its notes. It is put together without a
-call of its constructor, which may want other arguments than the exception keeps. The traceback it had over there comes
-along as text, as its cause. One that cannot be sent arrives as a ``WorkerError`` that shows it.
+An exception arrives with its type, arguments, attributes and notes. It is restored without a call of its constructor,
+which may take other arguments than the exception keeps. Its remote traceback becomes its cause, as text. An exception
+that cannot be sent arrives as a ``WorkerError`` that shows it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from datapipes.messages.exception_copies import RemoteTraceback, parts_of, put_t
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An exception to be sent: pickled if that is possible, and as text in any case."""
+    """An exception to be sent: its text, and a pickle if there can be one."""
 
     pickled: bytes | None
     text: str
@@ -30,7 +30,7 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException, where: str) -> Failure:
-        """Take an exception apart; ``where`` says in which process it was raised."""
+        """Return the parts of an exception. ``where`` names the process that raised it."""
         error.add_note(f"  in {where}")
         trace = trace_of(error)
         without_notes = traceback.TracebackException(type(error), error, None)
@@ -44,7 +44,7 @@ class Failure:
         return cls(pickled, text, tuple(error.__notes__), trace)
 
     def error(self) -> BaseException:
-        """The exception, to be raised here."""
+        """Return the exception, to be raised in this process."""
         error: BaseException
         try:
             error = self._shown(self.text) if self.pickled is None else pickle.loads(self.pickled)
@@ -54,7 +54,7 @@ class Failure:
         return error
 
     def _shown(self, text: str) -> WorkerError:
-        """Return an error that shows this one. Notes stay notes: the session looks for that of a stage among them."""
+        """Return an error that shows this one. Notes stay notes: the session finds that of a stage among them."""
         error = WorkerError(text)
         for note in self.notes:
             error.add_note(note)
@@ -62,7 +62,7 @@ class Failure:
 
 
 def _pickled(error: BaseException) -> bytes:
-    """A pickle from which an error can be made again: by the names of classes, and by value those that have none."""
+    """Return a pickle of an error. A class that cannot be imported by its name is pickled by value."""
     try:
         return _tried(error, _Pickler)
     except Exception as problem:
@@ -80,7 +80,7 @@ def _tried(error: BaseException, pickler: Any) -> bytes:
 
 
 def _taken_apart(obj: Any) -> Any:
-    """An exception as what it is made of; NotImplemented for anything else."""
+    """Reduce an exception to its parts. Return NotImplemented for any other object."""
     if not isinstance(obj, BaseException):
         return NotImplemented
     return put_together, parts_of(obj)

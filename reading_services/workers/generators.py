@@ -1,11 +1,12 @@
 """Global random number generators: those of ``random``, ``numpy.random`` and torch's default one.
 
-In a process of its own a worker seeds them for each epoch, so that functions which draw from them can be repeated. Once
-something was drawn, the worker's positions say where the generators are, beside where the stages are: an epoch that is
-resumed, or goes on behind an error, draws what it would have drawn. A graph with a class that is replayed has no
-position once something was drawn: what is behind that class was drawn in between, so all is made again from the start
-of the epoch, or from the last position before that. What was drawn for a buffer cannot be drawn again, so buffers save
-their elements then. Threads share these generators with the program, and leave them alone.
+In a process of its own, a worker seeds them for each epoch, so that functions that draw from them are repeatable. After
+the first draw, the worker's tables have the states of the generators, beside the cells of the stages. A resumed epoch
+then draws the same numbers. Threads share these generators with the program, and leave them alone.
+
+After a draw, a graph with a replayed class has no position: the stages below that class drew in between. A resume makes
+all elements again, from the start of the epoch or the last table before the draw. Numbers drawn for a buffer cannot be
+drawn again, so buffers save their elements then.
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ from datapipes.position.session import Session
 from datapipes.position.user_positions import Replayed
 
 PLACE: Final = -1
-"""Key of the generators in a worker's positions: no stage's place."""
+"""Key of the generators in a worker's table. No stage has this place."""
 
 _WHAT: Final = "the global generators of random numbers"
 
 
 def seed_all(seed: int) -> None:
-    """Seed the three generators; numpy's if there is a numpy, which torch imports."""
+    """Seed the three generators; numpy's only if numpy is loaded, as torch does by itself."""
     random.seed(seed)
-    # torch.manual_seed looks for devices of each kind, and keeps a stack trace for those to come: a millisecond.
+    # torch.manual_seed takes a millisecond: it searches all kinds of devices, and keeps a stack trace for later ones.
     (torch if torch.accelerator.current_accelerator() else torch.default_generator).manual_seed(seed)
     if (numpy := sys.modules.get("numpy")) is not None:
         numpy.random.seed(seed % 2**32)
 
 
 def load_numpy() -> None:
-    """Load numpy's generator before processes are forked: by default each of them would load it when it is seeded."""
+    """Load numpy's generator before processes are forked. Otherwise each of them loads it when it is seeded."""
     if "numpy" in sys.modules:
         import_module("numpy.random")
 
@@ -65,13 +66,13 @@ class Generators:
         return self._drawn
 
     def saved(self) -> Table:
-        """Return the state of the generators as an entry of a table; no entry as long as nothing was drawn."""
+        """Return the states of the generators as an entry of a table. The table is empty before the first draw."""
         return {PLACE: encode(_now(), what=_WHAT)} if self.drawn() else {}
 
     def beside(self, session: Session) -> Table | None:
-        """The position of a session, and of the generators if anybody has drawn from them; None: there is none.
+        """Return the table of a session, with the generators if they were drawn from. Return None if there is none.
 
-        Where a stage carries an earlier position of those above it, the generators are as they were then.
+        If a cell replaces the table of the stages above it by an earlier one, that table has the generators.
         """
         cells = session.cells.values()
         if self.drawn() and any(isinstance(cell, Replayed) for cell in cells):
@@ -81,7 +82,7 @@ class Generators:
         return table if carries else {**table, **self.saved()}
 
     def load(self, saved: object) -> None:
-        """Go on from a saved position."""
+        """Restore the states of the generators. Raise StateError if they cannot be read."""
         try:
             drawn: Any = decode(saved, what=_WHAT)
             of_python, of_numpy, of_torch = drawn
@@ -113,10 +114,10 @@ def _of_torch() -> bytes:
 
 
 def opened(graph: Pipe, run: Run, above: Table | None, generators: Generators | None) -> Session:
-    """A session of a worker at a position, and the generators where they were then."""
+    """Return a worker's session at a table, with the generators in the states that the table has."""
     drawn = None if above is None else above.get(PLACE)
     session = Session(graph, run, None if above is None else {at: above[at] for at in above if at != PLACE})
     if drawn is not None and generators is not None:
-        session.iterator()  # opening it may draw as well
+        session.iterator()  # open it first, since this may draw as well
         generators.load(drawn)
     return session

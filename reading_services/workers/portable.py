@@ -1,6 +1,6 @@
-"""Check that a graph can run in workers, when the loader is made: what cannot is named there, not found later.
+"""Checks that a graph can run in workers. They run when the loader is made, and their errors name the stage.
 
-Only what its elements are is not known before they are made; one that cannot be sent is an error in its place.
+Elements are unknown before they are made: an element that cannot be sent raises an error in its place.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from datapipes.position.blame import FIRST_WORDS
 from datapipes.position.user_classes import is_sharding
 from reading_services.workers.transport.packing import pickled
 
-_DEEPEST = 20  # levels of an element that are looked at
+_DEEPEST = 20  # levels of an element that are searched
 
 
 def needs_many_readers(graph: Pipe, workers: int) -> None:
-    """Refuse sources that only one can read; warn of a graph whose elements everybody would give."""
+    """Raise GraphError for a source that only one worker can read. Warn if each worker would give all elements."""
     if workers < 2:
         return
-    apply_sharding(structure.unfold(graph), workers, 0, SHARDING_PRIORITIES.MULTIPROCESSING)  # which may refuse it
+    apply_sharding(structure.unfold(graph), workers, 0, SHARDING_PRIORITIES.MULTIPROCESSING)  # it may raise an error
     stages = structure.walk(graph, inputs=_read_by_all)
     for stage in stages:
         if isinstance(stage, IterableWrapper) and _can_be_read_once(stage.iterable):
@@ -44,13 +44,13 @@ def needs_many_readers(graph: Pipe, workers: int) -> None:
     if not any(is_sharding(stage) or isinstance(stage, ShardingRoundRobinDispatcher) for stage in stages):
         warn(
             f"{printed(stages[-1])} has no sharding_filter(): each of the {workers} workers gives all of them, "
-            f"so every element comes {workers} times; put .sharding_filter() behind the shuffle, before the expensive "
-            "stages (a class that takes its worker's part by itself says so by having a method apply_sharding)"
+            f"so every element comes {workers} times; put .sharding_filter() below the shuffle, before the expensive "
+            "stages (a class that reads only its worker's shard shows it by having a method apply_sharding)"
         )
 
 
 def _read_by_all(stage: Pipe) -> list[Pipe]:
-    """The stages above a stage that every worker reads: what is dispatched is read by one process for all."""
+    """Return the inputs of a stage that every worker reads. The dispatcher alone reads dispatched stages."""
     return [] if isinstance(stage, ShardingRoundRobinDispatcher) else structure.parents(stage)
 
 
@@ -59,7 +59,7 @@ def _can_be_read_once(data: object) -> bool:
 
 
 def needs_pickling(graph: Pipe, **functions: Any) -> None:
-    """Refuse what cannot be sent to a worker that is not a fork, naming the stage and the attribute."""
+    """Raise BadArgumentType if a worker that is not a fork cannot be sent the graph. Name the stage and attribute."""
     try:
         cloudpickle.dumps((graph, functions))
         return
@@ -78,19 +78,19 @@ def needs_pickling(graph: Pipe, **functions: Any) -> None:
 
 
 def note_unsendable(error: Exception, element: object, end: Pipe) -> None:
-    """Note on an error of pickling an element which stage it comes from, and what in it is the reason."""
+    """Note on an error of pickling an element from which stage it comes, and which part of it is the reason."""
     part, path = element, ""
     for _ in range(_DEEPEST):
         inner = next(((at, value) for at, value in _parts(part) if _problem(value, pickled) is not None), None)
         if inner is None:
             break
         path, part = path + inner[0], inner[1]
-    error.__traceback__ = error.__context__ = None  # they show nothing but this library
+    error.__traceback__ = error.__context__ = None  # they show this library only
     error.add_note(
         f"{FIRST_WORDS}{printed(end)}, whose element cannot be sent out of this process, because of "
         f"{f'its {path}, ' if path else ''}a {type(part).__name__}\n"
         f"  on {element_shown(element)}\n"
-        "  read open files before that, and leave out of elements what belongs to one process"
+        "  read open files in the worker, and leave objects that belong to one process out of elements"
     )
 
 
@@ -103,7 +103,7 @@ def _parts(value: object) -> Iterable[tuple[str, object]]:
 
 
 def portable(function: Callable[..., Any]) -> bytes:
-    """A function as bytes that a worker can read."""
+    """Return a function as bytes that a worker can load."""
     try:
         data: bytes = cloudpickle.dumps(function)
     except Exception as error:

@@ -1,7 +1,7 @@
-"""Base of the services with workers: a part of the graph is made elsewhere, in processes or in threads.
+"""Base of the services with workers: processes or threads make the elements of a part of the graph.
 
-The pool of workers is ended with the service, whichever way that goes. The stage at home refers to the pool and never
-to the service, which would otherwise not be let go of as long as its stage is there.
+The pool of workers ends with the service, even if ``finalize`` is not called. The stage in the main process refers to
+the pool and never to the service: it would keep the service, and with it the pool, alive.
 """
 
 from __future__ import annotations
@@ -32,34 +32,34 @@ C = TypeVar("C", bound=type)
 
 _PARAMETERS: Final = {
     "worker_prefetch_cnt": """\
-How many elements each worker may make ahead, at least one. More of them even out elements that take longer, and need
-more memory. Of small elements, and of those that take some milliseconds, a worker may make more.""",
+How many elements each worker may make ahead, at least one. More of them even out slow elements and need more memory.
+A worker may make more if they are small or take only some milliseconds.""",
     "main_prefetch_cnt": """\
 How many elements all workers together may make ahead, in addition to ``worker_prefetch_cnt``.""",
     "worker_init_fn": """\
 ``worker_init_fn(datapipe, worker_info)`` may change a worker's graph once, after it has been sharded. It returns the
 graph to use. The loader then has no length. ``None``: the graph stays as it is.""",
     "worker_reset_fn": """\
-``worker_reset_fn(datapipe, worker_info, seed_generator)`` may change it at the start of each epoch. It returns the
-graph to use from then on. The loader then has no length. ``None``: the graph stays as it is.""",
+``worker_reset_fn(datapipe, worker_info, seed_generator)`` may change a worker's graph at the start of each epoch. It
+returns the graph to use from then on. The loader then has no length. ``None``: the graph stays as it is.""",
     "in_order": """\
-Whether workers take turns, so that the order is the same in every run. ``False`` hands on the element that comes first:
-a slow element does not delay the others, and the order varies.""",
+Whether workers take turns, so that the order is the same in every run. ``False`` gives the element that comes first: a
+slow element does not delay the others, and the order varies.""",
     "timeout": """\
-Seconds without a frame from the worker that is waited for, after which ``WorkerTimeout`` is raised. A process has up to
-a minute more to start. ``None``: no limit.""",
+Seconds without a frame from the worker whose turn it is, after which ``WorkerTimeout`` is raised. A process has up to a
+minute more to start. ``None``: no limit.""",
     "restart": """\
 How many workers that die in an epoch are replaced without an error. No element is lost, doubled or out of order, and a
-warning says which worker died, and how. An element that has killed its worker twice in a row is a ``WorkerDied`` that
-names it; the next ``next()`` goes on behind it.""",
+warning says which worker died, and how. If an element kills its worker twice in a row, ``WorkerDied`` names the
+element; the next ``next()`` goes on behind it.""",
     "on_death": """\
 ``"skip"`` leaves out an element that has killed its worker twice in a row, and counts it in ``dl.errors``. ``"raise"``
 raises the ``WorkerDied``.""",
     "arena_bytes": """\
-The largest amount of memory that is shared with each worker on this machine; it is taken as it is used. Elements that
-find no room in it are sent over a pipe, which is slower. ``None``: a share of the memory that is free, up to 4 GiB.""",
+The largest amount of memory that is shared with each worker on this machine; it is allocated as it is used. Elements
+without room in it are sent over a pipe, which is slower. ``None``: a share of the free memory, up to 4 GiB.""",
 }
-"""What a parameter of this name means in every service with workers that does not say otherwise."""
+"""Descriptions of the parameters that services with workers have in common. A service's own text takes precedence."""
 
 _LEAST: Final = {
     "num_workers": 1,
@@ -95,7 +95,7 @@ class WorkerOptions:
 
 
 class OnWorkers(WorkerOptions, ReadingServiceInterface):
-    """A service that has copies of a part of the graph made by workers."""
+    """Base of the services that run copies of a part of the graph in workers."""
 
     level: ClassVar[Level | None] = "workers"
 
@@ -138,7 +138,7 @@ class OnWorkers(WorkerOptions, ReadingServiceInterface):
         if self.on_death not in ("raise", "skip"):
             raise BadArgument(f'{call}(on_death={self.on_death!r}): expected "raise" or "skip"')
         if self.on_death == "skip" and not self.restart:
-            raise BadArgument(f'{call}(on_death="skip") is for workers that are replaced: say how often, with restart=')
+            raise BadArgument(f'{call}(on_death="skip") is for workers that are replaced: set their number by restart=')
         for name in ("worker_init_fn", "worker_reset_fn"):
             function = getattr(self, name)
             if function is not None and not callable(function):
@@ -171,14 +171,13 @@ class OnWorkers(WorkerOptions, ReadingServiceInterface):
         return pool
 
     def resize(self, num_workers: int) -> None:
-        """Have another number of workers from the next epoch on: ``dl.reading_service.resize(4)``.
+        """Use another number of workers from the next epoch on: ``dl.reading_service.resize(4)``.
 
-        The order of the elements depends on how many there are, so a state in the middle of an epoch is for as many as
-        it was saved with. Where classes of a graph keep something between two epochs, each worker has its own, and
-        their number stays.
+        The order of the elements depends on this number, so a state saved in mid-epoch needs the number it was saved
+        with.
 
         Args:
-            num_workers: The number of workers, one at least; all ranks have as many.
+            num_workers: The number of workers, at least one. It must be the same on all ranks.
         """
         before, self.num_workers = self.num_workers, num_workers
         try:
@@ -196,18 +195,18 @@ class OnWorkers(WorkerOptions, ReadingServiceInterface):
         gathered.become(self._gathering(gathered.graph, self._new_pool()))
 
     def _gathering(self, end: Pipe, makers: Any = None) -> Gathered[Any]:
-        """The stage that gathers the elements of a part of the graph, at home."""
+        """Return the stage that gathers the elements of a part of the graph in the main process."""
         changes = self.worker_init_fn, self.worker_reset_fn
         length = partial(length_of_parts, workers=self.num_workers, changes=changes)
         return Gathered(end, makers, self.in_order, length, Allowed(self.restart, self.on_death))
 
     @abstractmethod
     def _window(self) -> Window:
-        """How far each worker may run ahead."""
+        """Return how far each worker may run ahead."""
 
     @abstractmethod
     def _pool_of(self, plan: PoolPlan) -> Pool:
-        """The workers, not started yet: they are when an epoch begins, which ranks have agreed upon by then."""
+        """Return the workers, not yet started: they start when an epoch begins and all ranks have agreed on it."""
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         if self._gathered is None:
@@ -219,13 +218,13 @@ class OnWorkers(WorkerOptions, ReadingServiceInterface):
                 self._pool.start()
         before = self._gathered.start
         number = 1 if before is None else before.number + 1
-        seeds = None if self.worker_reset_fn is None else deepcopy(seed_generator)  # others may go on drawing
+        seeds = None if self.worker_reset_fn is None else deepcopy(seed_generator)  # the original may be drawn from
         reset = None if iter_reset_fn is None else self._to_send(iter_reset_fn)
         self._gathered.start = EpochStart(number, seeds, reset)
         return None
 
     def _to_send(self, reset: ResetFn) -> Any:
-        """A function of the services in front, as the workers are given it."""
+        """Return a function of the services before this one in the form in which the workers get it."""
         return reset
 
     def finalize(self) -> None:

@@ -1,12 +1,13 @@
-"""The worker loop: makes the elements of a graph for a consumer, as far ahead as its window lets it.
+"""The worker loop: it makes the elements of a graph for a consumer, as far ahead as its window allows.
 
-The loop waits only when it has nothing to do: for a message that opens something, or for credit. Elements travel in
-chunks, as many as are made in two milliseconds, in four if they are few, or what suits the link, so a slow element is
-on its way at once and quick ones share the price of a message. What is there of a chunk is sent within 0.1 s though its
-next element takes longer (``ChunkWatch``), without a position. With a chunk goes the position after it, as long as
-looking at positions takes a small share of the time; whoever saves in between counts the elements since. A position
-that holds much, such as a buffer of pictures, would take a multiple of its memory until it is at home, and is told only
-where somebody saves.
+The loop waits only when it has nothing to do: for a frame that opens a run, or for credit. Elements travel in chunks,
+one chunk a frame. A chunk has as many elements as are made in two milliseconds, or in four if they are few, or as the
+link allows: slow elements leave at once, and quick ones share the cost of a frame. If the next element takes long, the
+elements before it are sent within 0.1 s (``ChunkWatch``), without a table.
+
+A snapshot travels with a chunk as long as the snapshot budget allows it. A position between two snapshots is a snapshot
+and the number of elements since. A table with large buffers, such as a buffer of pictures, would take a multiple of its
+memory on its way to the main process. It is sent only if the consumer saves positions.
 """
 
 from __future__ import annotations
@@ -40,49 +41,49 @@ from reading_services.workers.transport.packing import Packed, unpacked
 from reading_services.workers.transport.protocol import Credit, Open, Producer, ToProducer, Window
 
 _LARGEST = 4096  # elements in a chunk
-_FEW = 64  # elements in a chunk; fewer may take twice as long, since many at once fall out of a processor's cache
-_SMALL = 1 << 12  # bytes of a position that costs next to nothing to send
-_LARGE = 1 << 20  # bytes of a buffer that is sent only where somebody saves
+_FEW = 64  # elements in a chunk; smaller chunks may take twice as long: large ones overflow the processor's cache
+_SMALL = 1 << 12  # bytes of a table that costs next to nothing to send
+_LARGE = 1 << 20  # bytes of a buffer that is sent only if the consumer saves positions
 
 
 @dataclass(frozen=True, slots=True)
 class EpochStart:
-    """An epoch as a worker is told of it, before it opens its graph for it."""
+    """The start of an epoch. A worker gets it before it opens its graph."""
 
     number: int
-    """Of this epoch with this service. One that is opened again, after an error, is not begun again."""
+    """Number of this epoch with this service. An epoch that is opened again after an error keeps its number."""
     seeds: Any
-    """The generator of seeds from which that of each worker's own function is spawned; None without such a function."""
+    """Generator of seeds that ``worker_reset_fn`` gets, spawned for each worker. None without such a function."""
     reset: Any = None
-    """Change that the services in front have to make to the graph: a function, or the pickle of one."""
+    """Change that the services before this one make to the graph: a function, or its pickle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order to open a run, from its start or from a position, and the number of elements behind that."""
+    """Order to open a run: at its start, or at a table and a number of elements after it."""
 
     run: Run
     above: Any = None
     behind: int = 0
     start: EpochStart | None = None
     seed: int = 0
-    """For the generators that belong to nobody: no other worker of any rank has the same."""
+    """Seed of the global random number generators. It differs between all workers of all ranks."""
     key: int = 0
-    """The number of the opening, the same for all workers,"""
+    """Number of the opening, the same for all workers."""
     crowd: tuple[int, ...] = ()
-    """and which of them take part in it."""
+    """Numbers of the workers that take part in the opening."""
     watch: Watch | None = None
-    """Whether to go one by one, and write down what is done: a worker has died here."""
+    """How to make elements one by one and record the calls, after a worker has died here. None: not at all."""
     dealing: Watch | None = None
-    """The same for the dispatcher, by the number of elements that it has dealt since the start of the epoch."""
+    """The same for the dispatcher, by the number of elements dealt since the start of the epoch."""
     saves: bool = False
-    """Whether somebody saves positions, so that large ones are wanted as well."""
+    """Whether the consumer saves positions, so that large tables are wanted, too."""
 
 
 def part_of(graph: Pipe, info: WorkerInfo, init_fn: Callable[[Any, WorkerInfo], Any] | None) -> Pipe:
-    """A worker's own copy of a graph: sharded, and changed by its user's function if there is one.
+    """Return a worker's own copy of a graph, sharded and then changed by ``init_fn``.
 
-    What is dealt out to the workers is not sharded once more.
+    Stages that read dispatched elements are not sharded: the dispatcher has sharded these elements.
     """
     graph = structure.unfold(graph)
     stages = structure.walk(graph)
@@ -96,9 +97,9 @@ def part_of(graph: Pipe, info: WorkerInfo, init_fn: Callable[[Any, WorkerInfo], 
 
 
 class WorkerEpochs:
-    """A worker's graph, which functions of its users' may replace at the start of each epoch, and what it keeps.
+    """A worker's graph over its epochs. Functions of the user may replace it at the start of each epoch.
 
-    First comes what the services in front have to do to it, then the worker's own function. What they return is kept.
+    The function of the services before this one comes first, then ``worker_reset_fn``. Their results are kept.
     """
 
     def __init__(self, graph: Pipe, reset_fn: Callable[[Any, WorkerInfo, Any], Any] | None, info: WorkerInfo) -> None:
@@ -109,7 +110,7 @@ class WorkerEpochs:
         passes.settle(graph, 0)
 
     def graph_of(self, order: Order) -> Pipe:
-        """The graph for an epoch."""
+        """Return the graph for an order, after the changes that a new epoch makes to it."""
         start = order.start
         if start is not None and start.number != self._number:
             graph, reset = self._graph, start.reset
@@ -126,7 +127,7 @@ class WorkerEpochs:
 
 @dataclass(frozen=True, slots=True)
 class PoolPlan:
-    """The graph that a pool of workers runs, and its settings."""
+    """The graph that the workers of a pool run, and its settings."""
 
     graph: Pipe
     workers: int
@@ -135,40 +136,40 @@ class PoolPlan:
     reset_fn: Any = None
     timeout: float | None = None
     dispatched: Pipe | None = None
-    """The part that one process or thread runs for all workers."""
+    """The part of the graph that the dispatcher runs for all workers."""
     environment: Mapping[str, str] = field(default_factory=current_switches)
-    """The program's switches: a fork server, or another machine, has none of those that were set since it began."""
+    """Settings by environment variable. A fork server or another machine lacks those that were set after its start."""
 
     @property
     def worker_job(self) -> tuple[Any, ...]:
-        """What a worker process is given: switches, graph, init_fn, reset_fn."""
+        """The arguments of a worker process: settings, graph, init_fn, reset_fn."""
         return self.environment, self.graph, self.init_fn, self.reset_fn
 
     @property
     def dispatcher_job(self) -> tuple[Any, ...] | None:
-        """What a dispatcher process is given: switches, graph, reset_fn. None without a dispatcher."""
+        """The arguments of a dispatcher process: settings, graph, reset_fn. None without a dispatcher."""
         return None if self.dispatched is None else (self.environment, self.dispatched, self.reset_fn)
 
 
 def numbered(orders: Sequence[Order | None], key: int) -> list[Order | None]:
-    """The orders of one opening, each with its number and with those who take part."""
+    """Return the orders of one opening with its number and the numbers of the workers that take part."""
     crowd = tuple(number for number, order in enumerate(orders) if order is not None)
     return [None if order is None else replace(order, key=key, crowd=crowd) for order in orders]
 
 
 class Packing(Protocol):
-    """Packs a chunk of elements for the link; returns it with its size in bytes."""
+    """A function that packs a chunk of elements for a link and returns it with its size in bytes."""
 
     def __call__(self, elements: list[Any]) -> tuple[Any, int]: ...
 
 
 def pull(session: Session, most: int, chunk: list[Any]) -> BaseException | None:
-    """Take elements into a list, up to the end or to an exception, which is returned.
+    """Append up to ``most`` elements to a list. Return the exception that ended this early, or None.
 
-    A function without a ``self``: an exception keeps the frames that it went through, and these must not keep it.
+    This is a function, not a method: an exception refers to its frames, and these must not refer to the loop.
     """
     try:
-        chunk.extend(islice(session.iterator(), most))  # by no generator of ours: it would hold the last one
+        chunk.extend(islice(session.iterator(), most))  # a generator of ours would keep the last element alive
     except BaseException as error:
         session.fail(error)
         return error
@@ -177,24 +178,24 @@ def pull(session: Session, most: int, chunk: list[Any]) -> BaseException | None:
 
 @dataclass(frozen=True, slots=True)
 class Making:
-    """How a loop makes elements, and what it makes of them for its links."""
+    """Functions and settings by which a loop makes elements and packs them for its links."""
 
     open_graph: Callable[[Order], Pipe]
-    """The graph of an epoch, by the order for it."""
+    """Returns the graph for an order."""
     window: Window
     pack: Packing
     failure: Callable[[BaseException], Any]
-    """An error, ready to be sent."""
+    """Converts an error to the form in which it is sent."""
     generators: Generators | None = None
-    """What is saved with positions, in a process of its own."""
+    """The generators that are saved with positions, in a process of its own. None: none are saved."""
     pack_position: Callable[[Table], Any] = lambda table: table
-    """What is sent of a position: whoever gets it opens it when it is wanted."""
+    """Converts a table to the form in which it is sent."""
     record: Record | None = None
-    """Where to write down what is being made, for whoever finds this process dead."""
+    """Record of the elements and calls under way, which the main process reads if this process dies."""
 
 
 class Loop:
-    """Base of the loops that make elements: a session, how fast it goes, and its positions as far as that is cheap."""
+    """Base of the loops that make elements: a session, the size of its chunks, and its snapshots."""
 
     def __init__(self, making: Making) -> None:
         self._open_graph = making.open_graph
@@ -206,19 +207,19 @@ class Loop:
         self._watched_from = self._watched_until = 0
         self._session: Session | None = None
         self._seconds = making.window.seconds
-        self._at_once = 1  # elements in a chunk, so that making them takes about as long as it should
-        self._average = 64  # bytes of an element, as far as is known
+        self._at_once = 1  # elements in a chunk, adapted so that making them takes about ``_seconds``
+        self._average = 64  # bytes of an element, by the last chunk
         self._pack_position = making.pack_position
-        self._is_replayed = False  # whether the graph can be resumed from its start alone, and so tells no position
+        self._is_replayed = False  # whether a resume has to start the graph anew, so that no table is sent
         self._looking = Looking()
         self._watch = ChunkWatch(self._send_early)
 
     def run(self) -> None:
-        """Serve until everybody has said that it is enough, or is gone."""
+        """Make elements until all consumers have closed their links or have ended."""
         try:
             self._serve()
         except (EOFError, BrokenPipeError, ConnectionResetError):
-            pass  # nobody is interested any more
+            pass  # the consumers have ended
         finally:
             self._watch.end()
             self._leave_session()
@@ -228,11 +229,11 @@ class Loop:
 
     @property
     def gone(self) -> bool:
-        """Whether everybody has said that it is enough."""
+        """Whether all consumers have closed their links."""
         raise NotImplementedError(f"{type(self).__name__} has no gone")
 
     def _open(self, graph: Pipe, run: Run, above: Table | None) -> Session:
-        """Open a graph at a position."""
+        """Open a graph at its start, or at the table ``above``."""
         self._session = opened(graph, run, above, self._generators)
         self._is_replayed = _reads_dealt_elements_twice(self._session)
         self._at_once = 1
@@ -240,7 +241,7 @@ class Loop:
         return self._session
 
     def _watching(self, graph: Pipe, watch: Watch | None) -> Pipe:
-        """Return a graph, or a copy that writes down what it calls if it has to be watched."""
+        """Return a graph, or a copy that records its calls if the order says so."""
         self._watched = None
         if watch is None or self._record is None:
             return graph
@@ -249,7 +250,7 @@ class Loop:
         return self._watched.over(graph)
 
     def _at_most(self, wanted: int, made: int) -> int:
-        """Return how many elements to make at once: one while the worker is watched, and none of those before."""
+        """Return how many elements to make at once. It is one while the calls are recorded."""
         watched = self._watched
         if watched is None:
             return wanted
@@ -262,13 +263,13 @@ class Loop:
         return wanted
 
     def _send_early(self, chunk: list[Any]) -> int | None:
-        """Send what is there of a chunk of several, as ``ChunkWatch`` asks for."""
+        """Send the elements of an unfinished chunk, as ``ChunkWatch`` requires of its function."""
         raise NotImplementedError(f"{type(self).__name__} has no _send_early")
 
     def _pulled(self, session: Session, most: int, chunk: list[Any], full: int) -> tuple[BaseException | None, int]:
-        """``pull``, and learn from it how many elements to make at once; ``full``: those of a whole chunk.
+        """Pull elements and adapt the size of the next chunk. Return the exception and the number that were sent early.
 
-        Returns how many elements were sent early, too.
+        ``full`` is the size of a whole chunk.
         """
         started = perf_counter()
         sent = 0
@@ -288,7 +289,7 @@ class Loop:
         return error, sent
 
     def _position(self) -> Any:
-        """The session's position, packed; or why nobody can save that. It is for the caller to ask if that is cheap."""
+        """Return the session's packed table, or text that says why it cannot be saved. The caller checks the budget."""
         if (session := self._session) is None or self._is_replayed:
             return None
         try:
@@ -298,9 +299,7 @@ class Loop:
             raise
         except UnsavableElement as error:
             return str(error)
-        except (
-            Exception
-        ) as error:  # of a user's state_dict(): it ends no stream, and is raised where nobody saves for us
+        except Exception as error:  # of a user's state_dict(): it is raised when the program saves, and ends no stream
             return f"a position could not be saved: {error!r}"
 
     def _errors(self) -> dict[str, int] | None:
@@ -313,13 +312,13 @@ class Loop:
 
 
 def _reads_dealt_elements_twice(session: Session) -> bool:
-    """Return whether a resume in mid-epoch reads elements of the dispatcher twice: for a detached hub, and a replay."""
+    """Return whether a resume in mid-epoch would read dispatched elements twice: once for a detached hub."""
     hubs = session.detached_hubs()
     return any(getattr(type(stage), "is_dealt", False) for hub in hubs for stage in structure.walk(hub))
 
 
 class Server(Loop):
-    """One worker's loop; ``left`` is called when an opening is over."""
+    """The loop of one worker. It calls ``left`` when an opening has ended."""
 
     def __init__(self, link: ProducerLink, making: Making, left: Callable[[], None]) -> None:
         super().__init__(making)
@@ -327,10 +326,10 @@ class Server(Loop):
         self._left = left
         self._producer = Producer(making.window)
         self._share: Share | None = None
-        self._saves = False  # whether large positions are wanted
-        self._start: Any = None  # the position before the first element, to be told with it
-        self._is_first = True  # whether nothing of this opening was sent yet
-        self._made = 0  # how many elements of this opening, with those that home has had
+        self._saves = False  # whether large tables are wanted
+        self._start: Any = None  # the table before the first element, until the first frame takes it along
+        self._is_first = True  # whether no frame of this opening was sent yet
+        self._made = 0  # elements of this opening, including those that the main process had before it
 
     @property
     def gone(self) -> bool:
@@ -379,13 +378,13 @@ class Server(Loop):
                 if not consumes_element(error):
                     raise
                 session.fail(error)
-                error.__traceback__ = None  # it was told when it was met
+                error.__traceback__ = None  # the main process has raised it before
                 if session.passes_over(error):
-                    continue  # home has not had it
+                    continue  # the main process has not counted it as an element
             self._made += 1
 
     def _make(self, room: int) -> None:
-        """Make a chunk of so many elements at most, and send it with what ended it, if something did."""
+        """Make a chunk of up to ``room`` elements, and send it, and after it the error or the end that it met."""
         if (session := self._session) is None:
             raise ProtocolError("elements are asked for, and nothing is open")
         chunk: list[Any] = []
@@ -396,7 +395,7 @@ class Server(Loop):
         self._made += (made := len(chunk))
         if self._record is not None:
             self._record.making(self._made, 0)
-        if session.passes_over(error):  # home has counted it
+        if session.passes_over(error):  # the stages have counted it
             error = None
             if made:
                 self._send(session, chunk, look=True)
@@ -405,7 +404,7 @@ class Server(Loop):
             error = None
         elif error is not None:
             self._fail(error)
-            error = None  # it keeps the frames that it went through, and with them this one
+            error = None  # it refers to its frames, and through them to this one
         elif sent + made < wanted:
             errors = self._errors()
             self._leave_session()
@@ -416,7 +415,7 @@ class Server(Loop):
         if not there:
             return 0
         packed = self._packed(there)
-        if isinstance(packed, Exception):  # one element cannot be sent, which the loop will say: those before it can
+        if isinstance(packed, Exception):  # one element cannot be sent, and the loop will raise that: send those before
             there = list(takewhile(lambda element: not isinstance(self._packed([element]), Exception), there))
             if not there:
                 return None
@@ -424,7 +423,7 @@ class Server(Loop):
         body, size = packed
         del chunk[: (count := len(there))]
         there.clear()
-        # The counts of errors are those of the elements that are being made, too: they come with the next message.
+        # The counts of errors include those of the elements under way. The next frame brings them.
         told = None, None, self._start, None
         self._start = None
         self._average = max(size // count, 1)
@@ -435,14 +434,14 @@ class Server(Loop):
         return count
 
     def _packed(self, elements: list[Any]) -> tuple[Any, int] | Exception:
-        """Return elements as the body of a message and its size, or why they cannot be sent."""
+        """Return elements as the body of a frame with its size, or the exception if they cannot be sent."""
         try:
             return self._pack(elements)
         except Exception as error:
             return error
 
     def _send(self, session: Session, chunk: list[Any], look: bool) -> bool:
-        """Send elements, and let go of them; False if one could not be sent, which ends the opening."""
+        """Send elements and drop them. Return False if one could not be sent, which ends the opening."""
         count = len(chunk)
         try:
             body, size = self._pack(chunk)
@@ -451,7 +450,7 @@ class Server(Loop):
                 note_unsendable(error, chunk[0], session.description)
                 self._fail(error)
                 return False
-            return all(self._send(session, [element], look=False) for element in chunk)  # up to the one that it is
+            return all(self._send(session, [element], look=False) for element in chunk)  # up to the failing one
         chunk.clear()
         self._average = max(size // count, 1)
         position, started, looked = None, 0.0, 0.0
@@ -460,7 +459,7 @@ class Server(Loop):
             position = self._cheap_position()
             looked = perf_counter()
         elif self._is_first:
-            position = session.problem()  # is said soon; to look costs more than it takes to see this
+            position = session.problem()  # tell at once that nothing can be saved: this costs less than a snapshot
         part = None if position is None or self._share is None else self._share.part()
         told = position, self._errors(), self._start, part
         self._is_first, self._start = False, None
@@ -471,7 +470,7 @@ class Server(Loop):
         return True
 
     def _cheap_position(self) -> Any:
-        """The position, unless it holds much and nobody saves: packing and keeping that is for those who do."""
+        """Return the packed table. Return None if it is large and the consumer does not save positions."""
         with nullcontext() if self._saves else at_most(_LARGE):
             try:
                 return self._position()
@@ -487,7 +486,7 @@ class Server(Loop):
                 error.add_note(f"  and its position could not be saved: {another!r}")
         failed = self._producer.failed(self._failure(error), above, self._errors())
         self._link.send(failed)
-        self._leave_session()  # whoever deals out elements must not wait for this worker any more
+        self._leave_session()  # the dispatcher must not wait for this worker any more
 
     def _leave_session(self) -> None:
         super()._leave_session()

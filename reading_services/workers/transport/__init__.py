@@ -1,12 +1,12 @@
-"""Transport between a producer of elements and its consumer: the protocol, what is sent, and over what.
+"""Transport between a producer of elements and its consumer: the protocol, its frames, and the links that carry them.
 
 - ``arena``: shared memory of two processes, and the leases on it
-- ``inline``: the link between threads
+- ``inline``: the link between two threads
 - ``meeting``: connections of processes that share a key, on one machine or on two
 - ``packing``: elements pickled as bytes and out-of-band buffers, and back
-- ``pipes``: non-blocking pipes for messages longer than a pipe holds
+- ``pipes``: non-blocking pipes for frames that are longer than the buffer of a pipe
 - ``process``: the link between processes
-- ``protocol``: the protocol of producer and consumer: a table and two state machines, without any I/O
+- ``protocol``: the protocol of producer and consumer: a table and two state machines, without I/O
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from reading_services.workers.transport.protocol import ToConsumer, ToProducer
 
 
 class ProducerLink(Protocol):
-    """The end of a link that a worker has."""
+    """A worker's end of a link."""
 
     def send(self, frame: ToConsumer) -> None:
-        """Send a message; BrokenPipeError if nobody is at the other end any more."""
+        """Send a frame. Raise BrokenPipeError if the consumer is gone."""
 
     def receive(self, wait: bool = True) -> ToProducer | None:
-        """The next message; None if there is none yet and nobody wants to wait. EOFError if there will be none."""
+        """Return the next frame, or None if there is none yet and ``wait`` is False. Raise EOFError at the end."""

@@ -1,15 +1,13 @@
-"""Shared memory of two processes, and the leases on it.
+"""Shared memory of two processes, and the leases on its slots.
 
-One process writes and one reads. The writer takes a *slot*, fills it and tells the reader where it is; the reader's
-arrays lie in it. When the last of them is gone the slot's *flag* is set, a byte in the same memory, and the writer may
-take the room again: no message is sent for it, and nothing is written over while somebody can see it. A reader that
-keeps everything keeps the slots; the writer then finds no room and sends its elements another way.
+One process writes and one reads. The writer takes a slot, fills it and sends the reader its offset. The reader's arrays
+lie in the slot. When the last of them is deleted, the reader sets the slot's flag, a byte in the same memory, and the
+writer may reuse the slot. No frame is sent for this, and no slot is overwritten while it is in use. If the reader keeps
+all slots, the writer finds no room and sends its elements through the pipe.
 
-What the writer makes can be made in a slot from the start: it *reserves* one. Such a slot is handed over as it is if
-nobody on this side refers to it any more; whoever still does keeps it, and the reader gets a copy.
-
-The memory has a file descriptor and no name, so nothing can be left behind, however the processes end. Neither side
-closes it: it goes with the last array that lies in it.
+The writer can also reserve a slot and make elements in it. A reserved slot is sent without a copy if the writer's
+process has no reference to it any more; otherwise the reader gets a copy. The memory has a file descriptor and no name,
+so it is freed however the processes end. Neither side closes it: it is freed with the last array that lies in it.
 """
 
 from __future__ import annotations
@@ -29,55 +27,55 @@ from datapipes.memory.leases import lend
 from datapipes.position.forks import OwnerProcess, tell_of_forks
 
 _FLAGS = 4096
-"""At most so many slots are taken at a time. Their flags come first, a byte each."""
+"""The most slots that are taken at a time. Their flags, one byte each, are at the start of the memory."""
 ALIGNED = 64
 _FREE = 1
 
 
 def create(size: int) -> int:
-    """The descriptor of a new arena with room for ``size`` bytes. Memory is used as it is written to."""
+    """Return the descriptor of a new arena of ``size`` bytes. The system allocates a page when it is first written."""
     fd = os.memfd_create("loader2-arena", os.MFD_CLOEXEC)
     os.truncate(fd, _FLAGS + aligned(size))
     return fd
 
 
 class NoRoom:
-    """The writer of a link without shared memory: all goes through the pipe."""
+    """The writer of a link without shared memory: all data goes through the pipe."""
 
     lock: AbstractContextManager[object] = nullcontext()
 
     def put(self, buffers: Iterable[memoryview]) -> None:
-        """There is no room."""
+        """Return None: there is no room."""
 
     def reserve(self, size: int) -> None:
-        """There is no room."""
+        """Return None: there is no room."""
 
     def reserved_at(self, part: memoryview) -> None:
-        """Nothing is reserved."""
+        """Return None: nothing is reserved."""
 
     def hand_over(self, offset: int) -> None:
-        """Nothing is reserved."""
+        """Return None: nothing is reserved."""
 
 
 class Writer:
-    """The side that takes slots and fills them."""
+    """The writing side of an arena: it takes slots and fills them."""
 
     def __init__(self, fd: int) -> None:
         self._memory = mmap.mmap(fd, 0)
         self._view = memoryview(self._memory)
         self._start = ctypes.addressof(ctypes.c_ubyte.from_buffer(self._memory))
-        self._free = [(_FLAGS, len(self._memory) - _FLAGS)]  # (offset, size) of what is free, by offset
+        self._free = [(_FLAGS, len(self._memory) - _FLAGS)]  # free ranges (offset, size), by offset
         self._taken: dict[int, tuple[int, int]] = {}  # flag: (offset, size)
         self._flags = list(range(_FLAGS))
-        self._reserved: dict[int, tuple[int, int, weakref.ref[Any]]] = {}  # offset: (flag, size, who refers to it)
+        self._reserved: dict[int, tuple[int, int, weakref.ref[Any]]] = {}  # offset: (flag, size, owner of the lease)
         self.lock = threading.RLock()  # one thread may reserve a slot while another sends one
         tell_of_forks(self)
 
     def forked(self) -> None:
-        self.lock = threading.RLock()  # a thread that is not there may have had it
+        self.lock = threading.RLock()  # a thread that the fork did not copy may hold the old one
 
     def put(self, buffers: Iterable[memoryview]) -> tuple[int, int, int] | None:
-        """Copy buffers into one slot, each aligned; (flag, offset, size), or None if there is no room."""
+        """Copy buffers into one slot, each aligned. Return (flag, offset, size), or None if there is no room."""
         parts = list(buffers)
         size = sum(aligned(part.nbytes) for part in parts)
         slot = self._take(size)
@@ -91,7 +89,7 @@ class Writer:
         return flag, offset, size
 
     def reserve(self, size: int) -> memoryview | None:
-        """A slot to be filled in place; None if there is no room."""
+        """Return a slot to be filled in place, or None if there is no room."""
         slot = self._take(aligned(size))
         if slot is None:
             return None
@@ -101,25 +99,25 @@ class Writer:
         return view
 
     def reserved_at(self, part: memoryview) -> int | None:
-        """The offset of the reserved slot that a buffer is all of; None if it is none."""
+        """Return the offset of the reserved slot that a buffer fills, or None if the buffer is no reserved slot."""
         offset = ctypes.addressof(ctypes.c_ubyte.from_buffer(part)) - self._start if not part.readonly else -1
         found = self._reserved.get(offset)
         return offset if found is not None and found[1] == part.nbytes else None
 
     def hand_over(self, offset: int) -> tuple[int, int, int] | memoryview:
-        """(flag, offset, size) of a reserved slot that nobody here refers to any more; else its bytes, to be copied.
+        """Return (flag, offset, size) of a reserved slot without references here, or else its bytes, to be copied.
 
-        The caller holds ``lock`` since before it let go of the slot: another thread would take it back as free.
+        The caller takes ``lock`` before it drops its own references. Otherwise another thread could reclaim the slot.
         """
         flag, size, owner = self._reserved[offset]
         if (lease := owner()) is not None:
-            return memoryview(lease).cast("B")  # which keeps it until it is copied
+            return memoryview(lease).cast("B")  # it keeps the slot until the copy is made
         del self._reserved[offset]
-        self._memory[flag] = 0  # it was set when the last reference went
+        self._memory[flag] = 0  # it was set when the last reference was dropped
         return flag, offset, size
 
     def _take(self, size: int) -> tuple[int, int] | None:
-        """Room at the lowest offset there is, so that no more memory is touched than is in use at a time."""
+        """Take the room at the lowest offset, so that the process touches no more memory than is in use at a time."""
         with self.lock:
             return self._take_first(size)
 
@@ -138,7 +136,7 @@ class Writer:
         return None
 
     def _reclaim(self) -> None:
-        """Take back the slots that nobody refers to any more, and join what lies side by side."""
+        """Reclaim the slots without references, and join adjacent free ranges."""
         flags = self._memory[:_FLAGS]
         back = [flag for flag in self._taken if flags[flag] == _FREE]
         if not back:
@@ -158,7 +156,7 @@ class Writer:
 
 
 def leased(memory: mmap.mmap, flag: int, offset: int, size: int) -> memoryview:
-    """The bytes of a slot, for who reads them; it is free again when nobody refers to them any more."""
+    """Return the bytes of a slot. The slot is free again when the last reference to them is dropped."""
     return _lease(memory, flag, offset, size)[1]
 
 
@@ -167,10 +165,10 @@ def _lease(memory: mmap.mmap, flag: int, offset: int, size: int) -> tuple[Any, m
 
 
 def _give_back(memory: mmap.mmap, flag: int, origin: OwnerProcess) -> None:
-    if origin.is_here:  # what a fork has inherited is still in use where it was lent
+    if origin.is_here:  # a forked process has a copy of the lease, and the slot is still in use in its parent
         memory[flag] = _FREE
 
 
 def aligned(size: int) -> int:
-    """The room that so many bytes take in a slot."""
+    """Return the number of bytes that ``size`` bytes take in a slot."""
     return -(-size // ALIGNED) * ALIGNED

@@ -1,7 +1,7 @@
-"""The link between two threads of one process: elements are handed over as they are.
+"""The link between two threads of one process. Elements are passed on as they are.
 
-What all producers of one consumer send arrives in one queue, with the number of its producer, so that the consumer can
-wait for whichever comes first.
+All producers of one consumer share one queue. Each frame in it has the number of its producer, so the consumer can wait
+for the first of them.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import TypeAlias
 from reading_services.workers.transport.protocol import Close, ToConsumer, ToProducer
 
 Arrivals: TypeAlias = SimpleQueue[tuple[int | None, ToConsumer | None]]
-"""Messages, and in place of one None for whoever waits to look around: somebody has ended, or woken him."""
+"""Pairs (producer, frame). The frame None: the producer has ended. Both None: the consumer is woken."""
 
 
 class ProducerEnd:
-    """The end in the thread that makes elements."""
+    """The end in the thread that makes the elements."""
 
     def __init__(self, control: SimpleQueue[ToProducer], arrivals: Arrivals, number: int) -> None:
         self._control = control
@@ -27,11 +27,11 @@ class ProducerEnd:
         self._arrivals.put((self._number, frame))
 
     def receive(self, wait: bool = True) -> ToProducer | None:
-        return self._control.get() if wait or not self._control.empty() else None  # nobody else takes from it
+        return self._control.get() if wait or not self._control.empty() else None  # this thread is the only reader
 
 
 class ConsumerEnd:
-    """The end in the thread that uses them; what it gets is in the queue of all arrivals."""
+    """The end in the thread that uses the elements. It only sends: frames arrive in the queue of all producers."""
 
     def __init__(self, control: SimpleQueue[ToProducer]) -> None:
         self._control = control
@@ -41,7 +41,7 @@ class ConsumerEnd:
 
 
 class DispatcherEnds:
-    """The ends that a dispatcher has in its thread, of its links with all workers."""
+    """A dispatcher's ends of its links with all workers."""
 
     def __init__(self, workers: int) -> None:
         self.asked: SimpleQueue[tuple[int, ToProducer]] = SimpleQueue()
@@ -54,14 +54,14 @@ class DispatcherEnds:
         return self.asked.get() if wait or not self.asked.empty() else None
 
     def close(self) -> None:
-        """Have the dispatcher leave, and whoever waits for it."""
+        """Tell the dispatcher to leave, and end the links of the workers that wait for it."""
         for number, dealt in enumerate(self.dealt):
             self.asked.put((number, Close()))
             dealt.put(None)
 
 
 class DealtEnd:
-    """The end of a link with the dispatcher in a worker's thread."""
+    """A worker's end of its link with the dispatcher."""
 
     def __init__(self, ends: DispatcherEnds, number: int) -> None:
         self._ends = ends
@@ -71,7 +71,7 @@ class DealtEnd:
         self._ends.asked.put((self._number, frame))
 
     def receive(self) -> ToConsumer:
-        """The next message; EOFError if there will be none."""
+        """Return the next frame. Raise EOFError if the dispatcher has ended."""
         frame = self._ends.dealt[self._number].get()
         if frame is None:
             self._ends.dealt[self._number].put(None)
@@ -80,7 +80,7 @@ class DealtEnd:
 
 
 def pair(arrivals: Arrivals, number: int) -> tuple[ConsumerEnd, ProducerEnd]:
-    """Both ends of a new link.
+    """Return both ends of a new link.
 
     >>> from reading_services.workers.transport.protocol import Close, End
     >>> arrivals = SimpleQueue()

@@ -1,11 +1,10 @@
 """Connections of processes that share a key, on one machine or on two.
 
-One listens, the others call, and each proves to the other that it knows the key (``network.proof``). Whoever cannot do
-that is hung up on, and has been told nothing. What is said afterwards is as open to the network as anything else that
-goes between the machines of a cluster.
+One process listens and the others call. Each proves to the other that it knows the key (``network.proof``). A caller
+that cannot prove it is disconnected and gets no data. The key authenticates a connection and does not encrypt it: the
+network can read what is sent, as it can read all other traffic between the machines of a cluster.
 
-Callers on the same machine are given a connection over which file descriptors can be passed, so that memory can be
-shared.
+A caller on the same machine gets a Unix socket. File descriptors can be passed over it, so memory can be shared.
 """
 
 from __future__ import annotations
@@ -24,29 +23,29 @@ from reading_services.network.proof import greet, introduce
 from reading_services.workers.transport.pipes import Inbox, Outbox
 
 SECONDS: Final = 10.0
-"""The most that proving and introducing oneself may take."""
+"""Time limit of the proof and of the introduction."""
 BEATS: Final = 5
-"""Signs of life in the time after which silence is too long."""
+"""Number of signs of life that are sent in the time after which a process counts as dead."""
 
 
 class Address(TypedDict):
-    """Where to call, and the key."""
+    """Address and key of a listening process."""
 
     host: str
     port: int
     name: str
-    """of the socket for callers on the same machine,"""
+    """Name of the Unix socket for callers on the same machine."""
     machine: str
-    """which this tells from others."""
+    """Identity of the listener's machine."""
     key: str
 
 
 class Meeting:
-    """The side that listens.
+    """The listening side of the connections.
 
     Args:
-        host: The address of this machine that callers reach it at.
-        machine: What tells this machine from others.
+        host: The address at which callers reach this machine.
+        machine: The identity of this machine: callers with the same one get a Unix socket.
     """
 
     def __init__(self, host: str, machine: str) -> None:
@@ -54,7 +53,7 @@ class Meeting:
         self._far = listening(host, backlog=1024)
         self._near = socket.socket(socket.AF_UNIX)
         try:
-            self._near.bind(f"\0{name}")  # a name that is in no folder, and goes with the socket
+            self._near.bind(f"\0{name}")  # an abstract name: it has no file, and is freed with the socket
             self._near.listen(1024)
         except OSError:
             self.close()
@@ -64,11 +63,11 @@ class Meeting:
 
     @property
     def doors(self) -> list[socket.socket]:
-        """The sockets that become readable when somebody calls."""
+        """The sockets that become readable when a process calls."""
         return [self._far, self._near]
 
     def next_caller(self, until: int | None = None) -> socket.socket | None:
-        """The next that calls, who has proved nothing yet; None once a descriptor, ``until``, is readable."""
+        """Return the next caller, not yet greeted. Return None once the descriptor ``until`` is readable."""
         doors = {door.fileno(): door for door in self.doors}
         ready, _, _ = select.select([*doors, *([] if until is None else [until])], [], [])
         if ready[0] == until:
@@ -77,15 +76,15 @@ class Meeting:
         return caller
 
     def greet(self, caller: socket.socket) -> dict[str, Any]:
-        """Prove and have it proved, and return what the caller says of itself; ``Refused`` if it fails to."""
+        """Exchange proofs with a caller and return its introduction. Raise ``Refused`` if its proof fails."""
         said = greet(caller, self._key, monotonic() + SECONDS)
         _tune(caller)
         return said
 
     def greet_beside(self, caller: socket.socket, let_in: Callable[[dict[str, Any], socket.socket], object]) -> None:
-        """Greet in a thread of its own, since a stranger may take its time, and hand on what the caller says of itself.
+        """Greet a caller in a thread of its own, since it may be slow, and pass its introduction to ``let_in``.
 
-        Who is refused is hung up on, and so is one of whom ``let_in`` knows nothing.
+        The connection is closed if the caller is refused or if ``let_in`` raises LookupError, ValueError or TypeError.
         """
 
         def greet() -> None:
@@ -97,13 +96,13 @@ class Meeting:
         threading.Thread(target=greet, daemon=True).start()
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._far.close()
         self._near.close()
 
 
 def call(address: Address, machine: str, says: dict[str, Any]) -> socket.socket:
-    """Call who listens there, prove and have it proved, and say who this is."""
+    """Call the process that listens at ``address``, exchange proofs, and introduce this process with ``says``."""
     if machine == address["machine"]:
         line = socket.socket(socket.AF_UNIX)
         line.settimeout(SECONDS)
@@ -120,12 +119,12 @@ def call(address: Address, machine: str, says: dict[str, Any]) -> socket.socket:
 
 
 def give_memory(line: socket.socket, fd: int) -> None:
-    """Pass a file descriptor to the other process, which is on this machine."""
+    """Pass a file descriptor to the other process on this machine."""
     socket.send_fds(line, [b"."], [fd])
 
 
 def take_memory(line: socket.socket) -> int | None:
-    """Take the file descriptor that is passed next; None from another machine."""
+    """Return the file descriptor that the other process passes, or None if it is on another machine."""
     if line.family != socket.AF_UNIX:
         return None
     _, fds, _, _ = socket.recv_fds(line, 1, 1)
@@ -135,7 +134,7 @@ def take_memory(line: socket.socket) -> int | None:
 
 
 def both_ends(line: socket.socket) -> tuple[Inbox, Outbox]:
-    """The two directions of a connection, as the ends of two pipes."""
+    """Return the two directions of a connection in the form of the ends of two pipes."""
     return Inbox(line), Outbox(line)
 
 
@@ -146,8 +145,8 @@ def _tune(line: socket.socket) -> None:
 
 
 def beat(line: socket.socket) -> bool:
-    """Give a sign of life; whether anybody is there to get it."""
-    with suppress(BlockingIOError):  # the other side has signs enough to read
+    """Send a sign of life. Return whether the other side still reads."""
+    with suppress(BlockingIOError):  # the other side has enough unread signs of life
         try:
             line.send(b".", socket.MSG_DONTWAIT)
         except OSError:
@@ -156,7 +155,7 @@ def beat(line: socket.socket) -> bool:
 
 
 def heard(line: socket.socket, seconds: float) -> bool | None:
-    """Whether a sign of life comes within the time; None if there will be none any more."""
+    """Return whether a sign of life comes within ``seconds``, or None if the other side has closed the connection."""
     ready = select.poll()
     ready.register(line, select.POLLIN)
     if not ready.poll(1000 * seconds):

@@ -1,10 +1,10 @@
-"""Pickle elements as bytes and out-of-band buffers, and back, between processes that trust each other.
+"""Pickle elements to bytes and out-of-band buffers, and back, between processes that trust each other.
 
-Pickle does the work. With its protocol 5 the memory of arrays stays out of the pickle, in buffers of its own, which are
-copied once, into shared memory, and are read there in place. Tensors are taken apart here, because torch's own way of
-pickling them opens a file for each. What pickle cannot do (lambdas, classes of a script) cloudpickle can.
+Pickle does the work. Its protocol 5 keeps the memory of arrays out of the pickle, in separate buffers. They are copied
+once, into shared memory, and are read there in place. Tensors are reduced here, because torch's own way of pickling
+opens a file for each tensor. Objects that pickle rejects (lambdas, classes of a script) are left to cloudpickle.
 
-This is not for what comes from a file: a state is read by ``datapipes.elements``, which runs no code.
+This module never reads files: a saved state is read by ``datapipes.elements``, which runs no code.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _IN_BAND = 1024
 
 
 def pickled(obj: object, pickler: Callable[..., Any] | None = None) -> tuple[bytes, list[memoryview]]:
-    """A pickle, and the out-of-band buffers that were left out of it.
+    """Return a pickle of an object and the out-of-band buffers that the pickle refers to.
 
     >>> data, buffers = pickled({"rows": torch.zeros(1000), "name": "a"})
     >>> len(buffers), unpickled(data, buffers)["rows"].shape
@@ -49,7 +49,7 @@ def pickled(obj: object, pickler: Callable[..., Any] | None = None) -> tuple[byt
 
 
 class Packed:
-    """An object that was packed by whoever sent it, and is unpacked by who wants it: of the positions sent, few are.
+    """A pickle that is loaded on demand: most tables that workers send are never read.
 
     >>> Packed.of({1: "there"}).open()
     {1: 'there'}
@@ -66,7 +66,7 @@ class Packed:
         return cls(pickle.dumps(obj, 5))
 
     def open(self) -> Any:
-        """The object; another copy each time."""
+        """Load the object. Each call returns another copy."""
         return pickle.loads(self.data)
 
     def __reduce__(self) -> Any:
@@ -74,17 +74,17 @@ class Packed:
 
 
 def unpacked(sent: Any) -> Any:
-    """What was sent as it is, or packed."""
+    """Return an object that may have been sent packed."""
     return sent.open() if isinstance(sent, Packed) else sent
 
 
 def unpickled(data: bytes | memoryview, buffers: Sequence[Any]) -> Any:
-    """Unpickle what was packed; its arrays lie in the buffers."""
+    """Load a pickle. Its arrays use the memory of the buffers."""
     return pickle.loads(data, buffers=buffers)
 
 
 def _apart(tensor: torch.Tensor) -> Any:
-    """A tensor as its memory and what is needed to make it again, if it is an ordinary one."""
+    """Reduce a tensor to its memory, type and shape; use torch's own reduction if it is not dense, plain and on CPU."""
     ordinary = (
         tensor.layout is torch.strided
         and tensor.device.type == "cpu"

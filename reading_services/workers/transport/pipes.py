@@ -1,8 +1,8 @@
-"""Non-blocking pipes: messages longer than a pipe holds, written and read as far as it goes, without a wait.
+"""Non-blocking pipes: they carry frames that are longer than the pipe's own buffer, and never wait.
 
-Two processes that both wait until the other one has read what they write would wait for ever, and a pipe holds 64 KiB.
-So an end never waits by itself. What the pipe has no room for stays with the ``Outbox``, what is not yet complete stays
-with the ``Inbox``, and whoever has them goes on when the descriptor is ready.
+A pipe holds 64 KiB. Two processes that each wait until the other has read would wait for ever, so an end never waits by
+itself. An ``Outbox`` keeps the bytes that the pipe has no room for, and an ``Inbox`` keeps an incomplete frame. The
+owner calls them again when the descriptor is ready.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _LENGTH = struct.Struct("<Q")
 
 
 class End(Protocol):
-    """What an end writes to or reads from: that of a pipe, or a socket."""
+    """The object that an end writes to or reads from: a connection of a pipe, or a socket."""
 
     def fileno(self) -> int:
-        """Its file descriptor."""
+        """Return the file descriptor."""
 
     def close(self) -> None:
-        """Close it."""
+        """Close the descriptor."""
 
 
 class Outbox:
-    """The writing end of a pipe: messages in order, each after its length.
+    """The writing end of a pipe. Frames are sent in order, each after its length.
 
     >>> import multiprocessing
     >>> inbox, outbox = pipe(multiprocessing)
@@ -48,16 +48,16 @@ class Outbox:
         return Outbox, (self._end,)
 
     def fileno(self) -> int:
-        """File descriptor that becomes writable when there is room again, or when nobody will read any more."""
+        """Return the descriptor. It becomes writable when there is room, and when the reader is gone."""
         return self._end.fileno()
 
     def put(self, message: bytes) -> None:
-        """Add a message behind those that were not written yet; ``flush`` writes it."""
+        """Append a frame to the unsent ones. ``flush`` writes it."""
         head = _LENGTH.pack(len(message))
         self._unsent.extend(map(memoryview, (head, message) if len(message) > select.PIPE_BUF else (head + message,)))
 
     def flush(self, wait: bool = False) -> bool:
-        """Write what there is room for, or all; whether all was written. BrokenPipeError if nobody reads any more."""
+        """Write as much as fits, or all with ``wait``. Return whether all is written. BrokenPipeError: no reader."""
         fd = self._end.fileno()
         while self._unsent:
             try:
@@ -74,7 +74,7 @@ class Outbox:
         return True
 
     def flush_or_drop(self) -> None:
-        """Write what there is room for; the rest is dropped if nobody reads any more, which is told elsewhere."""
+        """Write as much as fits. Drop the rest if the reader is gone: the caller notices that in another way."""
         try:
             self.flush()
         except OSError:
@@ -82,11 +82,11 @@ class Outbox:
 
     @property
     def is_empty(self) -> bool:
-        """Whether all has been written."""
+        """Whether all frames are written."""
         return not self._unsent
 
     def close(self) -> None:
-        """Close the end, and drop what was not written."""
+        """Close the end and drop the unsent frames."""
         self._unsent.clear()
         self._end.close()
 
@@ -98,18 +98,18 @@ class Inbox:
         os.set_blocking(end.fileno(), False)
         self._end = end
         self._head = bytearray(_LENGTH.size)
-        self._message: bytearray | None = None  # the one that is coming, once its length is known
-        self._come = 0  # bytes of it, or of its length
+        self._message: bytearray | None = None  # the frame under way, once its length is known
+        self._come = 0  # bytes received of the frame, or of its length
 
     def __reduce__(self) -> tuple[type[Inbox], tuple[End]]:
         return Inbox, (self._end,)
 
     def fileno(self) -> int:
-        """File descriptor that becomes readable when something has come, or when nothing will."""
+        """Return the descriptor. It becomes readable when bytes arrive, and when the writer is gone."""
         return self._end.fileno()
 
     def get(self, wait: bool = False) -> memoryview | None:
-        """The next message; None if it has not come to its end and nobody wants to wait. EOFError if it never will."""
+        """Return the next frame, or None if it is incomplete and ``wait`` is False. Raise EOFError at the end."""
         fd = self._end.fileno()
         while True:
             coming = self._head if self._message is None else self._message
@@ -131,14 +131,14 @@ class Inbox:
             self._message = bytearray(*_LENGTH.unpack(coming))
 
     def close(self) -> None:
-        """Close the end."""
+        """Close the descriptor."""
         self._end.close()
 
 
 class Poller:
-    """Waits for several descriptors at once, and writes meanwhile what pipes had no room for.
+    """A wait for several descriptors that meanwhile writes the unsent frames of outboxes.
 
-    The descriptor of a socket may be among both: read from, and written to.
+    The descriptor of a socket may be both readable and that of an outbox.
     """
 
     def __init__(self, readable: Iterable[int], outboxes: Iterable[Outbox]) -> None:
@@ -149,7 +149,7 @@ class Poller:
             self._events.register(fd, select.POLLIN)
 
     def wait(self, seconds: float | None) -> list[int]:
-        """The descriptors that are ready to be read, or broken; none if the time is over."""
+        """Return the descriptors that are ready to be read, or broken. Return none after ``seconds``."""
         until = None if seconds is None else monotonic() + seconds
         while True:
             unsent = self._unsent()
@@ -169,7 +169,7 @@ class Poller:
                 return ready
 
     def flush(self) -> None:
-        """Write all that is left, to all of them at once."""
+        """Write all unsent frames of all outboxes, and wait until it is done."""
         while unsent := self._unsent():
             room = select.poll()
             for fd in unsent:
@@ -181,7 +181,7 @@ class Poller:
         return {outbox.fileno(): outbox for outbox in self._outboxes if not outbox.is_empty}
 
     def forget(self, fd: int, outbox: Outbox | None = None) -> None:
-        """Wait for one of them no more."""
+        """Stop waiting for a descriptor, and stop writing for its outbox."""
         self._readable.remove(fd)
         self._events.unregister(fd)
         if outbox is not None:
@@ -189,7 +189,7 @@ class Poller:
 
 
 def pipe(context: Any) -> tuple[Inbox, Outbox]:
-    """Both ends of a new pipe; each may be given to a process that ``context`` starts."""
+    """Return both ends of a new pipe. Each may be passed to a process that ``context`` starts."""
     reading, writing = context.Pipe(duplex=False)
     return Inbox(reading), Outbox(writing)
 

@@ -1,11 +1,11 @@
-"""The link between two processes: two pipes, and memory that both see.
+"""The link between two processes: two pipes and shared memory.
 
-A message of elements is a pickle and the memory of its arrays (``transport.packing``), and a position that its maker
-has packed. What is large goes into the arena and is read there in place; what is small, and what finds no room there,
-goes through the pipe. Between two machines there is no such memory, and a socket takes the place of the pipes.
+A frame of elements consists of a pickle, the memory of its arrays (``transport.packing``) and a packed table. Large
+parts go into the arena and are read there in place. Small parts, and parts for which the arena has no room, go through
+the pipe. Between two machines a socket replaces the pipes, and there is no arena.
 
-One side of every link never waits for room in a pipe (``pipes``): the process at home, and the dispatcher, which
-have others to listen to meanwhile. So a worker, which does wait for room, is sure to be read in the end.
+The main process and the dispatcher never wait for room in a pipe (``pipes``), because they have other links to serve.
+A worker does wait, and the other side is sure to read its frames in the end.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from reading_services.workers.transport.protocol import START, Close, Failed, It
 
 _HEAD = struct.Struct("<I")
 _THROUGH_THE_PIPE = 1 << 15
-"""Messages up to so many bytes go through the pipe, which holds them without a wait."""
+"""Frames of up to this many bytes go through the pipe, which holds them without a wait."""
 
 
 class SharedFd:
-    """A file descriptor that can be given to a process when it is started, however it is started."""
+    """A file descriptor that can be passed to a new process, whatever the start method is."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -48,10 +48,10 @@ def _received(duplicate: Any) -> SharedFd:
 
 
 class SharedBytes:
-    """Bytes that processes are given when they are started.
+    """Bytes that are passed to new processes through shared memory.
 
-    As an argument they would go through a pipe, which holds up whoever starts a process until that has read them, and
-    for ever if it ends before.
+    As an argument the bytes would go through a pipe. The main process would wait until the new process has read them,
+    and for ever if the new process ends before.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -62,16 +62,16 @@ class SharedBytes:
             rest = rest[os.write(self._file.fd, rest) :]
 
     def read(self) -> Any:
-        """The bytes, in memory that all who read them share."""
+        """Return the bytes, in memory that all processes share."""
         return mmap.mmap(self._file.fd, self._size, access=mmap.ACCESS_READ)
 
     def close(self) -> None:
-        """Close this process's copy, when nobody is started any more, or the bytes were read."""
+        """Close this process's descriptor, after the last process is started or the bytes are read."""
         os.close(self._file.fd)
 
 
 class ProducerEnd:
-    """The end in the process that makes elements."""
+    """The end in the process that makes the elements."""
 
     def __init__(self, control: Inbox, elements: Outbox, memory: SharedFd | None) -> None:
         self.control = control
@@ -79,19 +79,19 @@ class ProducerEnd:
         self._memory = memory
 
     def send(self, frame: ToConsumer, wait: bool = True) -> None:
-        """Send a message. Without a wait ``elements`` keeps what the pipe has no room for."""
+        """Send a frame. Without ``wait``, ``elements`` keeps the bytes that the pipe has no room for."""
         message = self._packed(frame) if isinstance(frame, Items) else _HEAD.pack(0) + pickle.dumps(frame, 5)
         self.elements.put(message)
         self.elements.flush(wait)
 
     def _packed(self, frame: Items) -> bytes:
-        """Pickle a message; its elements must be nobody's but the message's by now."""
+        """Pickle a frame. The frame must have the last references to its elements."""
         data, buffers = frame.body
         writer = self.writer
         offsets = [writer.reserved_at(buffer) for buffer in buffers]
         parts = [buffer for buffer, offset in zip(buffers, offsets, strict=True) if offset is None]
         with writer.lock:
-            buffers.clear()  # what lies in slots of its own is handed over, unless somebody else refers to it
+            buffers.clear()  # a reserved slot is sent without a copy if no other reference to it is left
             places: list[Any] = [None if offset is None else writer.hand_over(offset) for offset in offsets]
         rest = iter(parts)
         copied = [next(rest) if place is None else place for place in places if type(place) is not tuple]
@@ -112,7 +112,7 @@ class ProducerEnd:
 
     @cached_property
     def writer(self) -> arena.Writer | arena.NoRoom:
-        """The memory of the link: a batch that is made in it travels as it is."""
+        """The writer of the link's memory. A batch that is made in its slots is sent without a copy."""
         return arena.NoRoom() if self._memory is None else arena.Writer(self._memory.fd)
 
     def receive(self, wait: bool = True) -> ToProducer | None:
@@ -126,7 +126,7 @@ class ProducerEnd:
 
 
 class ProducerEnds:
-    """The ends of one producer with several consumers, by number: it never waits for one of them alone."""
+    """The ends of one producer's links with several consumers, by number. It waits for all of them at once."""
 
     def __init__(self, ends: list[ProducerEnd]) -> None:
         self._ends = {end.control.fileno(): (number, end) for number, end in enumerate(ends)}
@@ -137,7 +137,7 @@ class ProducerEnds:
         self._all[number].send(frame, wait=False)
 
     def receive(self, wait: bool) -> tuple[int, ToProducer] | None:
-        """The next message of anybody; a consumer that has gone without a word counts as one that closes."""
+        """Return the next frame of any consumer. A consumer that has died counts as closed."""
         while self._ends:
             for fd in self._poller.wait(None if wait else 0):
                 number, end = self._ends[fd]
@@ -152,10 +152,10 @@ class ProducerEnds:
                     return number, frame
             if not wait:
                 return None
-        raise EOFError("all consumers have gone")
+        raise EOFError("all consumers have ended")
 
     def finish(self) -> None:
-        """Wait until all has been written, or nobody is there to read it."""
+        """Wait until all frames are written or their readers are gone."""
         self._poller.flush()
 
 
@@ -168,15 +168,15 @@ class ConsumerEnd:
         self._memory = memory
         self._mapped: mmap.mmap | None = None
         self.overflows = False
-        """Whether elements have come through the pipe because the memory was full."""
+        """Whether elements came through the pipe because the shared memory was full."""
 
     def send(self, frame: ToProducer) -> None:
-        """Send a message; ``control`` keeps what the pipe has no room for."""
+        """Send a frame. ``control`` keeps the bytes that the pipe has no room for."""
         self.control.put(pickle.dumps(frame, 5))
         self.control.flush()
 
     def receive(self) -> ToConsumer | None:
-        """The next message; None if none has come to its end yet. EOFError if there will be none."""
+        """Return the next frame, or None if none is complete. Raise EOFError if the producer has ended."""
         message = self.elements.get()
         if message is None:
             return None
@@ -199,7 +199,7 @@ class ConsumerEnd:
         return whole
 
     def failure_at_start(self) -> BaseException | None:
-        """The error that kept the producer from starting, if it has told one; what else it has sent is dropped."""
+        """Return the error that kept the producer from starting, or None. Drop all other frames that it sent."""
         with suppress(EOFError, OSError):
             while (frame := self.receive()) is not None:
                 if isinstance(frame, Failed) and frame.opening == START:
@@ -208,7 +208,7 @@ class ConsumerEnd:
         return None
 
     def open_memory(self) -> mmap.mmap:
-        """Map the shared memory; afterwards its descriptor may be closed."""
+        """Map the shared memory. Its descriptor may be closed afterwards."""
         if self._mapped is None:
             if self._memory is None:
                 raise ProtocolError("a message lies in shared memory, and this link has none")
@@ -221,7 +221,7 @@ class ConsumerEnd:
 
 
 class Awaited:
-    """The consumer's end for somebody who talks to nobody else meanwhile, and so may wait."""
+    """The end of a consumer that has a single link, and so may wait."""
 
     def __init__(self, end: ConsumerEnd) -> None:
         self._end = end
@@ -231,14 +231,14 @@ class Awaited:
         self._end.control.flush(wait=True)
 
     def receive(self) -> ToConsumer:
-        """The next message; EOFError if there will be none."""
+        """Return the next frame. Raise EOFError if the producer has ended."""
         while (frame := self._end.receive()) is None:
             until_ready(self._end.elements.fileno(), select.POLLIN)
         return frame
 
 
 class _Body:
-    """Elements that have come and are not yet unpacked."""
+    """The elements of a frame before they are unpickled."""
 
     __slots__ = ("_aligned", "_memory", "_own", "_sizes")
 
@@ -249,7 +249,7 @@ class _Body:
         self._aligned = aligned
 
     def unpack(self) -> Any:
-        """The elements; their arrays lie in the memory that came."""
+        """Return the elements. Their arrays use the memory of the frame."""
         parts = []
         at = 0
         for size in self._sizes:
@@ -263,7 +263,7 @@ class _Body:
 
 
 class Pair:
-    """Both ends of a new link, made to be given to the processes at its ends."""
+    """Both ends of a new link, to be passed to the processes at its ends."""
 
     def __init__(self, context: Any, arena_bytes: int) -> None:
         control_there, control_here = pipe(context)
@@ -273,15 +273,15 @@ class Pair:
         self.producer = ProducerEnd(control_there, elements_there, SharedFd(self._memory))
 
     def producer_started(self) -> None:
-        """Close this process's copy of what the producer was given: its death is noticed by that."""
+        """Close this process's copy of the producer's end, so that the producer's death closes the pipe."""
         self.producer.close()
 
     def consumer_started(self) -> None:
-        """Close this process's copy of what the consumer was given, and of the memory."""
+        """Close this process's copy of the consumer's end and of the memory."""
         self.consumer.close()
         os.close(self._memory)
 
     def consumer_is_here(self) -> None:
-        """Keep what this process needs as the consumer."""
+        """Map the memory for this process, which is the consumer, and close its descriptor."""
         self.consumer.open_memory()
         os.close(self._memory)

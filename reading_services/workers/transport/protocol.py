@@ -1,13 +1,12 @@
-"""The protocol of a producer of elements and its consumer: messages, and who may send which of them when.
+"""The protocol of a producer of elements and its consumer: frames, and the order in which each side may send them.
 
-No input, no output, no time: two state machines and a table. A link carries the messages (see the files beside this
-one).
+No I/O and no clock: two state machines and a table. The links beside this file carry the frames.
 
     consumer -> producer                          producer -> consumer
-    Open     make the elements of an opening      Items    some elements, in order, and the position after them
-    Credit   a message of yours was used up       Failed   an error in place of an element, and the position after it
-    Widen    run ahead so far from now on         End      the opening has no more elements
-    Stop     nobody wants the rest of an opening
+    Open     make the elements of an opening      Items    some elements, in order, and the table after them
+    Credit   one of your frames was used up       Failed   an error in place of an element, and the table after it
+    Widen    run ahead by this window             End      the opening has no more elements
+    Stop     drop the rest of an opening
     Close    leave                                Started  ready for the first opening
 
     producer is   it may send    and becomes      it may get    and becomes
@@ -23,11 +22,10 @@ one).
                                                   Widen         idle
                                                   Close         gone
 
-Every message names its opening. Those of an earlier opening may still be under way when the next one begins; the
-consumer drops them on sight, and the producer ignores credit for them. A producer runs ahead of its consumer by its
-window: a number of elements, more of them while they are small or quickly made, not more than so many bytes, and always
-at least two messages, so that one can be made while the other is used. New memory costs more than filling it does, so
-a message has no more than half of those bytes: the next ones lie where those before it lay.
+Each frame names its opening. Frames of an earlier opening may still be under way when the next one begins: the consumer
+drops them, and the producer ignores credit for them. A producer runs ahead of its consumer by its window, which limits
+elements and bytes. The window always allows two frames, so that one can be made while the other is used. A frame has at
+most half of the window's bytes: then the next frames reuse its memory, and new memory costs more than filling it does.
 """
 
 from __future__ import annotations
@@ -39,12 +37,12 @@ from typing import Any, TypeAlias
 from datapipes.errors import ProtocolError
 
 START = 0
-"""The opening that a failure before the first ``Open`` belongs to."""
+"""The opening of a failure before the first ``Open``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Make the elements of an opening, as ``order`` says."""
+    """Request to make the elements of an opening. ``order`` has its details."""
 
     opening: int
     order: Any
@@ -52,42 +50,42 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """The oldest message of an opening that was not yet used up is used up."""
+    """Notice that the oldest frame of an opening that was not used up is now used up."""
 
     opening: int
     saves: bool = False
-    """Whether somebody saves positions, so that large ones are wanted as well."""
+    """Whether the consumer saves positions, so that large tables are wanted, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Widen:
-    """Run ahead by this window from now on."""
+    """Request to run ahead by another window."""
 
     window: Window
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Nobody wants the rest of an opening."""
+    """Request to drop the rest of an opening."""
 
     opening: int
 
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Leave."""
+    """Request to leave."""
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The producer has started, which may take long; what follows is the user's own work."""
+    """Notice that the producer has started. Starting may take long; the user's own work follows it."""
 
     opening: int = START
 
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """``count`` elements, and the position after them, if it was looked at."""
+    """``count`` elements, and the table after them if a snapshot was taken."""
 
     opening: int
     count: int
@@ -95,16 +93,16 @@ class Items:
     body: Any
     above: Any = None
     errors: Any = None
-    """How many errors the stages have tolerated up to here, if any: in the whole stream, not in the message."""
+    """The number of errors that the stages have tolerated since the start of the stream, or None."""
     start: Any = None
-    """The position before the first element, in the first message of an opening that begins there."""
+    """The table before the first element, in the first frame of an opening that begins there."""
     part: Any = None
-    """How much of its source the producer has read, with a position, if somebody watches."""
+    """The producer's completion, in a frame with a table, if the consumer watches it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An error in place of an element; the opening ends with it. ``above`` is the position after that element."""
+    """An error in place of an element, which ends the opening. ``above`` is the table after that element."""
 
     opening: int
     error: Any
@@ -114,7 +112,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """There are no more elements."""
+    """Notice that the opening has no more elements."""
 
     opening: int
     errors: Any = None
@@ -127,35 +125,35 @@ ToConsumer: TypeAlias = Started | OfOpening
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Limits of how far a producer may run ahead, and in what portions, as suits a link."""
+    """Limits on how far a producer of a link may run ahead, and on the size of its frames."""
 
     items: int
-    """So many elements,"""
+    """The most elements under way."""
     small: int = 1 << 16
-    """or so many bytes of smaller ones, if that is more,"""
+    """More elements are allowed while all of them together have at most this many bytes."""
     messages: int = 4
-    """or so many messages,"""
+    """More elements are also allowed while fewer frames than this are under way, with ``together`` bytes in all."""
     together: int = 1 << 22
-    """of so many bytes in all,"""
+    """The most bytes of these frames."""
     most: int = 1 << 24
-    """but not more than about so many bytes, half of them in one message, or than two messages of larger elements."""
+    """The most bytes under way, half of them in one frame. Two frames are always allowed, however large."""
     seconds: float = 0.002
-    """How long the elements of a message should take to be made."""
+    """The time that it should take to make the elements of one frame."""
 
 
 class Producer:
-    """The producer's state machine: what it may send, given what it got and sent."""
+    """The producer's state machine."""
 
     def __init__(self, window: Window) -> None:
         self.window = window
         self.opening: int | None = None
         self.gone = False
-        self._under_way: deque[tuple[int, int]] = deque()  # (elements, bytes) of the messages that are not used up
+        self._under_way: deque[tuple[int, int]] = deque()  # (elements, bytes) of the frames that are not used up
         self._items = self._bytes = 0
         self._latest = START
 
     def receive(self, frame: ToProducer) -> None:
-        """Take note of a message from the consumer."""
+        """Record a frame from the consumer. Raise ProtocolError if it is not legal now."""
         if self.gone:
             raise ProtocolError(f"{frame} after Close")
         if isinstance(frame, Close):
@@ -182,21 +180,21 @@ class Producer:
 
     @property
     def may_send(self) -> bool:
-        """Whether a message of elements may be sent now."""
+        """Whether a frame of elements may be sent now."""
         return self.room(0) > 0
 
     @property
     def under_way(self) -> list[int]:
-        """The number of elements in each message that is not used up."""
+        """The number of elements in each frame that is not used up."""
         return [count for count, _ in self._under_way]
 
     @property
     def has_nothing(self) -> bool:
-        """Whether all that was sent has been used up, and more is wanted."""
+        """Whether the opening goes on and all frames are used up."""
         return self.opening is not None and not self._under_way
 
     def room(self, size: int) -> int:
-        """Number of elements of about ``size`` bytes that the next message may have; 0 if none may be sent now."""
+        """Return how many elements of about ``size`` bytes the next frame may have. 0: no frame may be sent now."""
         window, size = self.window, max(size, 1)
         if self.opening is None or (self._bytes >= window.most and len(self._under_way) > 1):
             return 0
@@ -206,13 +204,13 @@ class Producer:
         return min(room, max(min(window.most - self._bytes, window.most // 2) // size, 1))
 
     def started(self) -> Started:
-        """The message before all others."""
+        """Return the first of all frames."""
         if self._latest != START or self.gone:
-            raise ProtocolError("Started after other messages")
+            raise ProtocolError("Started after other frames")
         return Started()
 
     def items(self, count: int, size: int, body: Any, *told: Any) -> Items:
-        """The message for some elements, and what is told with them, in the order of ``Items``."""
+        """Return the frame for some elements. ``told`` are its further fields, in the order of ``Items``."""
         frame = Items(self._open_one(), count, size, body, *told)
         self._under_way.append((count, size))
         self._items += count
@@ -220,7 +218,7 @@ class Producer:
         return frame
 
     def failed(self, error: Any, above: Any = None, errors: Any = None) -> Failed:
-        """The message for an error; before the first opening, one that keeps the producer from starting."""
+        """Return the frame for an error. Before the first opening it says that the producer could not start."""
         if self._latest == START:
             self.gone = True
             return Failed(START, error)
@@ -229,7 +227,7 @@ class Producer:
         return frame
 
     def end(self, errors: Any = None) -> End:
-        """The message for the end of the stream."""
+        """Return the frame for the end of the stream."""
         frame = End(self._open_one(), errors)
         self.opening = None
         return frame
@@ -242,23 +240,23 @@ class Producer:
 
 @dataclass
 class Consumer:
-    """The consumer's state machine, for one producer."""
+    """The consumer's state machine for one producer."""
 
     opening: int = START
-    """The one under way, or the last one: it may have been of another producer."""
+    """The current opening, or the last one. A new producer continues with the number of the one it replaces."""
     ended: bool = True
     stopped: bool = False
     closed: bool = False
 
     def open(self, order: Any) -> Open:
-        """Begin an opening; the one before it, if it is still under way, is dropped."""
+        """Return the request for a new opening. Frames of the opening before it are dropped from now on."""
         self._not_closed()
         self.opening += 1
         self.ended = self.stopped = False
         return Open(self.opening, order)
 
     def receive(self, frame: ToConsumer) -> OfOpening | None:
-        """A message from the producer, or None if it is of an earlier opening, or of none, and has to be dropped."""
+        """Return a frame from the producer, or None if it has to be dropped: it belongs to no current opening."""
         if isinstance(frame, Started):
             return None
         if frame.opening == START and isinstance(frame, Failed):
@@ -273,18 +271,18 @@ class Consumer:
         return frame
 
     def used_up(self, frame: Items, saves: bool = False) -> Credit | None:
-        """Tell the producer that it may go on; None if there is nothing to go on with."""
+        """Return the credit for a frame that is used up, or None if its opening has ended."""
         return None if self.closed or self.ended or frame.opening != self.opening else Credit(frame.opening, saves)
 
     def stop(self) -> Stop | None:
-        """Tell the producer that nobody wants the rest; None if there is no rest."""
+        """Return the request to drop the rest of the opening, or None if there is no rest."""
         if self.closed or self.ended:
             return None
         self.ended = self.stopped = True
         return Stop(self.opening)
 
     def close(self) -> Close:
-        """Tell the producer to leave."""
+        """Return the request to leave."""
         self._not_closed()
         self.closed = True
         return Close()

@@ -118,7 +118,7 @@ def test_an_open_file_stays_in_its_process(tmp_path: Path) -> None:
     said = note_of(files)
     assert "raised in stage .open_files(mode='rb'), " in said
     assert "because of its [1].file_obj, a BufferedReader" in said
-    assert "read open files before that" in said
+    assert "read open files in the worker" in said
     with DataLoader2(files.map(lambda pair: pair[1].read()), reading_service=processes(2)) as loader:
         assert list(loader) == [b"a", b"b"]
     with DataLoader2(files, reading_service=ThreadingReadingService(2)) as loader:
