@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def written(path: Path, seed: int) -> str:
-    """Write a CSV file of rows ``x1,x2,y``, with y = 3 * x1 - 2 * x2 + 1
+    """Write a CSV file of rows ``x1,x2,y``: y = 3 * x1 - 2 * x2 + 1
     and some noise.
     """
     draw = random.Random(seed)
@@ -96,7 +96,7 @@ class Trainer:
         self.loader = DataLoader2(graph, reading_service=MultiProcessingReadingService(num_workers=WORKERS))
 
     def step(self, batch: Batch) -> float:
-        """Run one step of the optimizer, and return the loss before it."""
+        """Run one step of the optimizer. Return the loss before it."""
         inputs, targets = batch
         loss = nn.functional.mse_loss(self.model(inputs), targets)
         self.optimizer.zero_grad()
