@@ -17,7 +17,7 @@ from benchmarks.real.kind import OURS, TORCH
 RESULTS = ROOT / "benchmarks" / "real" / "results.json"
 CHART = ROOT / "docs" / "real-work.svg"
 SHOWN = "2 workers"
-LEFT, RIGHT, TOP, ROW, WIDTH = 262, 570, 62, 28, 760
+LEFT, RIGHT, TOP, ROW, WIDTH = 260, 486, 62, 28, 672
 
 Results = dict[str, dict[str, dict[str, float]]]
 """Elements in a second: by the title of a kind of work, the workers, and the contender."""
