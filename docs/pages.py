@@ -104,7 +104,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are made here."""
     made = {uri: _root_page(name) for name, uri in ROOT_PAGES.items()}
     made |= {"operators/index.md": _catalogue(), "reference.md": _reference()}
-    # In a checkout, whoever reads the page is told of the list; on the site it stands there.
+    # A checkout has a sentence about the list in its place.
     made["errors.md"] = re.sub(r"(?m)^.*\n<!-- classes -->", _errors, files.src_uris["errors.md"].content_string)
     for entries in _topics().values():
         for kind, name, operator in entries:
@@ -124,12 +124,12 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
 
 
 def on_post_template(output: str, template_name: str, config: MkDocsConfig) -> str:
-    """The same for a page that no text is behind, such as that of a dead link."""
+    """Do the same for a page without a text, such as that of a dead link."""
     return output.replace(_SHIM, "/assets/file-worker.js")
 
 
 def operator_page(kind: str, name: str, operator: Any) -> str:
-    """The reference page of a chain method."""
+    """Return the reference page of a chain method."""
     method = vars(METHODS[kind][1])[name].method
     facts = "\n".join(f"| {title} | {text} |" for title, text in facts_of(kind, name, operator).items())
     of = "an `IterDataPipe`" if kind == "iter" else "a `MapDataPipe`"
@@ -140,7 +140,7 @@ def operator_page(kind: str, name: str, operator: Any) -> str:
 
 
 def facts_of(kind: str, name: str, operator: Any) -> dict[str, str]:
-    """What an operator does to length, order, position and sharding, as it declares them."""
+    """Return what an operator does to length, order, position and sharding, as it declares them."""
     stage = _stage_of(f"{kind}.{name}", operator)
     if issubclass(stage, datapipes.map.MapDataPipe):
         return {"Length": _length(stage), "Sharding": "A shard looks up its own keys only."}
@@ -194,7 +194,7 @@ def _position(stage: Any, step: bool) -> str:
 
 
 def _described(title: str, function: Any) -> str:
-    """Signature, text, parameters and example of a function or class."""
+    """Return signature, text, parameters and example of a function or class."""
     docstring = f"{inspect.getdoc(function) or ''}\n"  # the section Args: may be the last one
     text, _, example = docstring.partition(">>>")
     parameters = described(docstring)
@@ -270,7 +270,7 @@ def _first(documented: Any) -> str:
 
 
 def _topics() -> dict[str, list[tuple[str, str, Any]]]:
-    """Operators by the folder that they live in: (kind, name of the method, operator)."""
+    """Return operators by their folder: (kind, name of the method, operator)."""
     found: dict[str, list[tuple[str, str, Any]]] = {}
     for kind, (_, methods) in METHODS.items():
         for name, operator in operators_of(methods).items():

@@ -1,10 +1,9 @@
 """Two ranks train one model with DistributedDataParallel, each fed by
 two workers; they are killed and go on.
 
-One learns how ranks and workers share the data, that an epoch ends on
-all ranks at once although their shards are uneven, what a checkpoint of
-several ranks is, and that the losses after it are the uninterrupted
-ones to the last bit.
+Ranks and workers share the data. An epoch ends on all ranks at once,
+although their shards are uneven. The losses after a checkpoint of all
+ranks are the uninterrupted ones to the last bit.
 
 The ranks are started here, so that the script runs as it stands. With
 torchrun, ``trained`` is the program, ``init_process_group("gloo")``

@@ -1,11 +1,11 @@
 """Reading files from elsewhere, damaged ones among them.
 
 A small data set of images is packed into tar archives, and a web server
-on this machine hands them out. One learns how to keep such archives on
-disk once they were fetched, to read them as samples, to decode, shuffle
-and share them; what becomes of a sample that is damaged, and who counts
-it; how to stop in the middle and go on; and how to read tables by
-columns. It needs ``pip install 'loader2[http,parquet]'``.
+on this machine hands them out. This tutorial keeps the archives on
+disk, reads them as samples, decodes, shuffles and shares these, and
+counts damaged ones. It stops in the middle and continues. The last part
+reads tables by columns. It needs ``pip install
+'loader2[http,parquet]'``.
 """
 
 import io
@@ -169,8 +169,8 @@ def training(address: str, cache: Path) -> IterDataPipe[Any]:
 
 @contextmanager
 def warned() -> Iterator[list[str]]:
-    """What was warned of, as text: a stage that passes over its first
-    error says so.
+    """Return the warnings as text: a stage warns of the first error
+    that it skips.
     """
     said: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
@@ -316,8 +316,8 @@ def a_limit_on_errors(folder: Path) -> None:
 
 
 def archives_that_are_not_to_be_trusted(folder: Path) -> None:
-    """An archive that was cut short is an error that says where; a
-    member cannot lead outside, whatever its name.
+    """Read an archive that was cut short, and one with a member whose
+    name leads outside. Both are errors.
     """
     whole = (folder / "web" / "train-0.tar").read_bytes()
     (folder / "short.tar").write_bytes(whole[:20_000])

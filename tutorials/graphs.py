@@ -1,8 +1,8 @@
 """Graphs: look at them, change them, and decide where they run.
 
-One learns how to draw a graph, how to find and replace stages of it,
-how to rewrite it without changing it, what an adapter is, and how to
-write a small reading service.
+This tutorial draws a graph, finds and replaces stages, and rewrites it
+without changing it. Then it writes an adapter and a small reading
+service.
 """
 
 from typing import Any

@@ -3,9 +3,9 @@ PopTorch's batching guide, on a simulated device.
 
 A model on an IPU sees one micro-batch at a time. What a loader hands
 over in one step is many of them: for each device iteration, each
-accumulation step and each replica. One learns which rows go where, what
-comes back, and why training with all that is the training that one
-would have written by hand.
+accumulation step and each replica. This tutorial shows the way of each
+row and of each output. Training with all of that gives the weights of a
+training by hand.
 """
 
 import copy
@@ -73,8 +73,8 @@ def step_size(
 
 
 def device_iterations() -> None:
-    """How often the device goes on by itself before it is given more:
-    each iteration is a batch, and an update.
+    """Make a step of several iterations on the device: each iteration
+    is a batch, and an update.
     """
     options = poptorch.Options().deviceIterations(100)
     assert step_size(

@@ -2,10 +2,9 @@
 without an IPU.
 
 ``poprun`` starts a program several times, as instances that share the
-replicas of a model. One learns what a loader makes of that: nothing if
-it is torch's, a part of the data if it is PopTorch's, and a part of the
-data in steps for all replicas of its instance if its options are
-PopDist's. The program that poprun starts is this very file.
+replicas of a model. torch's loader then reads all data, PopTorch's a
+part of it. With PopDist's options it reads a part in steps for all
+replicas of its instance. poprun starts this very file.
 """
 
 import subprocess
@@ -98,8 +97,8 @@ def tell(loader: torch.utils.data.DataLoader[Any]) -> None:
 
 
 def expected(instance: int) -> list[str]:
-    """What an instance prints. The parts of the data are blocks, one
-    behind the other.
+    """Return the lines of an instance. The parts of the data are
+    blocks, one behind the other.
     """
     return [
         "* dataset size: 50000",
@@ -148,7 +147,7 @@ def what_the_instances_print() -> None:
 
 
 def what_popdist_has_settled() -> None:
-    """What follows from how poprun was called cannot be set again."""
+    """Show that an option which poprun has set is refused."""
     said = ""
     try:
         popdist_poptorch.Options().replicationFactor(2)

@@ -1,9 +1,9 @@
 """Pipes of one's own.
 
-One learns how to write a pipe as a class with an ``__iter__``, how to
-give it a name that is a method of every pipe, what happens to it on
-resume, how ``state_dict`` and ``load_state_dict`` spare it the replay,
-and what an error tells.
+This tutorial writes a pipe as a class with an ``__iter__``, and makes
+it a method of every pipe. It shows the replay on resume, and how
+``state_dict`` and ``load_state_dict`` avoid it. The last part shows
+errors.
 """
 
 import traceback
@@ -163,8 +163,8 @@ def an_error_in_a_function() -> None:
 
 
 def mistakes_that_are_found_early() -> None:
-    """A wrong argument, a name that nobody has and a name that is taken
-    are errors where they are written.
+    """Make mistakes: a wrong argument, an unknown name and a taken name
+    are errors at their line.
     """
     numbers: Any = IterableWrapper(range(6))
     mistakes: list[tuple[Callable[[], object], str]] = [

@@ -48,8 +48,8 @@ def stopped(
 
 
 def resumed(graph: IterDataPipe[Any], state: State) -> list[Any]:
-    """What a new loader of the same graph gives after a state was
-    loaded.
+    """Return the elements of a new loader of the same graph that a
+    state was loaded into.
     """
     return list(iter(DataLoader2.from_state(state, datapipe=graph)))
 
@@ -59,8 +59,8 @@ def size(state: State) -> str:
 
 
 def a_shuffle_over_data_in_memory() -> None:
-    """What can be read again is saved as a position, so the state is
-    small, however large the buffer.
+    """Save elements that can be read again as positions: the state of a
+    large buffer is small.
     """
     graph = (
         IterableWrapper(range(100_000))

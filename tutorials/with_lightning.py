@@ -1,10 +1,10 @@
 """Training with PyTorch Lightning: its own checkpoints in mid-epoch,
 and a training that goes on where it was stopped.
 
-One learns how a loader is handed to ``Trainer``; that Lightning saves
-where the loader is and restores it, so that a training that was stopped
-in mid-epoch goes on with exactly the batches that were left; and what
-two lines a training on several ranks has more.
+``Trainer`` takes the loader, and saves and restores its position. A
+training that was stopped in mid-epoch continues with exactly the
+batches that were left. A training on several ranks needs two more
+lines.
 
 ``pip install pytorch-lightning`` first.
 """

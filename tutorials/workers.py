@@ -122,9 +122,7 @@ def a_map_style_dataset() -> None:
 
 
 class Countdown(IterDataPipe[int]):
-    """A stream, as one would write an IterableDataset: all of it, for
-    whoever reads it.
-    """
+    """A stream like an IterableDataset: each worker reads all of it."""
 
     def __init__(self, start: int) -> None:
         self.start = start
@@ -385,11 +383,11 @@ def with_process(number: int) -> tuple[int, int]:
 
 
 def one_stream_dealt_out() -> None:
-    """What is above ``sharding_round_robin_dispatch`` runs in one
+    """Run the stages above ``sharding_round_robin_dispatch`` in one
     process, which deals its elements out to the workers.
 
-    It is for what should be read once: a source that cannot be sharded,
-    or whose parts would not be alike.
+    Use it for a source that should be read once, because it cannot be
+    sharded or has uneven parts.
     """
     read = (
         IterableWrapper(range(8))
