@@ -83,6 +83,7 @@ def run_block(preloaded: Preloaded, block: Block, room: Path) -> None:
 def test_there_is_something_to_run() -> None:
     shown = [block for block in BLOCKS if block.page == "README.md" and block.runs]
     assert shown, "README.md shows no Python that runs"
+    assert len(shown[0].code.splitlines()) <= 20, "the example of the README is read in a minute"
     assert scripts(), "there is no script in tutorials/"
 
 
