@@ -1,5 +1,5 @@
-"""Between hosts: where a process listens for others, and how two of them prove that they belong together.
+"""Connections between hosts: the address to listen at, and the proof that two processes belong together.
 
-- ``address``: this host's address on the network of its process group, and ports that are free there
-- ``proof``: mutual proof of a key that both sides know, over a connection that others may read
+- ``address``: this host's address on the network of its process group, and free ports
+- ``proof``: mutual proof of a shared key, over a connection that other processes may read
 """

@@ -1,7 +1,7 @@
-"""This host's address on the network of its process group, and ports that are free there.
+"""This host's address on the network of its process group, and free ports.
 
-It is the interface that gloo has been given, or else the one on the way to the group's master: nobody on another
-network of this host can connect.
+The address is that of the interface given to gloo, or else of the interface on the route to the group's master. A
+process on another network of this host cannot connect.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ PORTS: Final = "LOADER2_PORTS"
 _GIVES_ADDRESS: Final = 0x8915
 """SIOCGIFADDR: the IPv4 address of an interface."""
 _OUTSIDE: Final = "192.0.2.1"
-"""An address that is nobody's: the way there is the default route."""
+"""An address that no host has: its route is the default route."""
 
 
 def address(master: str | None) -> str:
-    """The address of this host at which the other ranks reach it.
+    """Return the address of this host at which the other ranks reach it.
 
     >>> address("localhost")
     '127.0.0.1'
@@ -37,12 +37,12 @@ def address(master: str | None) -> str:
         return _of_interface(names.partition(",")[0])
     found = _towards(master or socket.gethostname())
     if found is not None and master is not None and ip_address(found).is_loopback and _is_name(master):
-        found = _towards(_OUTSIDE) or found  # its own name, which is another address to other hosts
+        found = _towards(_OUTSIDE) or found  # this host's own name, which other hosts resolve to another address
     return found or "127.0.0.1"
 
 
 def listening(host: str, backlog: int) -> socket.socket:
-    """A socket that listens at an address of this host, at the first port that may be used and is free."""
+    """Open a socket that listens at an address of this host, at the first allowed port that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for port in (ports := _ports()):
         try:
@@ -55,7 +55,7 @@ def listening(host: str, backlog: int) -> socket.socket:
 
 def _ports() -> range:
     if not (text := os.environ.get(PORTS)):
-        return range(1)  # any that the system chooses
+        return range(1)  # the system chooses one
     first, _, last = text.partition("-")
     try:
         ports = range(int(first), int(last or first) + 1)
@@ -67,7 +67,7 @@ def _ports() -> range:
 
 
 def _towards(name: str) -> str | None:
-    """The address that this host would send from; IPv4 where there is a choice."""
+    """Return the address that this host would send from, IPv4 if possible. Return None if there is no route."""
     try:
         ways = socket.getaddrinfo(name, 9, type=socket.SOCK_DGRAM)
     except OSError:
@@ -83,7 +83,7 @@ def _towards(name: str) -> str | None:
 
 
 def _is_name(host: str) -> bool:
-    """Whether other hosts may know another address by this name."""
+    """Return whether other hosts may resolve this name to another address."""
     try:
         ip_address(host)
     except ValueError:
@@ -97,7 +97,7 @@ def _of_interface(name: str) -> str:
             told = fcntl.ioctl(asking, _GIVES_ADDRESS, struct.pack("256s", name.encode()[:15]))
             return socket.inet_ntoa(told[20:24])
         except OSError:
-            pass  # it has none of IPv4
+            pass  # it has no IPv4 address
     if found := next(_of_ipv6(name), None):
         return found
     others = ", ".join(interface for _, interface in socket.if_nameindex())
@@ -108,5 +108,5 @@ def _of_ipv6(name: str) -> Iterator[str]:
     path = Path("/proc/net/if_inet6")
     for line in path.read_text().splitlines() if path.exists() else ():
         digits, _, _, scope, _, interface = line.split()
-        if interface == name and scope != "20":  # which holds on one wire only
+        if interface == name and scope != "20":  # a link-local address
             yield socket.inet_ntop(socket.AF_INET6, bytes.fromhex(digits))

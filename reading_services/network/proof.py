@@ -1,9 +1,9 @@
-"""Mutual proof of a key that both sides know, over a connection that others may read.
+"""Mutual proof of a shared key, over a connection that other processes may read.
 
-Each side sends a number that was never used before, and has it back under HMAC-SHA256 with the key, together with its
-peer's number and with who is who. So the key is never said, what was recorded is of no use a second time, and nobody
-passes by sending back what he hears. What a caller says of itself is under its proof, and is looked at behind that.
-Nothing that is said afterwards is proved or hidden.
+Each side sends a new random number. The peer returns an HMAC-SHA256 with the key over both numbers and its own role.
+So the key is never sent, a recorded exchange cannot be used again, and a message cannot be sent back as its own answer.
+The caller's description of itself is part of its proof, and is read only after the proof was checked. Later messages
+are neither proved nor encrypted.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _LENGTH: Final = struct.Struct("<H")
 
 
 class Refused(ConnectionError):
-    """The other side does not know the key, or did not say in time who it is."""
+    """The peer does not know the key, or did not prove in time that it does."""
 
 
 def introduce(line: socket.socket, key: str, says: dict[str, Any], until: float) -> None:
-    """The part of who calls: prove and have it proved, and say who this is; ``Refused`` if that cannot be."""
+    """Prove the key as the caller, check the listener's proof, and send ``says``. Raise Refused if a proof fails."""
     _send(line, own := secrets.token_bytes(_NONCE), until)
     nonces = own + _read(line, _NONCE, until)
     if not hmac.compare_digest(_read(line, _PROOF, until), _proof(key, b"listens", nonces)):
-        raise Refused("whoever listens there does not know the key")
+        raise Refused("the process that listens there does not know the key")
     said = json.dumps(says).encode()
     _send(line, _LENGTH.pack(len(said)) + said + _proof(key, b"calls", nonces + said), until)
 
 
 def greet(line: socket.socket, key: str, until: float) -> dict[str, Any]:
-    """The part of who is called: prove and have it proved; what the caller says of itself, or ``Refused``."""
+    """Prove the key as the listener, check the caller's proof, and return what it says. Raise Refused if one fails."""
     own = secrets.token_bytes(_NONCE)
     nonces = _read(line, _NONCE, until) + own
     _send(line, own + _proof(key, b"listens", nonces), until)
@@ -64,8 +64,8 @@ def _read(line: socket.socket, size: int, until: float) -> bytes:
         try:
             part = line.recv(size - len(read))
         except TimeoutError:
-            raise Refused("the other side did not say in time who it is") from None
+            raise Refused("the peer did not prove in time that it knows the key") from None
         if not part:
-            raise Refused("the other side has hung up before it said who it is")
+            raise Refused("the peer closed the connection before it proved that it knows the key")
         read += part
     return read

@@ -1,7 +1,7 @@
 """Connections among the ranks of a process group: a tree of sockets.
 
-No collective is used, so nothing here can come between those of the user's.
+No collective is used, so these connections cannot interfere with the user's collectives.
 
 - ``meeting``: rendezvous of ranks: a tree of sockets
-- ``tree``: one rank's node in the tree: its connections, and a thread that listens
+- ``tree``: one rank's node in the tree: its connections and its listening thread
 """

@@ -1,8 +1,8 @@
 """Rendezvous of ranks: each connects to its parent in a tree, whose address is in the process group's store.
 
-A rank has up to ``FAN_OUT`` children, so up to that many ranks and one are a star around rank 0, and 65,536 are three
-levels. A rank with children listens until they have come, on the network of the process group alone. Both sides prove
-that they know a key that only the store tells, and ranks exchange nothing but plain data, so a port is no way in.
+A rank has up to ``FAN_OUT`` children: up to 65 ranks are a star around rank 0, and 65,536 ranks are three levels. A
+rank with children listens until all have connected, and only on the network of the process group. Both sides prove that
+they know a key that only the store holds. Ranks exchange plain data only, so an open port is no way into the program.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from reading_services.network.proof import greet, introduce
 
 FAN_OUT: Final = 64
 _HANDSHAKE = 5.0
-"""Seconds within which a peer must be reached, and a caller have said who it is."""
+"""Seconds to reach a peer, and for a caller to prove itself."""
 _SILENCE = 20
-"""Seconds after which a host that does not answer at all counts as dead."""
+"""Seconds of silence after which a host counts as dead."""
 
 
 def parent_of(rank: int, fan_out: int = FAN_OUT) -> int | None:
-    """The parent that a rank connects to; None for rank 0."""
+    """Return the parent that a rank connects to. Return None for rank 0."""
     return (rank - 1) // fan_out if rank else None
 
 
 def children_of(rank: int, world: int, fan_out: int = FAN_OUT) -> range:
-    """The children that connect to a rank."""
+    """Return the children that connect to a rank."""
     first = rank * fan_out + 1
     return range(min(first, world), min(first + fan_out, world))
 
 
 def meet(store: Any, rank: int, world: int, timeout: float, fan_out: int = FAN_OUT) -> dict[int, socket.socket]:
-    """The connections with the parent and the children, by rank; all ranks have to call, equally often."""
+    """Connect to the parent and the children. Return the connections by rank. All ranks must call it equally often."""
     until = monotonic() + timeout
     key = str(store.add(f"{rank}/meetings", 1))
     parent, children = parent_of(rank, fan_out), children_of(rank, world, fan_out)
@@ -48,7 +48,7 @@ def meet(store: Any, rank: int, world: int, timeout: float, fan_out: int = FAN_O
         if children:
             secret = secrets.token_hex(32)
             with closing(_opened(store, f"{key}/{rank}", rank, secret)) as server:
-                # Children first: they are answered however late the parent is.
+                # Children first: they get an answer even if the parent is late.
                 while missing := [child for child in children if child not in links]:
                     child, link = _accepted(server, secret, missing, until, timeout)
                     links[child] = link
@@ -64,7 +64,7 @@ def meet(store: Any, rank: int, world: int, timeout: float, fan_out: int = FAN_O
 
 
 def _opened(store: Any, entry: str, rank: int, secret: str) -> socket.socket:
-    """A socket that listens for the children, who are told of it, or of why there is none."""
+    """Open a socket for the children, and put its address into the store, or the reason why there is none."""
     try:
         server = listening(address(_master(store)), FAN_OUT)
     except (OSError, BadArgument) as error:
@@ -77,7 +77,7 @@ def _opened(store: Any, entry: str, rank: int, secret: str) -> socket.socket:
 
 
 def _master(store: Any) -> str | None:
-    """The host of the store, as all ranks know it."""
+    """Return the host of the store, under the name that all ranks use."""
     while hasattr(store, "underlying_store"):
         store = store.underlying_store
     return getattr(store, "host", None) or os.environ.get("MASTER_ADDR")
@@ -94,7 +94,7 @@ def _reached(store: Any, entry: str, parent: int, rank: int, until: float, timeo
     try:
         link = socket.create_connection((told["host"], told["port"]), timeout=_HANDSHAKE)
         try:
-            introduce(link, told["key"], {"rank": rank}, until)  # others may be in front
+            introduce(link, told["key"], {"rank": rank}, until)  # other callers may be served first
         except BaseException:
             link.close()
             raise
@@ -116,7 +116,7 @@ def _accepted(
         except TimeoutError:
             some = ", ".join(map(str, missing[:8])) + (" ..." if len(missing) > 8 else "")
             raise PrefetchTimeoutError(timeout, f"rank {some}, which has not begun its epoch") from None
-        with suppress(OSError):  # a stranger
+        with suppress(OSError):  # a caller that is no rank
             rank = greet(link, secret, min(until, monotonic() + _HANDSHAKE))["rank"]
             if rank in missing:
                 return rank, link
@@ -124,7 +124,7 @@ def _accepted(
 
 
 def _watch(link: socket.socket, timeout: float) -> None:
-    """Set TCP keepalive and timeouts: the system notices a host that is gone, and ends what cannot be sent."""
+    """Set TCP keepalive and timeouts: the system notices a dead host and fails pending sends."""
     silence = max(1, min(_SILENCE, int(timeout)))
     probes = max(1, silence // 5)
     link.settimeout(silence)

@@ -1,11 +1,10 @@
-"""One rank's node in the tree of ranks: its reports, the verdicts, and a thread that listens.
+"""One rank's node in the tree of ranks: its reports, the verdicts, and a listening thread.
 
-Reports go up: a rank puts its own and those of its children together, once it has one of each. The verdict of rank 0
-comes down. Bad news go from neighbour to neighbour, through everybody.
+Reports go up: a rank merges its own with one of each child. The verdict of rank 0 comes down. Bad news goes from
+neighbour to neighbour to all ranks.
 
-Neighbours tell each other now and then that they are there, from the thread that listens, so whoever computes for long
-is heard all the same. One of whom nothing at all is heard for as long as the timeout is bad news, too, however little
-has been asked of it: it was stopped, or the machine is.
+The listening thread sends heartbeats to the neighbours, so a rank that computes for long is not taken for dead. A
+neighbour that is silent for the timeout is bad news: its process or its machine has stopped.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from datapipes.ranks.topics import Key, News, RankReport
 from reading_services.ranks.meeting import meet, parent_of
 
 _PATIENCE: Final = 2.0
-"""Seconds to wait for the thread when it is told to end."""
+"""Seconds to wait for the end of the thread."""
 _BEATS: Final = 4
-"""Heartbeats of a rank within the timeout, at the least."""
+"""Heartbeats that a rank sends at least within the timeout."""
 _LONGEST: Final = 3600.0
-"""Seconds that the thread waits at most, whatever the timeout; systems bound it."""
+"""Longest wait of the thread in seconds: systems limit it."""
 
 
 class Tree(Exchange):
@@ -37,12 +36,12 @@ class Tree(Exchange):
 
     def __init__(self, rank: int, parent: int | None, links: dict[int, socket.socket], timeout: float = 1800) -> None:
         self._timeout = timeout
-        self._heard = dict.fromkeys(links, monotonic())  # when a neighbour was heard last
+        self._heard = dict.fromkeys(links, monotonic())  # when each neighbour was last heard
         self._parent = parent
         self._links = dict(links)
         self._children = tuple(neighbour for neighbour in links if neighbour != parent)
         self._below: dict[int, tuple[Key, RankReport]] = {}
-        self._told: tuple[Key | None, RankReport] | None = None  # what was said last: up, or down if this is rank 0
+        self._told: tuple[Key | None, RankReport] | None = None  # the last message up, or down on rank 0
         self._answer: list[int] | None = None
         self._closed = False
         self._wake, self._woken = socket.socketpair()
@@ -51,7 +50,7 @@ class Tree(Exchange):
         self._thread.start()
 
     def close(self) -> None:
-        """Say goodbye, and end."""
+        """Tell the neighbours that this rank leaves, and end the thread."""
         with self._changed:
             if not self._closed:
                 self._closed = True
@@ -66,14 +65,14 @@ class Tree(Exchange):
         self._woken.close()
 
     def forked(self) -> None:
-        # The connections are the parent's, whose end the others have to notice; what is handed on is cut short.
+        # The connections belong to the parent process: the other ranks have to notice its end.
         for link in (*self._links.values(), self._wake, self._woken):
-            if link.fileno() >= 0:  # and not that of a tree that was closed
+            if link.fileno() >= 0:  # it is negative if the tree was closed
                 os.close(link.detach())
         self._links = {}
         super().forked()
 
-    # -- who is late ---------------------------------------------------------------------------------------------------
+    # -- late ranks ----------------------------------------------------------------------------------------------------
 
     def _late(self) -> list[int]:
         behind = self._behind()
@@ -85,7 +84,7 @@ class Tree(Exchange):
         return behind
 
     def _behind(self) -> list[int]:
-        """The ranks that keep all others waiting, as far as it is known here; a child stands for those behind it."""
+        """Return the ranks that all others wait for, as far as this rank knows. A child stands for all below it."""
         if self._topic is None:
             return [self.rank]
         below = {child: report for child, (key, report) in self._below.items() if key == self._key}
@@ -95,7 +94,7 @@ class Tree(Exchange):
     # -- the tree ------------------------------------------------------------------------------------------------------
 
     def _pass_on(self) -> None:
-        """Send a new report up, or a new verdict down, once all below have reported."""
+        """Send a new report up, or a new verdict down, once all children have reported."""
         if self._topic is None or any(self._below.get(child, (None,))[0] != self._key for child in self._children):
             return
         merged = self._topic.merged([self._own, *(self._below[child][1] for child in self._children)])
@@ -121,13 +120,13 @@ class Tree(Exchange):
     def _send(self, neighbour: int, message: dict[str, Any]) -> None:
         link = self._links.get(neighbour)
         if link is not None:
-            with suppress(OSError):  # the thread that listens finds out, and says which rank it is
+            with suppress(OSError):  # the listening thread notices it, and names the rank
                 link.sendall(json.dumps(message).encode() + b"\n")
 
     def _listen(self) -> None:
         try:
             self._hear_all()
-        except Exception as error:  # told to whoever waits for this thread
+        except Exception as error:  # raised in the thread that waits for a verdict
             with self._changed:
                 self._news.append(
                     {"news": "died", "key": None, "rank": self.rank, "how": f"its thread ended: {error!r}"}
@@ -140,11 +139,11 @@ class Tree(Exchange):
             unread: dict[int, bytes] = {}
             for neighbour, link in self._links.items():
                 selector.register(link, selectors.EVENT_READ, neighbour)
-            beats = monotonic()  # when to send the next
+            beats = monotonic()  # when to send the next heartbeat
             while not self._closed:
                 silent = min(self._heard.values(), default=beats) + self._timeout
                 selector.select(min(max(0.0, min(beats, silent) - monotonic()), _LONGEST))
-                looked = monotonic()  # who is stopped may go on between any two lines, with all that has come meanwhile
+                looked = monotonic()  # before messages are read that came while this process was stopped
                 for ready, _ in selector.select(0):
                     neighbour = ready.data
                     if neighbour is None:
@@ -166,7 +165,7 @@ class Tree(Exchange):
                             self._send(neighbour, {"beat": self.rank})
 
     def _find_silent(self, looked: float) -> None:
-        """Spread the news of neighbours that are silent, when all that had come by the given time has been heard."""
+        """Report neighbours as silent, after all messages up to the given time were read."""
         for neighbour, heard in self._heard.items():
             if looked - heard >= self._timeout:
                 self._heard[neighbour] = monotonic()  # for the next attempt
@@ -183,7 +182,7 @@ class Tree(Exchange):
             ours = self._key is not None and tuple(message["ask"]) == self._key
             self._send(neighbour, {"answer": self._behind() if ours else [self.rank]})
         elif "beat" in message:
-            pass  # that it was heard is all
+            pass  # it has been noted as heard
         elif "answer" in message:
             self._answer = message["answer"]
             self._changed.notify_all()
@@ -198,7 +197,7 @@ class Tree(Exchange):
 
 
 def connected(timeout: float) -> Tree:
-    """Meet the other ranks of the process group; all of them have to call."""
+    """Connect to the other ranks of the process group. All ranks must call it."""
     rank, world = here()
     return Tree(rank, parent_of(rank), meet(store(), rank, world, timeout), timeout)
 
@@ -208,4 +207,4 @@ def _received(link: Any) -> tuple[bytes, str]:
         received = link.recv(1 << 16)
     except OSError as error:
         return b"", f"its connection broke ({error})"
-    return received, "its connection was closed without a word, as when a process is killed; see its own output"
+    return received, "its connection was closed without a message, as when a process is killed; see its own output"

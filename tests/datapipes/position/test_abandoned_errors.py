@@ -52,14 +52,20 @@ def test_an_iterator_that_is_left_at_an_error(
 def test_an_iterator_that_is_left_at_an_error_that_waited_in_a_prefetch() -> None:
     """It waited there when an error below it came, and the prefetch began anew with a buffer full of it."""
 
+    met = threading.Event()
+
+    def above(x: int) -> int:
+        if x == 1:
+            met.set()
+            bad(x)
+        return x
+
     def below(x: int) -> int:
-        for thread in threading.enumerate():
-            if thread.name == "prefetch":
-                thread.join(300)  # it ends with the error that it met
+        assert met.wait(300)
         return bad(x) if x == 0 else x
 
     def leave() -> Session:
-        it = iterate(NUMBERS.map(lambda x: bad(x) if x == 1 else x).prefetch(1).map(below))
+        it = iterate(NUMBERS.map(above).prefetch(1).map(below))
         for said in ("0 is bad", "1 is bad"):
             with pytest.raises(ValueError, match=said):
                 next(it)

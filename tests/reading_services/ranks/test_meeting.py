@@ -92,7 +92,7 @@ def test_somebody_else_who_listens_there_is_found_out() -> None:
         line, _ = other.accept()
         with line:
             line.sendall(bytes(64))
-            with pytest.raises(RankDied, match="whoever listens there does not know the key"):
+            with pytest.raises(RankDied, match="the process that listens there does not know the key"):
                 meeting.result(20)
 
 

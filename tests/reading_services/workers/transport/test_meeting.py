@@ -54,7 +54,7 @@ def test_a_caller_is_heard(listens: Meeting, machine: str) -> None:
 def test_who_has_another_key_is_hung_up_on_by_both(listens: Meeting, machine: str) -> None:
     with ThreadPoolExecutor() as threads:
         heard = threads.submit(greeted, listens)
-        with pytest.raises(Refused, match="whoever listens there does not know the key"):
+        with pytest.raises(Refused, match="the process that listens there does not know the key"):
             call({**listens.address, "key": "00" * 32}, machine, {"number": 3})
         with pytest.raises(Refused, match="hung up"):
             heard.result(10)
