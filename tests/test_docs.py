@@ -87,6 +87,13 @@ def test_there_is_something_to_run() -> None:
     assert scripts(), "there is no script in tutorials/"
 
 
+def test_files_that_pages_name_exist() -> None:
+    name = re.compile(r"`((?:benchmarks|datapipes|docs|loader2|reading_services|tests|tutorials)/[\w/.-]+)`")
+    named = [(page.name, file) for page in pages() for file in name.findall(page.read_text("utf-8"))]
+    assert len(named) > 20
+    assert not [(page, file) for page, file in named if not (ROOT / file).exists()]
+
+
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.runs], ids=str)
 def test_a_block_runs(block: Block, tmp_path: Path, preloaded: Preloaded) -> None:
     run_block(preloaded, block, tmp_path)
