@@ -1,4 +1,4 @@
-"""Reading services: where a graph runs (in process, threads, processes, ranks), and the transport of its elements.
+"""Reading services, which run a graph in a process, threads, processes or ranks, and the transport of its elements.
 
 - ``cluster/``: workers on the machines of a cluster
 - ``interface/``: the interface of a reading service, which a plugin implements, and worker info
@@ -6,13 +6,13 @@
   unchanged
 - ``network/``: between hosts: addresses to listen at, and the mutual proof of a shared secret
 - ``ranks/``: connections among the ranks of a process group: a tree of sockets
-- ``workers/``: worker processes and threads that make the elements of a graph, and the transport of elements
-- ``distributed``: DistributedReadingService, each rank of a process group on its shard
-- ``in_process``: InProcessReadingService, the graph in the loader's own process
-- ``multi_process``: MultiProcessingReadingService, copies of the graph in worker processes
-- ``sequential``: SequentialReadingService, several services as one
-- ``stage_times``: time of each stage of a graph, measured
-- ``threads``: ThreadingReadingService, the graph in worker threads of the loader's process
+- ``workers/``: worker processes and threads that make the elements of a graph, and their transport
+- ``distributed``: DistributedReadingService: each rank of a process group on its shard
+- ``in_process``: InProcessReadingService: the graph in the loader's own process
+- ``multi_process``: MultiProcessingReadingService: copies of the graph in worker processes
+- ``sequential``: SequentialReadingService: several services as one
+- ``stage_times``: measured time of each stage of a graph
+- ``threads``: ThreadingReadingService: copies of the graph in threads of the loader's process
 """
 
 from datapipes.description.exports import lazy_imports

@@ -1,4 +1,4 @@
-"""MultiProcessingReadingService: copies of the graph run in worker processes, each on its part of the elements."""
+"""MultiProcessingReadingService: copies of the graph run in worker processes, each on its shard of the elements."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from reading_services.workers.transport.protocol import Window
 from reading_services.workers.worker import PoolPlan
 
 _ARENA = 1 << 32
-"""Bytes of shared memory for a worker at most; as much of it is used as there are batches on their way or kept."""
+"""The most bytes of shared memory for a worker. Memory is used only for batches on their way or still in use."""
 
 
 @service
 class MultiProcessingReadingService(OnWorkers):
-    """Runs a graph in ``num_workers`` processes, and hands on their elements in turn.
+    """Runs a graph in ``num_workers`` processes and gives their elements in turn.
 
-    Each worker takes its part at the graph's ``sharding_filter``. ``random``, ``numpy.random`` and torch are seeded in
-    each worker for each epoch, and saved with its position once they were used. ``max_errors`` of a stage is what each
-    worker lets pass. A worker that has gone is a ``WorkerDied``; going on, or the next epoch, replaces it,
-    and ``restart`` does so by itself.
+    Each worker takes its shard at the graph's ``sharding_filter``. ``random``, ``numpy.random`` and torch are seeded in
+    each worker for each epoch. Their states are saved with its position after their first use. ``max_errors`` of a
+    stage counts for each worker. A worker that dies raises ``WorkerDied``. The next ``next()`` or epoch replaces it;
+    ``restart`` replaces it without an error.
 
     Args:
-        num_workers: The number of processes. 0 runs the graph in this one, with a warning.
-        multiprocessing_context: How processes are started: ``"fork"``, ``"spawn"`` or ``"forkserver"``. But for a fork
-            the graph and its functions are pickled, and a script has to guard its entry point with
-            ``if __name__ == "__main__":``. ``None``: as ``multiprocessing`` does by default.
+        num_workers: The number of processes. 0 runs the graph in this process, with a warning.
+        multiprocessing_context: The start method: ``"fork"``, ``"spawn"`` or ``"forkserver"``. All but ``"fork"``
+            pickle the graph and its functions, and need a script to guard its entry point with
+            ``if __name__ == "__main__":``. ``None``: the default of ``multiprocessing``.
 
     >>> from datapipes.iter import IterableWrapper
     >>> from loader2 import DataLoader2
@@ -64,13 +64,12 @@ class MultiProcessingReadingService(OnWorkers):
         methods = multiprocessing.get_all_start_methods()
         if self.multiprocessing_context not in (None, *methods):
             raise BadArgument(
-                f"Please choose one available multiprocessing context from {methods}, "
-                f"got {self.multiprocessing_context!r}"
+                f"multiprocessing_context={self.multiprocessing_context!r}: choose one of {methods}, or None"
             )
         if self.num_workers == 0:
             warnings.warn(
                 "MultiProcessingReadingService(num_workers=0) runs the graph in this process; "
-                "InProcessReadingService says so by its name",
+                "use InProcessReadingService for that",
                 stacklevel=3,
             )
 
@@ -109,11 +108,11 @@ class MultiProcessingReadingService(OnWorkers):
 
 
 def items_ahead(of_each: int, of_all: int, workers: int) -> int:
-    """How many elements each worker may make ahead, its part of those that all may make together included."""
+    """Return how many elements each worker may make ahead, including its share of ``of_all``."""
     return max(1, of_each + -(-of_all // workers))
 
 
 def free_share(workers: int) -> int:
-    """The bytes of a worker's arena: a share of the memory that the machine has left."""
+    """Return the bytes of a worker's arena: a share of the machine's free memory."""
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return max(1 << 22, min(_ARENA, free // 4 // workers))

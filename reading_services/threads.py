@@ -1,4 +1,4 @@
-"""ThreadingReadingService: the graph runs in threads of this process, each on its part of the elements."""
+"""ThreadingReadingService: copies of the graph run in threads of this process, each on its shard of the elements."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from reading_services.workers.worker import PoolPlan
 
 @service
 class ThreadingReadingService(OnWorkers):
-    """Runs a graph in ``num_workers`` threads, and hands on their elements in turn.
+    """Runs a graph in ``num_workers`` threads and gives their elements in turn.
 
-    For graphs that wait (for files, for a network), and for functions that release Python's lock. Elements are handed
-    over as they are: nothing is pickled or copied. What the graph refers to is shared by all threads, generators of
-    random numbers that belong to nobody among it: draw from generators of your own, made from the seeds that
-    ``worker_reset_fn`` is given, where that has to be repeatable.
+    It suits graphs that wait for files or a network, and functions that release Python's lock. Elements are passed on
+    as they are: nothing is pickled or copied. All threads share the objects that the graph refers to, and the global
+    random number generators. If random numbers have to be repeatable, use generators of your own, seeded from those
+    that ``worker_reset_fn`` gets.
 
     Args:
-        num_workers: The number of threads, one at least.
-        prefetch_cnt: How many elements each thread may make ahead, one at least. More of them even out elements that
-            take longer, and take memory.
-        restart: How many threads that end in an epoch, by an error that is no element's, are replaced without an error.
+        num_workers: The number of threads, at least one.
+        prefetch_cnt: How many elements each thread may make ahead, at least one. More of them even out slow elements
+            and need more memory.
+        restart: How many threads that end in an epoch, by an error of no element, are replaced without an error.
         on_death: As for ``MultiProcessingReadingService``; an element cannot kill a thread.
 
     >>> from datapipes.iter import IterableWrapper

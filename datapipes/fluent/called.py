@@ -1,6 +1,6 @@
-"""Errors for arguments that a chain method does not take: they say how it is called.
+"""Errors for calls of a chain method with wrong arguments. They show how to call the method.
 
-Python's own words count the pipe among the arguments, and name the operator's constructor.
+Python's own error counts the pipe among the arguments and names the operator's constructor.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 
 from datapipes.errors import BadArgumentType
 
-_EVERYWHERE = {"on_error", "max_errors", "transfer"}  # nobody means one of these by a mere value
+_EVERYWHERE = {"on_error", "max_errors", "transfer"}  # a positional value is never meant as one of these
 
 
 def explaining(operator: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """The method that makes an operator of its pipe, or says how it is called if the call does not fit."""
+    """Return the method that makes an operator of its pipe. It shows how it is called if the arguments do not fit."""
 
     def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -33,7 +33,7 @@ def explaining(operator: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _explained(method: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> BadArgumentType | None:
-    """The error of a call that does not fit; None if it does.
+    """Return the error for a call that does not fit the signature, or None if it fits.
 
     >>> from datapipes.iter import IterableWrapper
     >>> IterableWrapper("abc").shuffle(2)

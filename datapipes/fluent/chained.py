@@ -1,8 +1,8 @@
-"""Chain methods made of operators: the signature, the docstring and the example stand at the operator alone.
+"""Chain methods made of operators, so that signature, docstring and example stand only once, at the operator.
 
 ``header = chained(operators.Header)`` makes ``pipe.header(3)`` the same as ``Header(pipe, 3)``. To a type checker
-``operators.Header`` is the operator's class. When the program runs it is a function that imports that class, and is
-called when the method is first used or asked about: the class is made from the one that the method belongs to.
+``operators.Header`` is the operator's class. At run time it is a function that imports the class. It is called when the
+method is first used or inspected, because the operator's class is itself a subclass of the class with the method.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ M = TypeVar("M", bound=Callable[..., Any])
 
 
 def chained(operator: Callable[Concatenate[Source, P], R]) -> Callable[Concatenate[Source, P], R]:
-    """A chain method that makes ``operator`` of the pipe that it is called on.
+    """Return a chain method that makes ``operator`` of the pipe that it is called on.
 
     >>> from datapipes.iter import IterableWrapper
     >>> import inspect
@@ -34,17 +34,17 @@ def chained(operator: Callable[Concatenate[Source, P], R]) -> Callable[Concatena
 
 
 def overloaded(operator: Callable[..., Any]) -> Callable[[M], M]:
-    """Decorator of the last of several overloads, for an operator whose own signature says less than they do."""
+    """Decorate the last overload of a chain method, for an operator whose own signature is less precise."""
     return cast("Callable[[M], M]", lambda stub: _Chained(operator))
 
 
 def operators_of(methods: type) -> dict[str, Callable[..., Any]]:
-    """Return the operator of each chain method, by the method's name, sorted."""
+    """Return the operators by the names of their chain methods, sorted."""
     return {name: made.operator for name, made in sorted(vars(methods).items()) if isinstance(made, _Chained)}
 
 
 class _Chained:
-    """Descriptor of a chain method. A pipe gets the method, with the operator's text; a class gets it in a line."""
+    """Descriptor of a chain method: a pipe gets the method with the operator's docstring, and a class a short form."""
 
     def __init__(self, operator: Any) -> None:
         self._import: Callable[[], Callable[..., Any]] = operator
@@ -66,9 +66,9 @@ class _Chained:
 
     @cached_property
     def method(self) -> Any:
-        """The function that makes the operator of its first argument."""
+        """The function that makes the operator from its first argument."""
         method: Any = explaining(self.operator, self.name)
-        # The package has the class as well; were its file named here, the operator's example would be tried there too.
+        # The operator's own module would make doctest run the operator's example twice.
         method.__module__, method.__qualname__, method.__doc__ = __package__, self.qualname, self.operator.__doc__
         method.__wrapped__ = self
         return method
@@ -81,20 +81,20 @@ class _Chained:
     def __signature__(self) -> Signature:
         signature = inspect.signature(self.operator)
         parameters = list(signature.parameters.values())
-        if parameters[0].kind is not Parameter.VAR_POSITIONAL:  # of which the pipe is but the first
+        if parameters[0].kind is not Parameter.VAR_POSITIONAL:  # *datapipes stays: the pipe is only its first value
             parameters.pop(0)
         returned = signature.return_annotation
-        if inspect.isclass(getattr(self.operator, "__wrapped__", self.operator)):  # and no function called one
+        if inspect.isclass(getattr(self.operator, "__wrapped__", self.operator)):  # a class, not a function
             returned = self.operator.__name__
         return Signature([Parameter("self", Parameter.POSITIONAL_ONLY), *parameters], return_annotation=returned)
 
 
 class _OfClass:
-    """A chain method as ``help`` lists it among those of a class. It is no function: these are listed with all text."""
+    """A chain method as ``help`` lists it for a class. It is no function: ``help`` shows these with all their text."""
 
     def __init__(self, chained: _Chained) -> None:
         update_wrapper(self, chained.method, ("__module__", "__name__", "__qualname__"))
-        self.__origin__ = chained.operator  # what ``help`` shows of this object by itself
+        self.__origin__ = chained.operator  # ``help`` of this object shows its origin
         first_line = (chained.operator.__doc__ or "").partition("\n")[0]
         summary = f"{chained.operator.__name__}: {first_line}"
         room = _LINE - len(chained.name)
@@ -110,7 +110,7 @@ class _OfClass:
         return self._text
 
 
-_LINE = 62  # what ``help`` shows of a name and a value
+_LINE = 62  # characters that ``help`` shows of a name and its value
 
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ R = TypeVar("R")
 
 
 class IterMethods(IterPlugins[T_co]):
-    """Every method of an IterDataPipe."""
+    """All methods of an IterDataPipe."""
 
-    # One element at a time, or how many there are.
+    # Stages that take one element at a time.
     map = chained(operators.Mapper)
     filter = chained(operators.Filter)
     flatmap = chained(operators.FlatMapper)
@@ -57,7 +57,7 @@ class IterMethods(IterPlugins[T_co]):
     ) -> IterDataPipe[Any]: ...
     @overloaded(operators.Collator)
     def collate(self, *args: Any, **kwargs: Any) -> Any:
-        """Each element, usually a batch, as tensors."""
+        """Convert each element, usually a batch, to tensors."""
 
     enumerate = chained(operators.Enumerator)
     header = chained(operators.Header)
@@ -71,7 +71,7 @@ class IterMethods(IterPlugins[T_co]):
     timeout = chained(operators.TimeLimiter)
     to_map_datapipe = chained(map_operators.IterToMapConverter)
 
-    # What elements hold; several at a time, or in the background.
+    # Parts of elements; several elements at once, or in the background.
     shuffled_flatmap = chained(operators.ShuffledFlatMapper)
     map_batches = chained(operators.BatchMapper)
     async_map_batches = chained(operators.BatchAsyncMapper)
@@ -86,7 +86,7 @@ class IterMethods(IterPlugins[T_co]):
     pin_memory = chained(operators.PinMemory)
     to_device = chained(operators.ToDevice)
 
-    # Groups and orders.
+    # Groups and order.
     @overload
     def batch(self, batch_size: int, drop_last: bool = False) -> IterDataPipe[list[T_co]]: ...
     @overload
@@ -97,7 +97,7 @@ class IterMethods(IterPlugins[T_co]):
     def batch(self, batch_size: int, drop_last: bool, wrapper_class: Callable[[list[T_co]], R]) -> IterDataPipe[R]: ...
     @overloaded(operators.Batcher)
     def batch(self, *args: Any, **kwargs: Any) -> Any:
-        """Lists of ``batch_size`` elements."""
+        """Group elements to lists of ``batch_size``."""
 
     unbatch = chained(operators.UnBatcher)
     sliding_window = chained(operators.SlidingWindow)
@@ -110,7 +110,7 @@ class IterMethods(IterPlugins[T_co]):
     def shuffle(self, *, buffer_size: int = 10000, unbatch_level: int) -> Shuffler[Any]: ...
     @overloaded(operators.Shuffler)
     def shuffle(self, *args: Any, **kwargs: Any) -> Any:
-        """The elements in a random order, drawn from a buffer."""
+        """Give the elements in a random order, drawn from a buffer."""
 
     sharding_filter = chained(operators.ShardingFilter)
     groupby = chained(operators.Grouper)
@@ -122,7 +122,7 @@ class IterMethods(IterPlugins[T_co]):
     sharding_round_robin_dispatch = chained(operators.ShardingRoundRobinDispatcher)
     in_memory_cache = chained(operators.InMemoryCacheHolder)
 
-    # One stream of several, or several of one.
+    # Several streams to one, or one to several.
     @overload
     def concat(self, a: IterDataPipe[A], /) -> IterDataPipe[T_co | A]: ...
     @overload
@@ -139,7 +139,7 @@ class IterMethods(IterPlugins[T_co]):
     def concat(self, *datapipes: IterDataPipe[Any]) -> IterDataPipe[Any]: ...
     @overloaded(operators.Concater)
     def concat(self, *args: Any, **kwargs: Any) -> Any:
-        """This stream, and then the others."""
+        """Give the elements of this stream, and then those of the others."""
 
     @overload
     def zip(self, a: IterDataPipe[A], /) -> IterDataPipe[tuple[T_co, A]]: ...
@@ -157,7 +157,7 @@ class IterMethods(IterPlugins[T_co]):
     def zip(self, *datapipes: IterDataPipe[Any]) -> IterDataPipe[tuple[Any, ...]]: ...
     @overloaded(operators.Zipper)
     def zip(self, *args: Any, **kwargs: Any) -> Any:
-        """Tuples of one element of each, up to the end of the shortest."""
+        """Give tuples of one element of each stream, up to the end of the shortest."""
 
     zip_longest = chained(operators.ZipperLongest)
 
@@ -175,7 +175,7 @@ class IterMethods(IterPlugins[T_co]):
     def mux(self, *datapipes: Iterable[Any]) -> IterDataPipe[Any]: ...
     @overloaded(operators.Multiplexer)
     def mux(self, *args: Any, **kwargs: Any) -> Any:
-        """One element of each in turn, as long as each has one."""
+        """Give one element of each stream in turn, until one of them ends."""
 
     @overload
     def mux_longest(self, a: Iterable[A], /) -> IterDataPipe[T_co | A]: ...
@@ -191,7 +191,7 @@ class IterMethods(IterPlugins[T_co]):
     def mux_longest(self, *datapipes: Iterable[Any]) -> IterDataPipe[Any]: ...
     @overloaded(operators.MultiplexerLongest)
     def mux_longest(self, *args: Any, **kwargs: Any) -> Any:
-        """One element of each in turn, those that have ended being passed over, until all have."""
+        """Give one element of each stream in turn, until all have ended."""
 
     mix = chained(operators.Mixer)
     zip_with_iter = chained(operators.IterKeyZipper)
@@ -231,7 +231,7 @@ class IterMethods(IterPlugins[T_co]):
     read_arrow = chained(operators.ArrowReader)
     read_csv_columns = chained(operators.CSVColumnReader)
 
-    # Files elsewhere, wherever fsspec or iopath finds them.
+    # Files that fsspec or iopath finds.
     list_files_by_fsspec = chained(operators.FSSpecFileLister)  # type: ignore[arg-type]  # its **kwargs could name the source
     open_files_by_fsspec = chained(operators.FSSpecFileOpener)  # type: ignore[arg-type]  # its **kwargs could name the source
     save_by_fsspec = chained(operators.FSSpecSaver)  # type: ignore[arg-type]  # its **kwargs could name the source
@@ -239,7 +239,7 @@ class IterMethods(IterPlugins[T_co]):
     open_files_by_iopath = chained(operators.IoPathFileOpener)
     save_by_iopath = chained(operators.IoPathSaver)
 
-    # The web, s3 and AIStore.
+    # The web, S3 and AIStore.
     list_files_by_s3 = chained(operators.S3FileLister)
     load_files_by_s3 = chained(operators.S3FileLoader)
     list_files_by_ais = chained(operators.AISFileLister)
@@ -248,7 +248,7 @@ class IterMethods(IterPlugins[T_co]):
     read_from_gdrive = chained(operators.GDriveReader)  # type: ignore[arg-type]  # its **kwargs could name the source
     read_from_remote = chained(operators.OnlineReader)  # type: ignore[arg-type]  # its **kwargs could name the source
 
-    # Saving files, checking them, and keeping what was made of them.
+    # Saving and checking files, and caching results.
     check_hash = chained(operators.HashChecker)
     save_to_disk = chained(operators.Saver)
     on_disk_cache = chained(operators.OnDiskCacheHolder)

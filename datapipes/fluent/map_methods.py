@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class MapMethods(MapPlugins[T_co]):
-    """Every method of a MapDataPipe."""
+    """All methods of a MapDataPipe."""
 
     map = chained(map_operators.Mapper)
 
@@ -34,7 +34,7 @@ class MapMethods(MapPlugins[T_co]):
     def batch(self, batch_size: int, drop_last: bool, wrapper_class: Callable[[list[T_co]], R]) -> MapDataPipe[R]: ...
     @overloaded(map_operators.Batcher)
     def batch(self, *args: Any, **kwargs: Any) -> Any:
-        """Lists of ``batch_size`` elements with neighbouring keys."""
+        """Group elements with neighbouring keys to lists of ``batch_size``."""
 
     sliding_window = chained(map_operators.SlidingWindow)
     shuffle = chained(map_operators.Shuffler)
@@ -53,7 +53,7 @@ class MapMethods(MapPlugins[T_co]):
     def concat(self, *datapipes: MapDataPipe[Any]) -> MapDataPipe[Any]: ...
     @overloaded(map_operators.Concater)
     def concat(self, *args: Any, **kwargs: Any) -> Any:
-        """This collection and then the others, under consecutive keys."""
+        """Join this collection and the others, under consecutive keys."""
 
     @overload
     def zip(self, a: MapDataPipe[A], /) -> MapDataPipe[tuple[T_co, A]]: ...
@@ -69,7 +69,7 @@ class MapMethods(MapPlugins[T_co]):
     def zip(self, *datapipes: MapDataPipe[Any]) -> MapDataPipe[tuple[Any, ...]]: ...
     @overloaded(map_operators.Zipper)
     def zip(self, *args: Any, **kwargs: Any) -> Any:
-        """Tuples of the elements that the inputs have under one key."""
+        """Give tuples of the elements that the inputs have under one key."""
 
     unzip = chained(map_operators.UnZipper)
     in_memory_cache = chained(map_operators.InMemoryCacheHolder)

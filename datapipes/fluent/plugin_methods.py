@@ -1,7 +1,7 @@
-"""Methods that installed plugins add to pipes, for type checkers: none, unless a stub of this file is in their way.
+"""Methods that installed plugins add to pipes, for type checkers. The classes are empty unless there is a stub of them.
 
-``python -m loader2 stubs`` writes the stub. When a program runs, a pipe looks such methods up by itself
-(``datapipes.description.plugins``), and these classes are empty.
+``python -m loader2 stubs`` writes the stub. At run time a pipe looks such methods up in
+``datapipes.description.plugins``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class IterPlugins(Generic[T_co]):
-    """Methods of an IterDataPipe."""
+    """Methods of an IterDataPipe, added by plugins."""
 
 
 class MapPlugins(Generic[T_co]):
-    """Methods of a MapDataPipe."""
+    """Methods of a MapDataPipe, added by plugins."""

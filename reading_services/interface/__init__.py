@@ -1,5 +1,5 @@
-"""The interface of a reading service, which a plugin implements to run a graph somewhere; worker info.
+"""The interface of a reading service, which a plugin implements to run a graph elsewhere, and the info on a worker.
 
-- ``installed``: reading services by their names, of this library and of installed plugins
-- ``service``: ReadingServiceInterface, which a plugin implements
+- ``installed``: reading services by name, of this library and of installed plugins
+- ``service``: ReadingServiceInterface and WorkerInfo
 """

@@ -1,7 +1,7 @@
-"""Reading services by their names: this library's own, and those of installed plugins.
+"""Reading services by name: those of this library and of installed plugins.
 
-A plugin offers one by an entry point of the group ``loader2.reading_services``, which leads to its class, or to a
-function that makes one. This library's own are entry points as well, which are found without an installation, too.
+A plugin offers a service by an entry point of the group ``loader2.reading_services``. The entry point refers to a class
+or to a function that returns a service. This library's own services are found even if the library is not installed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CALL = re.compile(r"([\w.-]+)\s*(\(.*\))?", re.DOTALL)
 
 
 def service_named(text: str) -> Any:
-    """Make the reading service of a name, or of a call by that name with plain values.
+    """Return the service of a name such as ``"threads"``, or of a call with plain values such as ``"threads(2)"``.
 
     >>> service_named("threads(num_workers=2)").num_workers
     2
@@ -42,7 +42,7 @@ def service_named(text: str) -> Any:
     known = {**OWN, **({} if name in OWN else plugins.offered(plugins.SERVICES, OWN.__contains__))}
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
-        meant = f"did you mean {near[0]!r}? " if near else "nobody offers that name. "
+        meant = f"did you mean {near[0]!r}? " if near else "no service has that name. "
         raise BadArgument(f"reading_service={text!r}: {meant}There are {plugins.named(known)}")
     factory = plugins.load(known[name])
     if not callable(factory):
@@ -59,7 +59,7 @@ def service_named(text: str) -> Any:
 
 
 def _parsed(text: str) -> tuple[str, list[Any], dict[str, Any]]:
-    """The name, the positional and the named arguments of a call that is written as text."""
+    """Return the name, the positional and the named arguments of a call that is written as text."""
     if (found := _CALL.fullmatch(text.strip())) is None:
         raise BadArgument(f"reading_service={text!r}: write a name, or a call as 'threads(num_workers=2)'")
     try:
@@ -67,6 +67,6 @@ def _parsed(text: str) -> tuple[str, list[Any], dict[str, Any]]:
             case ast.Call(func=ast.Name(), args=args, keywords=named):
                 given = {str(each.arg): ast.literal_eval(each.value) for each in named}
                 return found[1], [ast.literal_eval(value) for value in args], given
-        raise ValueError(f"{found[2]} is more than one call")
+        raise ValueError(f"{found[2]} is not a single call")
     except (SyntaxError, ValueError) as error:
         raise BadArgument(f"reading_service={text!r}: arguments are plain values, as in 'threads(2)'") from error

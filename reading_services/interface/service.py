@@ -1,8 +1,8 @@
-"""The interface of a reading service: what a plugin implements to run a graph somewhere; and worker info.
+"""The interface of a reading service, which a plugin implements to run a graph elsewhere, and the info on a worker.
 
-A service is given the graph once, by ``initialize``, and returns the graph that the loader iterates at home: it may add
-stages, or replace a part of the graph by a stage that fetches what runs elsewhere. Positions need no method of their
-own: they are in the stages' cells, wherever a stage runs. torchdata's plugins work unchanged.
+``initialize`` gets the graph once and returns the graph that the loader iterates. A service may add stages to it, or
+replace a part of it by a stage that fetches the elements of that part. Positions need no method of a service: the
+stages' cells have them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ Level: TypeAlias = Literal["ranks", "workers", "device"]
 
 
 class ReadingServiceInterface(ABC):
-    """Runs a graph. Only ``initialize`` must be written.
+    """Base of the services that run a graph. A subclass has to define ``initialize``.
 
-    One that changes how many elements there are writes ``planned`` as well, so that ``len`` of the loader is right
-    before the first epoch.
+    A service that changes the number of elements also defines ``planned``, so that ``len(loader)`` is right before the
+    first epoch.
 
     >>> class FirstTen(ReadingServiceInterface):
     ...     def initialize(self, datapipe):
@@ -48,109 +48,109 @@ class ReadingServiceInterface(ABC):
     """
 
     level: ClassVar[Level | None] = None
-    """The level of this service; a chain has one of each at most: ranks, then workers, then the device they feed."""
+    """The level of this service. A chain has at most one of each: first ranks, then workers, then a device."""
 
     def sees_to_ranks(self) -> bool:
-        """Whether each rank of a process group gets its own part here; what a class of a user's does is not known."""
+        """Return whether this service gives each rank its own shard. True unless the service knows that it does not."""
         return True
 
     def check(self, datapipe: Any) -> None:  # noqa: B027 - optional: most services can run any graph
-        """Refuse a graph that this service cannot run, when the loader is made.
+        """Raise an error for a graph that this service cannot run. Called when the loader is made.
 
         Args:
-            datapipe: The graph, by its last stage; it is not to be changed.
+            datapipe: The graph, by its last stage. It must not be changed.
         """
 
     def in_front(self, datapipe: Any, services: Sequence[Any]) -> Any:
-        """The graph to give to the services in front of this one in a chain, in place of the loader's.
+        """Return the graph to give to the services before this one in a chain, in place of the loader's graph.
 
-        Called before any of them has begun, for a length as well.
+        Called before any of them has begun, and also to compute a length.
 
         Args:
-            datapipe: The graph that they would be given, by its last stage; it is not to be changed.
+            datapipe: The graph that those services would get, by its last stage. It must not be changed.
             services: Those services, the first one first.
         """
         return datapipe
 
     @abstractmethod
     def initialize(self, datapipe: Any) -> Any:
-        """Prepare a graph, once, before the first epoch; returns the one to iterate.
+        """Prepare a graph once, before the first epoch, and return the graph to iterate.
 
         Args:
-            datapipe: The graph, by its last stage: the loader's own copy, or what the service in front has returned. It
-                may be changed.
+            datapipe: The graph, by its last stage: the loader's own copy, or the result of the service before this one.
+                It may be changed.
         """
 
     def planned(self, datapipe: Any) -> Any:
-        """A graph as long as the one that ``initialize`` would return, made without beginning anything.
+        """Return a graph of the same length as the result of ``initialize``, without beginning anything.
 
-        Asked for a length before ``initialize``; afterwards the graph that it returned is asked.
+        Called for a length before ``initialize``. Afterwards the length comes from the result of ``initialize``.
 
         Args:
-            datapipe: The graph that ``initialize`` would be given, by its last stage; it is not to be changed.
+            datapipe: The graph that ``initialize`` would get, by its last stage. It must not be changed.
         """
         return datapipe
 
     def agree(self, run: Run, resumed: bool) -> Run:
-        """Agree on the seed and number of the epoch that is about to begin, among all who take part in it.
+        """Return the seed and number of the epoch that is about to begin, the same in all processes that take part.
 
         Called after ``initialize`` at the start of each epoch. A service that runs in several processes, each with a
-        loader, returns the same one in all of them.
+        loader, returns the same run in all of them.
 
         Args:
-            run: The seed and the numbers of the epoch as this loader has them: in its ``seed`` and ``epoch``, and in
-                its ``number``, which ``dl.seed`` does not reset. Return ``dataclasses.replace(run, ...)``.
+            run: The seed and the numbers of the epoch in this loader: ``seed``, ``epoch``, and ``number``, which
+                ``dl.seed`` does not reset. Return ``dataclasses.replace(run, ...)``.
             resumed: Whether the epoch goes on from a saved position.
         """
         return run
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
-        """Prepare an epoch; may return a function that takes the graph and returns the one to use from then on.
+        """Prepare an epoch. May return a function that takes the graph and returns the graph to use from then on.
 
-        That is applied by the loader, or by the service behind this one in a chain.
+        The loader calls that function, or the next service in a chain does.
 
         Args:
-            seed_generator: A ``loader2.random.SeedGenerator`` for services that seed something of their own; the stages
-                of the graph are seeded without it.
-            iter_reset_fn: What the service in front has returned. It is for this one to run where the graph is: in its
-                workers, or at home by returning it in turn. ``None``: there is nothing to run.
+            seed_generator: A ``loader2.random.SeedGenerator`` for a service's own random numbers. The stages of the
+                graph are seeded without it.
+            iter_reset_fn: The function that the service before this one returned. This service has to call it with the
+                graph, for example in its workers, or return it. ``None``: there is no such function.
         """
         return iter_reset_fn
 
     def finalize_iteration(self) -> None:  # noqa: B027 - optional: most services have nothing to do here
-        """Called when an epoch has ended, or its iterator is found to be out of date, and before ``finalize``."""
+        """End an epoch. Called when an epoch has ended or its iterator has become invalid, and before ``finalize``."""
 
     def finalize(self) -> None:  # noqa: B027 - optional: most services have nothing to do here
-        """Release everything that ``initialize`` has begun, also if it failed. May be called more than once."""
+        """Release everything that ``initialize`` has begun, even if it failed. May be called more than once."""
 
     def __repr__(self) -> str:
         return call_of(self)
 
 
 class CheckpointableReadingServiceInterface(ReadingServiceInterface):
-    """A service with state of its own to save, besides the positions of the stages."""
+    """Base of the services that save a state of their own, besides the positions of the stages."""
 
     @abstractmethod
     def checkpoint(self) -> bytes:
-        """Save the service's state."""
+        """Return the service's state."""
 
     @abstractmethod
     def restore(self, datapipe: Any, serialized_state: bytes) -> Any:
-        """Like ``initialize``, from a saved state.
+        """Prepare a graph as ``initialize`` does, from a saved state.
 
         Args:
-            datapipe: The graph, as ``initialize`` is given it.
-            serialized_state: What ``checkpoint`` returned.
+            datapipe: The graph that ``initialize`` would get.
+            serialized_state: The result of ``checkpoint``.
         """
 
 
 def warn_without_ranks(datapipe: Any, service: ReadingServiceInterface | None) -> None:
-    """Warn that each rank of a process group is about to load everything, if nobody sees to its part."""
+    """Warn that each rank of a process group will load all elements, if neither the service nor the graph shards."""
     here = ranks()
     if here.world == 1 or (service is not None and getattr(service, "sees_to_ranks", lambda: True)()):
         return
     if any(vars(stage).get("groups") for stage in structure.walk(datapipe)):
-        return  # somebody has sharded the graph
+        return  # the user has sharded the graph
     remedy = (
         "reading_service=DistributedReadingService()"
         if service is None
@@ -163,7 +163,7 @@ def warn_without_ranks(datapipe: Any, service: ReadingServiceInterface | None) -
 
 
 def own_copy(service: ReadingServiceInterface | str | None) -> ReadingServiceInterface | None:
-    """A loader's own copy of a service, so that one object can serve several loaders; the one of a name."""
+    """Return a loader's own copy of a service, so that several loaders can use one object. Look up a name."""
     if isinstance(service, str):
         from reading_services.interface.installed import service_named
 
@@ -174,24 +174,24 @@ def own_copy(service: ReadingServiceInterface | str | None) -> ReadingServiceInt
     if isinstance(service, int | float):
         raise BadArgumentType(
             f"reading_service={service!r} is a number: write MultiProcessingReadingService({service!r}), or another "
-            "service with so many workers"
+            "service with this number of workers"
         )
     if service is not None and not callable(getattr(service, "initialize", None)):
         raise BadArgumentType(
             f"reading_service={service!r:.80} has no method initialize(): "
-            "a ReadingServiceInterface, the name of one, or None is expected"
+            "pass a ReadingServiceInterface, the name of a service, or None"
         )
     try:
         return copy.deepcopy(service)
     except TypeError as error:
         raise BadArgumentType(
             f"the reading service {type(service).__name__} cannot be copied ({error}); "
-            "open what cannot be copied in initialize()"
+            "open objects that cannot be copied in initialize()"
         ) from error
 
 
 def graph_from(fn: Callable[..., Any], returned: Any) -> Any:
-    """The graph that a user's function returned, checked; an error names the function."""
+    """Return the graph that a user's function returned. Raise BadArgumentType if it is none, naming the function."""
     if not structure.is_pipe(returned):
         raise BadArgumentType(
             f"{where(fn)} returned {type(returned).__name__}: {returned!r:.80}; it must return the graph to use"
@@ -201,11 +201,11 @@ def graph_from(fn: Callable[..., Any], returned: Any) -> Any:
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """The number of workers and this one's index, as ``init_fn`` and ``reset_fn`` are given them.
+    """The number of workers and a worker's index, as ``worker_init_fn`` and ``worker_reset_fn`` get them.
 
     Args:
-        num_workers: The number of workers of the service; 1 where the graph runs in the loader's process.
-        worker_id: The index of this worker among them, from 0 on.
+        num_workers: The number of workers of the service; 1 if the graph runs in the main process.
+        worker_id: The index of this worker, from 0 on.
     """
 
     num_workers: int
@@ -213,9 +213,9 @@ class WorkerInfo:
 
 
 InitFn = Callable[[Any, WorkerInfo], Any]
-"""Takes a graph and who runs it, once; returns the graph to use."""
+"""Takes a graph and the info on its worker, once. Returns the graph to use."""
 EpochFn = Callable[[Any, WorkerInfo, Any], Any]
-"""Takes a generator of seeds as well, at the start of each epoch."""
+"""Takes a graph, the info on its worker and a generator of seeds, at the start of each epoch. Returns a graph."""
 
 
 class _Here(threading.local):
@@ -226,7 +226,7 @@ _here = _Here()
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """This worker's info, inside a worker of a reading service; None anywhere else.
+    """Return the info on this worker, or None outside of a reading service's workers.
 
     >>> get_worker_info() is None
     True
@@ -235,5 +235,5 @@ def get_worker_info() -> WorkerInfo | None:
 
 
 def set_worker_info(info: WorkerInfo) -> None:
-    """Mark this thread as a worker's."""
+    """Store the info on the worker that runs in this thread."""
     _here.info = info

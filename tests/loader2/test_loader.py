@@ -151,7 +151,9 @@ def test_a_service_that_cannot_be_copied_is_refused() -> None:
         def initialize(self, datapipe: Any) -> Any:
             return datapipe
 
-    with pytest.raises(BadArgumentType, match=r"Locked cannot be copied \(.*lock.*\); open what cannot be copied in i"):
+    with pytest.raises(
+        BadArgumentType, match=r"Locked cannot be copied \(.*lock.*\); open objects that cannot be copied in i"
+    ):
         DataLoader2(numbers(1), reading_service=Locked())
 
 

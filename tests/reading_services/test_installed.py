@@ -65,7 +65,7 @@ def test_own_services_have_names() -> None:
 def test_an_unknown_name_lists_what_there_is(folder: Path) -> None:
     installed(folder, "firsts", SERVICE, reading_services={"first": "firsts:First"})
     with pytest.raises(
-        BadArgument, match=r"nobody offers that name. There are 'distributed' of loader2 .*firsts:First"
+        BadArgument, match=r"no service has that name. There are 'distributed' of loader2 .*firsts:First"
     ):
         DataLoader2(IterableWrapper([]), reading_service="beam")
     with pytest.raises(BadArgument, match="did you mean 'first'"):
