@@ -31,6 +31,7 @@ from datapipes.operators.checks import explained, length_of
 from datapipes.parts.group import ranks
 from datapipes.position import own_generators
 from datapipes.position.cells import Given, Table
+from datapipes.position.plan import Plan
 from datapipes.position.seeds import Run
 from datapipes.position.session import Session
 from datapipes.position.source_identity import Sources
@@ -110,8 +111,8 @@ class DataLoader2(Generic[T_co]):
         if isinstance(self.reading_service, ReadingServiceInterface):
             self.reading_service.check(self.datapipe)
         stages = structure.walk(self.datapipe)
-        if structure.has_hubs(stages):
-            Session(self.datapipe, Run(seed=0))  # what can never be opened is said now
+        # What can never be opened is said now. The sessions use this plan, or the one before, as long as it is right.
+        self._plan = Plan(self.datapipe, Run(seed=0), {}) if structure.has_hubs(stages) else None
         self._stages = stages_of(stages)
         self._sources = Sources(self.datapipe)
         self._epochs = Epochs(origins=own_generators.origins_of(self.datapipe))
@@ -209,7 +210,10 @@ class DataLoader2(Generic[T_co]):
         self._sources.begin()
         passes.settle(pipe, run.number)
         run = replace(run, shown=self.progress, passes=passes.numbers(pipe))
-        session = Session(pipe, run) if cells is None else _restored(pipe, run, cells)
+        session = Session.of(pipe, run, cells, self._plan)
+        if cells is not None:
+            _restore(session, cells)
+        self._plan = session.plan
         session.tells, self._told = not self._told, True
         return session
 
@@ -516,13 +520,11 @@ def _is_map_style_dataset(value: object) -> bool:
     return is_of_torch and isinstance(value, Sized) and not structure.is_pipe(value)
 
 
-def _restored(pipe: Any, run: Run, cells: Table) -> Session:
-    """A session at saved positions; whatever does not fit is said now."""
-    session = Session(pipe, run, cells)
+def _restore(session: Session, cells: Table) -> None:
+    """Open a session at saved positions; raise StateError if they do not fit."""
     try:
         session.iterator()
     except BaseException as error:
         session.close()
-        refuse_other_workers(error, pipe, cells)
+        refuse_other_workers(error, session.plan.graph, cells)
         raise
-    return session

@@ -138,6 +138,17 @@ def is_native(pipe: Pipe) -> bool:
     return is_native_class(type(pipe))
 
 
+def is_fixed(pipe: Pipe) -> bool:
+    """Return whether a stage is an operator that sets nothing on itself, and whose inputs only its attributes change.
+
+    Return False for a class that is derived from an operator, and for an operator that holds inputs in a list or dict.
+    """
+    names = _declared(type(pipe)) if is_native_class(type(pipe)) else None
+    return names is not None and not any(
+        isinstance(pipe.__dict__.get(name), list | dict | set | deque) for name in names
+    )
+
+
 def is_replaced(pipe: Pipe) -> bool:
     """Return whether a stage is an operator that may become another one in a run."""
     return is_replaced_class(type(pipe))

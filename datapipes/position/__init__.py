@@ -14,9 +14,11 @@
 - ``pandas_rows``: pandas frames as elements: masked rows, columns as tensors
 - ``plain_data``: validation of a saved state as plain data, before any stage looks at it
 - ``plain_values``: plain values on ``self`` that an epoch changes, which get a warning
+- ``plan``: the stages that a session opens, in which order, and what each of them reads
 - ``reopening``: open the streams of a saved position again, by the stages that opened them
 - ``seeds``: the seed of a stage, from run seed, epoch, place and shard
-- ``session``: one opening of a graph: iterators, cells, and how to start again
+- ``session``: one opening of a plan: its phases, its iterators, and how to start again
+- ``session_cells``: the cells of one session, and the elements that an interruption has put back
 - ``share``: share of a stream that was read, for one whose length is not known
 - ``source_identity``: fingerprints of a graph's sources, so that a position is not taken for another's
 - ``steps``: ``map`` and ``filter`` stages, compiled together into one loop

@@ -7,9 +7,10 @@ that belongs to one, which for a compiled loop is a line of it.
 from __future__ import annotations
 
 import dis
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import FrameType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from datapipes.description import structure
 from datapipes.description.printing import as_written
@@ -21,30 +22,27 @@ from datapipes.messages.where import where
 from datapipes.position.seeds import Run
 from datapipes.position.steps import is_loop, step_at
 
+if TYPE_CHECKING:
+    from datapipes.position.cells import Cell
+    from datapipes.position.plan import Plan
+
+_Opened: TypeAlias = "tuple[structure.Pipe, Cell | None, list[structure.Pipe]]"
+"""An opened stage, its cell, and its inputs."""
+
 FIRST_WORDS = "raised in stage "
 
 
-class Position(Protocol):
-    """What a note needs of the session in which an error was raised."""
-
-    run: Run
-
-    def progress(self, stage: structure.Pipe) -> tuple[structure.Pipe, int] | None:
-        """Return the nearest stage from the given one upwards that counts, and its count."""
-
-    def origin(self, stage: structure.Pipe) -> tuple[object, Any] | None:
-        """Return the source that is read by key for the element at hand, and the key."""
-
-    def held(self) -> list[tuple[object, int]]:
-        """Return the stages that keep elements in memory, and how many."""
-
-
 def add_note(
-    error: BaseException, end: structure.Pipe, session: Position, of_user: structure.Pipe | None = None
+    error: BaseException, plan: Plan, cells: Mapping[int, Cell], run: Run, of_user: structure.Pipe | None = None
 ) -> None:
     """Add the note, unless a session further in has done so.
 
-    ``of_user`` is the class of a user's whose iterator has raised it, perhaps in code that no frame tells of.
+    Args:
+        error: The exception, raised in a session.
+        plan: The plan of the session.
+        cells: The cells of the session, by place.
+        run: The run of the session.
+        of_user: The user's class whose iterator has raised it, perhaps in code that has no frame.
     """
     if any(note.startswith(FIRST_WORDS) for note in getattr(error, "__notes__", ())):
         return
@@ -53,7 +51,7 @@ def add_note(
     if of_user is not None and (found is None or any(stage is of_user for stage in structure.walk(found))):
         found, raised = of_user, _Raised(of_user)
     hub = None if found is None else structure.hub_of(found)
-    stage = hub if hub is not None else found if found is not None else end
+    stage = hub if hub is not None else found if found is not None else plan.end
     is_exact = found is not None and as_written(stage) is stage
     lines = [f"{FIRST_WORDS}{printed(stage)}{'' if is_exact else ' or above it'}"]
     function = next((vars(stage)[name] for name in FUNCTIONS if callable(vars(stage).get(name))), None)
@@ -61,8 +59,8 @@ def add_note(
         lines.append(f"  function {where(function)}")
     if _is_stray_stop(error):
         lines.append("  the function let a StopIteration escape, which would have ended the stream without a word")
-    start = stage if structure.is_stream(stage) else end
-    counted, (source, key) = session.progress(start), raised.origin or session.origin(start) or (None, None)
+    upwards = list(_upwards(stage if structure.is_stream(stage) else plan.end, plan, cells))
+    counted, (source, key) = _progress(upwards), raised.origin or _origin(upwards) or (None, None)
     place = None
     if structure.is_stream(source):
         place = f"element {key} of {printed(source)} (counted from 0)"
@@ -75,13 +73,48 @@ def add_note(
         place = f"element {max(counted[1] - 1, 0)} of {printed(counted[0])} (counted from 0{order})"
     if shown := list(filter(None, [place, *raised.element])):
         lines.append(f"  on {': '.join(shown)}")
-    run = session.run
     if isinstance(error, MemoryError):
-        held = [f"{printed(stage)} holds {number:,} elements" for stage, number in session.held()]
+        held = [f"{printed(cell.stage)} holds {count:,} elements" for cell in cells.values() if (count := cell.holds())]
         lines += [f"  memory ran out while {text}; a smaller buffer takes less" for text in held]
     since = "" if run.epoch == run.number else f" (epoch {run.epoch} of this seed)"
     lines.append(f"  in epoch {run.number}, with seed {run.seed}{' (drawn for this epoch)' if run.drawn else since}")
     error.add_note("\n".join(lines))
+
+
+def _upwards(stage: structure.Pipe, plan: Plan, cells: Mapping[int, Cell]) -> Iterator[_Opened]:
+    """The opened stages from the given one upwards, along the first inputs."""
+    stage = plan.readers_by_position.get(structure.place_of(stage), stage)
+    while True:
+        inputs = plan.inputs(stage)
+        yield stage, cells.get(vars(stage).get("_place", structure.NO_CELL)), inputs
+        if not inputs:
+            return
+        stage = inputs[0]
+
+
+def _progress(upwards: Iterable[_Opened]) -> tuple[structure.Pipe, int] | None:
+    """Return the nearest of some stages that knows its count of elements, and that count."""
+    for i, (stage, cell, _) in enumerate(upwards):
+        number = cell.done() if cell is not None else None
+        if number is not None:
+            return stage, number
+        if cell is not None and i and not cell.in_step():
+            return None
+    return None
+
+
+def _origin(upwards: Iterable[_Opened]) -> tuple[object, Any] | None:
+    """Return the source that is read by key for the element at hand in the first of some stages, and the key.
+
+    Return None if there is no such source, or the stages in between do not make one element of each.
+    """
+    for stage, cell, inputs in upwards:
+        if cell is not None and cell.origin is not None and (number := cell.done()):
+            return cell.origin(number - 1)
+        passes = structure.is_native(stage) and stage._hands_on and not stage._shuffles
+        if len(inputs) != 1 or not (cell is None or (passes and cell.in_step())):
+            return None
+    return None
 
 
 def note_opening(error: Exception, stage: structure.Pipe) -> None:

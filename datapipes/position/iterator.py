@@ -86,9 +86,9 @@ class PipeIterator(chain[T]):
                 "seed": session.run.seed,
                 "epoch": session.run.epoch,
                 "buffered": session.run.buffered,
-                "stages": session.stages,
+                "stages": session.plan.labels,
                 "passes": dict(session.run.passes or {}),
-                "sources": {} if cells is None else session.sources.now(),
+                "sources": {} if cells is None else session.plan.sources.now(),
                 "cells": cells,
             }
         )
@@ -98,8 +98,6 @@ class PipeIterator(chain[T]):
 
         What was saved above other elements is refused, or taken for what it is with ``strict=False``: a count of these.
         """
-        if self.session.started:
-            raise StateError("a position can only be loaded before the first element is taken; make a new iterator")
         is_old = isinstance(state_dict, dict) and set(_FIELDS_OF_2).isdisjoint(state_dict)
         newer = () if is_old else _FIELDS_OF_2
         version, seed, epoch, stages, sources, cells, *rest = fields(state_dict, *_FIELDS, *newer)
@@ -116,14 +114,14 @@ class PipeIterator(chain[T]):
         if cells is not None:
             check_by_place(cells, "cells")
         check_sealed(state_dict)
-        here = self.session.stages
+        here = self.session.plan.labels
         if here != tuple(names(stages)):
             raise StateError(difference(here, names(stages)))
         if strict:
-            self.session.sources.must_be(sources)
+            self.session.plan.sources.must_be(sources)
         run = replace(self.session.run, seed=seed, epoch=epoch, number=epoch, passes=counted, buffered=buffered)
         self.session.go_to(run, cells)
-        passes.go_on(self.session.description, counted)
+        passes.go_on(self.session.plan.graph, counted)
 
     @property
     def errors(self) -> dict[str, int]:
@@ -198,14 +196,14 @@ def repeatable(pipe: IterDataPipe[T], seed: int, number: int) -> PipeIterator[T]
         seed: The seed of its stages.
         number: The number of the epoch, for its pinned stages.
     """
-    return PipeIterator.over(Session(pipe, Run(seed, number=number)))
+    return PipeIterator.over(Session.of(pipe, Run(seed, number=number)))
 
 
 def _count(session: Session) -> None:
     """Count a plain iteration, when its first element or its position is asked for."""
     if session.run.passes is None and not session.ended:
-        passes.count(session.description)
-        session.run = replace(session.run, passes=passes.numbers(session.description))
+        passes.count(session.plan.graph)
+        session.run = replace(session.run, passes=passes.numbers(session.plan.graph))
 
 
 def _part(session: Session) -> Iterator[Any] | None:
@@ -252,7 +250,7 @@ def iterate(pipe: IterDataPipe[T]) -> PipeIterator[T]:
     if bound is None:
         return PipeIterator.over(session_here(pipe))
     own_iter = type(pipe).__iter__ is not IterDataPipe.__iter__
-    iterator: PipeIterator[T] = PipeIterator.over(Session(pipe, bound, native_end=own_iter))
+    iterator: PipeIterator[T] = PipeIterator.over(Session.of(pipe, bound, native_end=own_iter))
     if bound.iterators is not None:
         bound.iterators.add(iterator)
     return iterator

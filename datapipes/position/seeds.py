@@ -124,9 +124,9 @@ class Run:
             self.shown,
         )  # the sessions of another process are its own
 
-    def within(self) -> Run:
-        """The same run, for what one session opens."""
-        return replace(self, hubs=dict(self.hubs), iterators=WeakSet(), drawing={})
+    def within(self, held: Mapping[int, bool]) -> Run:
+        """Return this run for one session, which begins with elements in the stages ``held``."""
+        return replace(self, hubs=dict(self.hubs), held=held, iterators=WeakSet(), drawing={})
 
     def alone(self) -> Run:
         """The same run, for sessions that have nothing to do with those that are open."""

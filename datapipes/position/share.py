@@ -17,8 +17,9 @@ class Share:
 
     def __init__(self, session: Session) -> None:
         self._cells = session.cells
-        self._stages = [(id(stage), place, sources) for stage, place, sources in session.opens()]
-        self._lengths = {place: _length(stage) for stage, place, _ in session.opens()}
+        stages, inputs, place = session.plan.order, session.plan.inputs, structure.place_of
+        self._stages = [(id(stage), place(stage), list(map(id, inputs(stage)))) for stage in stages]
+        self._lengths = {place(stage): _length(stage) for stage in stages}
 
     def part(self) -> Part | None:
         """The elements that were read, of those nearest to the end of the stream that can be counted."""

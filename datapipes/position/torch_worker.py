@@ -55,7 +55,7 @@ def session_here(pipe: IterDataPipe[Any]) -> Session:
     dataset = info.dataset if info is not None else _dataset_of_a_caller() if here.world > 1 or _given else None
     whole = _graph_in(dataset, pipe)
     if info is None and (whole is None or here.world == 1):
-        return Session(pipe, Run(_seed_for(None if whole is None else dataset), passes=None, plain=True))
+        return Session.of(pipe, Run(_seed_for(None if whole is None else dataset), passes=None, plain=True))
     if whole is None:
         here = Ranks()  # what a function reads besides is nothing that all ranks do alike
     workers, worker = (1, 0) if info is None else (info.num_workers, info.id)
@@ -67,7 +67,7 @@ def session_here(pipe: IterDataPipe[Any]) -> Session:
     by_key = structure.is_pipe(dataset) and not structure.is_stream(dataset)
     counted = None if info is None or whole is None else passes.numbers(pipe)
     run = Run(seed, epoch, None if by_key else (shards, shard), world=here.world, passes=counted, plain=True)
-    session = Session(pipe, run)
+    session = Session.of(pipe, run)
     if whole is not None and info is not None:
         _sessions[id(pipe)] = session
     if whole is not None and shard == 0:

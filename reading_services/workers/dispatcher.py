@@ -253,7 +253,7 @@ class Dispatcher(Loop):
         except Exception as error:
             if len(part) == 1:
                 if self._session is not None:
-                    note_unsendable(error, part[0], self._session.description)
+                    note_unsendable(error, part[0], self._session.plan.graph)
                 self._keep(number, [Mishap(self._failure(error), 1)], position, errors)
             else:
                 for element in part:  # one of them cannot be sent: a resume in between skips the others

@@ -23,6 +23,7 @@ from datapipes.description.structure import Pipe
 from datapipes.elements import decode, encode
 from datapipes.errors import StateError
 from datapipes.position.cells import Table
+from datapipes.position.plan import Plan
 from datapipes.position.seeds import Run
 from datapipes.position.session import Session
 from datapipes.position.user_positions import Replayed
@@ -113,10 +114,12 @@ def _of_torch() -> bytes:
     return ctypes.string_at(state.data_ptr(), state.numel())
 
 
-def opened(graph: Pipe, run: Run, above: Table | None, generators: Generators | None) -> Session:
-    """Return a worker's session at a table, with the generators in the states that the table has."""
+def opened(
+    graph: Pipe, run: Run, above: Table | None, generators: Generators | None, before: Plan | None = None
+) -> Session:
+    """Return a worker's session at a table, with the generators as the table has them; ``before``: the last plan."""
     drawn = None if above is None else above.get(PLACE)
-    session = Session(graph, run, None if above is None else {at: above[at] for at in above if at != PLACE})
+    session = Session.of(graph, run, None if above is None else {at: above[at] for at in above if at != PLACE}, before)
     if drawn is not None and generators is not None:
         session.iterator()  # open it first, since this may draw as well
         generators.load(drawn)

@@ -26,6 +26,7 @@ from datapipes.errors import ProtocolError, UnsavableElement, consumes_element
 from datapipes.messages.long_work import current_switches
 from datapipes.parts.sharding import SHARDING_PRIORITIES
 from datapipes.position.cells import Table, TooLarge, at_most
+from datapipes.position.plan import Plan
 from datapipes.position.seeds import Run
 from datapipes.position.session import Session
 from datapipes.position.share import Share
@@ -210,7 +211,7 @@ class Loop:
         self._at_once = 1  # elements in a chunk, adapted so that making them takes about ``_seconds``
         self._average = 64  # bytes of an element, by the last chunk
         self._pack_position = making.pack_position
-        self._is_replayed = False  # whether a resume has to start the graph anew, so that no table is sent
+        self._plan: Plan | None = None  # of the last session
         self._looking = Looking()
         self._watch = ChunkWatch(self._send_early)
 
@@ -234,8 +235,8 @@ class Loop:
 
     def _open(self, graph: Pipe, run: Run, above: Table | None) -> Session:
         """Open a graph at its start, or at the table ``above``."""
-        self._session = opened(graph, run, above, self._generators)
-        self._is_replayed = _reads_dealt_elements_twice(self._session)
+        self._session = opened(graph, run, above, self._generators, self._plan)
+        self._plan = self._session.plan
         self._at_once = 1
         self._looking = Looking()
         return self._session
@@ -290,7 +291,7 @@ class Loop:
 
     def _position(self) -> Any:
         """Return the session's packed table, or text that says why it cannot be saved. The caller checks the budget."""
-        if (session := self._session) is None or self._is_replayed:
+        if (session := self._session) is None or _reads_dealt_elements_twice(session.plan):
             return None
         try:
             table = session.table() if self._generators is None else self._generators.beside(session)
@@ -311,9 +312,9 @@ class Loop:
             session.close()
 
 
-def _reads_dealt_elements_twice(session: Session) -> bool:
+def _reads_dealt_elements_twice(plan: Plan) -> bool:
     """Return whether a resume in mid-epoch would read dispatched elements twice: once for a detached hub."""
-    hubs = session.detached_hubs()
+    hubs = plan.detached_hubs()
     return any(getattr(type(stage), "is_dealt", False) for hub in hubs for stage in structure.walk(hub))
 
 
@@ -447,7 +448,7 @@ class Server(Loop):
             body, size = self._pack(chunk)
         except Exception as error:
             if count == 1:
-                note_unsendable(error, chunk[0], session.description)
+                note_unsendable(error, chunk[0], session.plan.graph)
                 self._fail(error)
                 return False
             return all(self._send(session, [element], look=False) for element in chunk)  # up to the failing one

@@ -51,7 +51,7 @@ def test_what_is_below_a_users_class_is_seeded_per_shard() -> None:
     orders = []
     for index in (0, 1):
         dp = Passed(IterableWrapper([7] * 40).enumerate().map(lambda pair: pair[0] // 2).sharding_filter()).shuffle()
-        orders.append(list(Session(dp, Run(seed=1, shard=(2, index))).iterator()))
+        orders.append(list(Session.of(dp, Run(seed=1, shard=(2, index))).iterator()))
     assert orders[0] != orders[1]
     assert sorted(orders[0]) == sorted(orders[1]) == list(range(20))
 

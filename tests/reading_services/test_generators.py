@@ -183,7 +183,7 @@ def test_what_is_loaded_is_what_was_saved() -> None:
     try:
         generators = Generators()
         generators.seed(7)
-        session = Session(numbers(3), Run(seed=1))
+        session = Session.of(numbers(3), Run(seed=1))
         assert PLACE not in (generators.beside(session) or {})
         drawn = augmented(0)
         saved = (generators.beside(session) or {})[PLACE]

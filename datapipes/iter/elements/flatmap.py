@@ -177,7 +177,7 @@ class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
     def __len__(self) -> int:
         if self.fn is None and self.input_col is None and self.on_error == "raise":
             length_of(self.datapipe)  # raises for a source without a length: it may be endless
-            session = Session(self.datapipe, Run(seed=0))
+            session = Session.of(self.datapipe, Run(seed=0))
             try:
                 return sum(map(len, segment(session)))
             finally:

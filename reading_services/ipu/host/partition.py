@@ -103,7 +103,7 @@ class ProcessShare(IterableDataset[Any]):
             if shard == 0:
                 warn_of_copies(pipe, pipe, workers)
             pipe, shards, shard = ShardingFilter(pipe), self._batching.processes, self._batching.process
-        return PipeIterator.over(Session(pipe, Run(self._seed, epoch, (shards, shard))))
+        return PipeIterator.over(Session.of(pipe, Run(self._seed, epoch, (shards, shard))))
 
     def _in_turn(self) -> Iterator[Any]:
         source, processes = iter(self.dataset), self._batching.processes

@@ -39,7 +39,7 @@ def numbers(length: int = 6) -> IterDataPipe[int]:
 
 def under(run: Run, pipe: Pipe) -> list[Any]:
     """All elements of a graph in a given run."""
-    return list(PipeIterator.over(Session(pipe, run)))
+    return list(PipeIterator.over(Session.of(pipe, run)))
 
 
 def seeded_epochs(pipe: Pipe, seed: int, number: int = 2) -> list[list[Any]]:

@@ -33,7 +33,7 @@ class Costly(MapDataPipe[int]):
 
 
 def opened(pipe: Pipe, run: Run) -> PipeIterator[Any]:
-    return PipeIterator.over(Session(pipe, run))
+    return PipeIterator.over(Session.of(pipe, run))
 
 
 def shards(pipe: Pipe, of: int, seed: int = 7) -> list[list[Any]]:

@@ -25,8 +25,9 @@ from datapipes.map import MapDataPipe, SequenceWrapper
 from datapipes.map.shuffle import ShuffledPositions
 from datapipes.memory import batches as memory
 from datapipes.position.iterator import PipeIterator
+from datapipes.position.plan import in_run
 from datapipes.position.seeds import Run
-from datapipes.position.session import Session, in_run
+from datapipes.position.session import Session
 from loader2 import DataLoader2
 
 
@@ -206,7 +207,7 @@ def test_these_are_not(graph: IterDataPipe[Any]) -> None:
 def test_batches_that_are_dealt_out_are_gathered(rows: str) -> None:
     def batches(of: int, index: int) -> list[Any]:
         graph = ROWS[rows](9).batch(2).collate().sharding_filter()
-        return list(PipeIterator.over(Session(graph, Run(3, shard=(of, index)))))
+        return list(PipeIterator.over(Session.of(graph, Run(3, shard=(of, index)))))
 
     graph = structure.unfold(ROWS[rows](9).batch(2).collate().sharding_filter())
     collate = in_run(graph, structure.walk(graph), Run(3, shard=(2, 0)))

@@ -22,8 +22,8 @@ from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper
 from datapipes.position import opening, session
 from datapipes.position.iterator import PipeIterator
+from datapipes.position.plan import in_run
 from datapipes.position.seeds import Run
-from datapipes.position.session import in_run
 from datapipes.rewriting import gathering, pushdown
 from tests.datapipes.rewriting.sharded_graphs import Costly, Own, opened, plainly, shards
 from tests.naive_functions import keeps, tagged, twins

@@ -61,7 +61,7 @@ def test_a_length_that_is_certain_is_that_of_the_shard(specimens: list[Specimen]
             if not isinstance(graph, IterDataPipe):
                 continue
             sharded = graph if any(map(is_sharding, walk(graph))) else graph.sharding_filter()
-            session = Session(sharded, Run(3, shard=(2, shard)))
+            session = Session.of(sharded, Run(3, shard=(2, shard)))
             elements = list(session.iterator())
-            assert exact_length(as_opened(session.description, session.run)) in (None, len(elements)), sharded
+            assert exact_length(as_opened(session.plan.graph, session.run)) in (None, len(elements)), sharded
             session.close()

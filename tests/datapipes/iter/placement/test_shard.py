@@ -87,10 +87,10 @@ def test_an_element_that_failed_keeps_its_number(bad: int, index: int) -> None:
 
 
 def resumed(dp: Any, run: Run, after: int) -> list[Any]:
-    it: Any = PipeIterator.over(Session(dp, run))
+    it: Any = PipeIterator.over(Session.of(dp, run))
     for _ in range(after):
         next(it)
-    again: Any = PipeIterator.over(Session(dp, run))
+    again: Any = PipeIterator.over(Session.of(dp, run))
     again.load_state_dict(it.state_dict())
     return list(again)
 
@@ -99,8 +99,8 @@ def resumed(dp: Any, run: Run, after: int) -> list[Any]:
 def test_a_shuffle_below_reads_the_elements_of_its_own_shard_again(after: int) -> None:
     run = Run(seed=1)
     dp = shard(2, 1, 20).shuffle(buffer_size=4)
-    assert resumed(dp, run, after) == list(PipeIterator.over(Session(dp, run)))[after:]
+    assert resumed(dp, run, after) == list(PipeIterator.over(Session.of(dp, run)))[after:]
     # The shard may also be set by the process that opens the graph.
     asked = Run(seed=1, shard=(2, 1))
     unset = IterableWrapper(range(20)).sharding_filter().shuffle(buffer_size=4)
-    assert resumed(unset, asked, after) == list(PipeIterator.over(Session(unset, asked)))[after:]
+    assert resumed(unset, asked, after) == list(PipeIterator.over(Session.of(unset, asked)))[after:]

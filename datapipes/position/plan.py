@@ -1,0 +1,293 @@
+"""Plan: the stages that a session opens, in which order, and what each of them reads. It holds no position.
+
+A plan follows from the graph, from the run's shard, and from which stages a saved position has elements in. It works on
+a private copy of the graph, so that users' classes may set attributes while they run. A session uses the plan of the
+session before it unless the graph could give another one by now (``again``). Two open sessions never share a plan: the
+stage that a traceback shows tells which session was interrupted.
+
+A stage is known by its identity in the private copy, and by its place outside of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from itertools import chain
+from operator import is_
+from typing import Any
+
+from datapipes.description import structure
+from datapipes.description.structure import Pipe
+from datapipes.errors import GraphError
+from datapipes.position import user_classes
+from datapipes.position.cells import PutBack
+from datapipes.position.reopening import Reopening
+from datapipes.position.seeds import Run
+from datapipes.position.source_identity import Sources
+
+
+class Plan:
+    """The stages that a session opens, inputs first, and what each of them reads.
+
+    Args:
+        graph: The graph, which stays as it is.
+        run: The run of the session, for its shard, and for the stages whose saved positions have elements.
+        enclosing: The hubs that an enclosing session reads as well, by place.
+        native_end: Whether the end is a subclass of an operator and calls the operator's own ``__iter__``.
+        is_inner: Whether a stage opens the graph, and not a loop.
+    """
+
+    def __init__(
+        self, graph: Pipe, run: Run, enclosing: Mapping[int, Any], native_end: bool = False, is_inner: bool = False
+    ) -> None:
+        self.graph = graph
+        self.enclosing = enclosing
+        self.native_end = native_end
+        self.is_inner = is_inner
+        self._settings = _settings(run)
+        copies = structure.unfolded(graph)
+        self._stages = [copy for _, copy in copies]
+        for stage in self._stages:
+            structure.needs_parents(stage)
+        self.end = whole = self._stages[-1]
+        self.sources = Sources(whole)
+        self.reopening = Reopening(whole)
+        self._has_hubs = structure.has_hubs(self._stages)
+        self.detached = self._find_detached() if self._has_hubs else frozenset[int]()
+        self._inputs: dict[int, list[Pipe]] = {}
+        self._before: dict[int, list[Pipe]] = {}
+        self._written = self.order = structure.walk(whole, inputs=self._opened_before)
+        self.end = in_run(whole, self.order, run)
+        if self.end is not whole:
+            self.order = structure.walk(self.end, inputs=self._opened_before)
+        self._refuse_shared_inputs()
+        self.shards: dict[int, object] = {}
+        """The shard that each opened stage works on, by its identity; None if it is above all sharding."""
+        originals = list({id(stage): stage for stage, _ in copies}.values())
+        self._is_unchanged = _watched(originals) if all(map(structure.is_fixed, originals)) else None
+
+    def again(self, run: Run) -> Plan:
+        """Return the plan for another opening of the graph: this one, if nothing that it follows from has changed.
+
+        A graph with a user's class or a map-style pipe is always planned anew, because these may set attributes on the
+        private copy.
+        """
+        is_same = self._settings == _settings(run) and not self.enclosing
+        if is_same and self._is_unchanged is not None and self._is_unchanged():
+            return self
+        return Plan(self.graph, run, self.enclosing, self.native_end, self.is_inner)
+
+    # -- what is opened, and in which order ----------------------------------------------------------------------------
+
+    def is_native(self, stage: Pipe) -> bool:
+        """Return whether a stage is opened as an operator of this library, and not by an ``__iter__`` of its own."""
+        return structure.is_native(stage) or (self.native_end and stage is self.end)
+
+    def inputs(self, stage: Pipe) -> list[Pipe]:
+        """Return the inputs that a session opens for a stage."""
+        known = self._inputs.get(id(stage))
+        return self._inputs_of(stage) if known is None else known
+
+    def _inputs_of(self, stage: Pipe, detached: frozenset[int] = frozenset()) -> list[Pipe]:
+        place = structure.place_of(stage)
+        if place in self.enclosing or place in detached:
+            return []
+        if self.is_native(stage):
+            read = stage._reads()
+        else:
+            read = structure.occurrences(stage) if user_classes.saves_itself(stage) else ()
+        return [parent for parent in read if structure.is_stream(parent)]
+
+    def _opened_before(self, stage: Pipe) -> list[Pipe]:
+        """Return the stages to open before a stage: its inputs, and the hubs above it that are read elsewhere, too."""
+        before = inputs = self._inputs[id(stage)] = self._inputs_of(stage, self.detached)
+        if self.detached and len(inputs) < sum(map(structure.is_stream, structure.parents(stage))):
+            before = inputs + [hub for hub in structure.walk(stage)[:-1] if structure.place_of(hub) in self.detached]
+        self._before[id(stage)] = before
+        return before
+
+    def _find_detached(self) -> frozenset[int]:
+        """Return the places of the hubs that several sessions read.
+
+        A plain class of a user's reads each of its inputs in a session of its own, except other plain classes, whose
+        code it runs. A stage that goes over its input again does so in a session of its own, too.
+        """
+        detached: set[int] = set()
+        read_in: dict[int, set[object]] = {id(stage): set() for stage in self._stages}
+        read_in[id(self.end)].add(None)
+        users: set[int] = set()  # the plain classes whose code is run from here
+        for stage in reversed(self._stages):  # readers come before what they read
+            where = read_in[id(stage)]
+            if structure.is_hub(stage) and len(where) > 1 and structure.place_of(stage) not in self.enclosing:
+                detached.add(structure.place_of(stage))
+                where = {id(stage)}
+            inputs = list(map(id, self._inputs_of(stage)))
+            if where == {None} and not inputs and not self.is_native(stage):
+                users.add(id(stage))
+            for parent in structure.parents(stage):
+                if id(stage) in users and not structure.is_native(parent):
+                    users.add(id(parent))
+                is_apart = id(stage) in users or (where == {None} and id(parent) not in inputs)
+                read_in[id(parent)] |= {(id(stage), id(parent))} if is_apart else where
+        return frozenset(detached)
+
+    def _refuse_shared_inputs(self) -> None:
+        """Refuse a graph that can never be opened: a stage needs what is above it for itself, and another reads it."""
+        for stage in structure.walk(self.end) if self._has_hubs else ():
+            why = stage._alone if structure.is_native(stage) else None
+            if why is not None and not self.is_private(stage):
+                raise GraphError(f"{stage!r} {why}")
+
+    def find_shard(self, stage: Pipe, run: Run) -> None:
+        """Find the shard that a stage works on, once its inputs are open: a user's class sets it when it opens."""
+        inputs = self.inputs(stage)
+        if not inputs and structure.parents(stage):  # what is above a user's class is not opened here
+            self.shards[id(stage)] = user_classes.shards_above(structure.walk(stage), run)[id(stage)]
+        else:
+            given = (
+                user_classes.shard_key(each, run) if user_classes.is_sharding(each) else self.shards[id(each)]
+                for each in inputs
+            )
+            self.shards[id(stage)] = next(filter(None, given), None)
+
+    @cached_property
+    def read_by_key(self) -> list[Pipe]:
+        """The streams that map-style pipes read."""
+        readers = [stage for stage in self._stages if not structure.is_stream(stage)]
+        return [stream for reader in readers for stream in filter(structure.is_stream, structure.parents(reader))]
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The opened stages of the graph as it was written, for states."""
+        return tuple(f"{structure.place_of(stage)} {type(stage).__name__}" for stage in self._written)
+
+    # -- cells ---------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _first(self) -> list[int]:
+        """Where in the order the stages above each opened stage begin."""
+        at = {id(stage): i for i, stage in enumerate(self.order)}
+        first: list[int] = []
+        for i, stage in enumerate(self.order):
+            first.append(min((first[at[id(above)]] for above in self._before[id(stage)]), default=i))
+        return first
+
+    @cached_property
+    def keys(self) -> list[int]:
+        """The keys of all cells that there may be, in the order in which the stages are opened.
+
+        The key of the elements that a stage has put back comes before the place of the stage: they are above it.
+        """
+        stages = ((put_back_key(stage), structure.place_of(stage)) for stage in self.order)
+        return [*chain.from_iterable(stages), put_back_key(None)]
+
+    def keys_above(self, place: int) -> list[int]:
+        """Return the keys of the cells above the stage at a place, inputs first."""
+        i = self.keys.index(place) // 2
+        return self.keys[2 * self._first[i] : 2 * i + 1]
+
+    def read_alone(self, place: int) -> list[Pipe]:
+        """Return the opened stages above the one at a place, if only that one reads them; else none."""
+        i = self.keys.index(place) // 2
+        return self.order[self._first[i] : i] if self.is_private(self.order[i]) else []
+
+    def below(self, key: int) -> set[int]:
+        """Return the places of the stage that has put elements back under a key, and of the stages below it."""
+        i = self.keys.index(key) // 2
+        return {self.keys[2 * j + 1] for j, first in enumerate(self._first) if first <= i <= j}
+
+    # -- what stages ask -----------------------------------------------------------------------------------------------
+
+    def children_of(self, hub: Pipe) -> list[Pipe]:
+        """Return the children of a hub, in whatever session they are read."""
+        return [stage for stage in structure.walk(self.end) if structure.hub_of(stage) is hub]
+
+    def detached_hubs(self) -> list[Pipe]:
+        """Return the hubs that are read in several sessions."""
+        return [stage for stage in self._stages if structure.place_of(stage) in self.detached] if self.detached else []
+
+    def is_last(self, stage: Pipe) -> bool:
+        """Return whether a loop gets what a stage hands on, as it is."""
+        return stage is self.end and not self.is_inner
+
+    def is_private(self, stage: Pipe) -> bool:
+        """Return whether only this stage reads the stages above it. Only a hub can make this False."""
+        if not self._has_hubs:
+            return True
+        above = structure.walk(stage)
+        if any(structure.place_of(each) in self.enclosing for each in above):
+            return False
+        ids = set(map(id, above))
+        return not any(
+            id(read) in ids and read is not stage and structure.is_stream(read)
+            for reader in structure.walk(self.end)
+            if id(reader) not in ids
+            for read in structure.parents(reader)
+        )
+
+    @cached_property
+    def untouched(self) -> dict[int, Pipe]:
+        """The stages by place, as they were before a session opened any: not yet used, nor bound to their inputs."""
+        return {structure.place_of(stage): stage for stage in structure.walk(structure.unfold(self.graph))}
+
+    @cached_property
+    def readers_by_position(self) -> dict[int, Pipe]:
+        """The readers of stages that are read by position, and so not opened, by the place of what they read."""
+        return {
+            structure.place_of(stage): reader
+            for reader in self.order
+            if structure.is_native(reader) and (read := reader._read_by_position()) is not None
+            for stage in structure.walk(read)
+            if structure.place_of(stage) != structure.NO_CELL
+        }
+
+
+def _watched(stages: Sequence[Pipe]) -> Callable[[], bool]:
+    """Return a function that tells whether stages still have the very attributes, and lists of the length, of now."""
+
+    def look() -> tuple[list[object], list[object]]:
+        attributes: list[dict[str, Any]] = [stage.__dict__ for stage in stages]
+        names_and_lengths = [*chain.from_iterable(attributes), *map(len, lists)]
+        return names_and_lengths, list(chain.from_iterable(map(dict.values, attributes)))
+
+    def is_unchanged() -> bool:
+        names_now, values_now = look()
+        return names_now == names and all(map(is_, values_now, values))
+
+    lists = [value for stage in stages for value in vars(stage).values() if isinstance(value, list)]
+    names, values = look()
+    return is_unchanged
+
+
+def in_run(end: Pipe, opened: Sequence[Pipe], run: Run) -> Pipe:
+    """Rewrite an unfolded graph for a run: of the stages that a session opens, some become others.
+
+    >>> from datapipes.iter import IterableWrapper
+    >>> graph = structure.unfold(IterableWrapper("ab").map(str.upper).sharding_filter().batch(2))
+    >>> in_run(graph, structure.walk(graph), Run(seed=0, shard=(2, 0)))
+    IterableWrapper('ab').sharding_filter().map(str.upper).batch(2)
+    """
+    replaced = {structure.place_of(stage) for stage in opened if structure.is_replaced(stage)}
+
+    def rule(stage: Pipe) -> Pipe:
+        return stage._in_run(run) if structure.place_of(stage) in replaced else stage
+
+    return structure.rewrite(end, rule) if replaced else end
+
+
+def _settings(run: Run) -> tuple[Any, ...]:
+    """Return what a plan needs of a run."""
+    return run.shard, run.world, run.buffered, run.held
+
+
+def put_back_key(stage: Pipe | None) -> int:
+    """Return the key of the elements that a stage has put back. None is the loop, which reads the last stage.
+
+    A stage without a place of its own, which was added to the graph, goes by the place of its input.
+    """
+    if stage is None:
+        return PutBack.key(-1)
+    added = 0
+    while structure.place_of(stage) == structure.NO_CELL and (inputs := structure.parents(stage)):
+        stage, added = inputs[0], added + 1
+    return PutBack.key(structure.place_of(stage) + added * structure.MOST_POSITIONS)
