@@ -184,10 +184,12 @@ def _length(stage: Any) -> str:
 def _position(stage: Any, step: bool) -> str:
     if step:
         return "None of its own: a state holds where the source is."
+    source = "".join(inspect.getsource(base) for base in stage.__mro__ if base.__module__ == stage.__module__)
     cells = [
         found
-        for found in vars(inspect.getmodule(stage)).values()
-        if inspect.isclass(found) and issubclass(found, Cell) and found.__module__ == stage.__module__ and found.__doc__
+        for name, found in vars(inspect.getmodule(stage)).items()
+        if inspect.isclass(found) and issubclass(found, Cell) and found.__module__ == stage.__module__
+        if found.__doc__ and re.search(rf"\b{name}\b", source)
     ]
     kept = " ".join(_first(found) for found in cells)
     return f"In a state: {kept[:1].lower()}{kept[1:]}" if kept else "In a state, exact at every element."
