@@ -1,29 +1,29 @@
-"""Iteration state: sessions, positions of stages, seeds, users' classes, error policies.
+"""The position in a graph while it is iterated: sessions, cells of stages, seeds, users' classes, error policies.
 
 - ``blame``: notes on exceptions: the stage, the user's function, the element
-- ``cells``: Cell, the saved and restored position of one stage; counts
-- ``forks``: fork safety: what one process began is refused in a fork of it
-- ``global_draws``: the global generators of random numbers, as far as positions depend on them
-- ``inner_session``: what is above a stage, in a session of its own that can be given up and begun again
+- ``cells``: Cell: the position of one stage, saved and loaded; counts
+- ``forks``: fork safety: a forked process must not use the sessions of its parent
+- ``global_draws``: the global random number generators, where positions depend on them
+- ``inner_session``: a session of the stages above one stage, which can be closed and opened again
 - ``iterator``: PipeIterator, with ``state_dict`` and ``load_state_dict``
-- ``laps``: a source that is gone over again and again, in a session of its own each time
-- ``on_error``: error policies: raise, skip, retry or ask a function; counts and limits
+- ``laps``: repeated passes over a source, each in a session of its own
+- ``on_error``: error policies: raise, skip, retry or call a function; counts and limits
 - ``opening``: Opening, the context of a stage when it starts
-- ``own_generators``: generators on ``self`` of users' plain classes, seeded for the epoch
-- ``orphans``: the end of a worker with the process that started it
+- ``own_generators``: random number generators in users' classes, seeded for each epoch
+- ``orphans``: the end of a worker together with its parent process
 - ``pandas_rows``: pandas frames as elements: masked rows, columns as tensors
-- ``plain_data``: validation of a saved state as plain data, before any stage looks at it
-- ``plain_values``: plain values on ``self`` that an epoch changes, which get a warning
-- ``plan``: the stages that a session opens, in which order, and what each of them reads
-- ``reopening``: open the streams of a saved position again, by the stages that opened them
+- ``plain_data``: validation of a saved state as plain data, before any stage reads it
+- ``plain_values``: warnings of plain attributes that a class changes while it is iterated
+- ``plan``: the stages that a session opens, their order, and the inputs of each
+- ``reopening``: the streams of a saved position, opened again by the stages that opened them
 - ``seeds``: the seed of a stage, from run seed, epoch, place and shard
 - ``session``: one opening of a plan: its phases, its iterators, and how to start again
 - ``session_cells``: the cells of one session, and the elements that an interruption has put back
-- ``share``: share of a stream that was read, for one whose length is not known
-- ``source_identity``: fingerprints of a graph's sources, so that a position is not taken for another's
+- ``share``: completion of a stream without a known length
+- ``source_identity``: fingerprints of a graph's sources, so that a state is not loaded above other sources
 - ``steps``: ``map`` and ``filter`` stages, compiled together into one loop
-- ``torch_worker``: a pipe that is iterated directly, or in a worker of torch's DataLoader
-- ``trail``: positions of a source, for whoever reads ahead of what it hands on: when to look, what waits
-- ``user_classes``: users' own classes that have an ``__iter__`` and know nothing of sessions
-- ``user_positions``: position of a user's class: a replay by count, or its own ``state_dict``
+- ``torch_worker``: pipes that are iterated directly, or in a worker of torch's DataLoader
+- ``trail``: the position history of a source that is read ahead, and the snapshot budget
+- ``user_classes``: users' own classes, which have an ``__iter__`` only
+- ``user_positions``: the position of a user's class: a replay by count, or its own ``state_dict``
 """

@@ -1,7 +1,7 @@
-"""Notes on exceptions: the stage, the user's function and the element that they came from.
+"""Notes on exceptions: the stage, the user's function and the element that raised them.
 
-The exception keeps its type, its arguments and its traceback. The stage is read from the traceback: the innermost frame
-that belongs to one, which for a compiled loop is a line of it.
+The exception keeps its type, arguments and traceback. The stage is found in the traceback: it belongs to the innermost
+frame of a stage. In the frame of a compiled loop, the line tells the stage.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _is_shuffled(stage: structure.Pipe) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Raised:
-    """What the frames of an exception tell: the stage, the element there, and the map-style source with the key."""
+    """The content of an exception's frames: the stage, its element, and a map-style source with its key."""
 
     stage: structure.Pipe | None = None
     element: tuple[str, ...] = ()
@@ -141,7 +141,7 @@ class _Raised:
 
 
 class _Told(RemoteTraceback):
-    """What the frames of an exception told, without the frames."""
+    """A text traceback with the content of the frames, without the frames."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(trace_of(error))
@@ -150,10 +150,10 @@ class _Told(RemoteTraceback):
 
 
 def told_of(error: Exception) -> Exception:
-    """Copy an exception for somebody else, who raises it later; its traceback comes along as text.
+    """Return a copy of an exception, to be kept and raised later. It has the traceback as text.
 
-    Its frames would lead to those who called them, and so to the iterator that keeps the copy: on Python 3.13 a
-    generator's frame goes on to name its caller after it raised.
+    The frames would refer to their callers, and so to the iterator that keeps the copy. On Python 3.13 the frame of a
+    generator refers to its caller even after it has raised.
     """
     copy = put_together(*parts_of(error))
     copy.__cause__ = _Told(error)
@@ -161,7 +161,7 @@ def told_of(error: Exception) -> Exception:
 
 
 def _is_stray_stop(error: BaseException) -> bool:
-    """Whether a function raised StopIteration: Python makes a RuntimeError of it where it leaves a generator."""
+    """Return whether a function raised StopIteration, which Python turns into a RuntimeError inside a generator."""
     cause = error.__cause__
     if isinstance(cause, _Told):
         return cause.is_stray_stop
@@ -169,7 +169,7 @@ def _is_stray_stop(error: BaseException) -> bool:
 
 
 def _raised(error: BaseException) -> _Raised:
-    """Read the frames of an exception, the outermost first: the innermost one that tells something decides."""
+    """Read the frames of an exception. The innermost frame with content decides."""
     if isinstance(error.__cause__, _Told):
         return error.__cause__.raised
     raised = _Raised()
@@ -192,7 +192,7 @@ def _raised(error: BaseException) -> _Raised:
                 raised = replace(raised, origin=(stage, frame.f_locals[code.co_varnames[1]]))
         if raised.stage is None or not is_ours(frame):
             continue
-        asks_for_next |= code.co_code[at] == _FOR_ITER  # here, and further in, the names have the element before
+        asks_for_next |= code.co_code[at] == _FOR_ITER  # from here inwards the variables have the element before
         if not asks_for_next:
             for name in _AT_HAND & {*code.co_varnames} & {*frame.f_locals}:
                 raised = replace(raised, element=(element_shown(frame.f_locals[name]),))
@@ -202,11 +202,11 @@ def _raised(error: BaseException) -> _Raised:
 _FOR_ITER = dis.opmap["FOR_ITER"]
 _BY_KEY = ("__getitem__", "__getitems__")
 _AT_HAND = {"element", "path"}
-"""Names that stages give to the element, or the file, that they are at work on."""
+"""Variables of stages that hold the element, or the file, at hand."""
 
 
 def _stage_of(frame: FrameType) -> structure.Pipe | None:
     if "self" not in frame.f_code.co_varnames:
-        return None  # looking at the variables of a frame keeps them alive, the exception among them
+        return None  # reading the variables of a frame keeps them alive, including the exception
     owner: Any = frame.f_locals.get("self")
     return owner if structure.is_pipe(owner) and "_place" in vars(owner) else None

@@ -1,17 +1,14 @@
 """Cells: the position of one stage, saved as plain data and loaded again.
 
-A stage that has a position keeps all of it in its cell, complete whenever the stage is suspended (at a ``yield`` or
-between two ``next``), so that saving is reading the cells, and starting again with the cells filled in is restoring.
-A saved cell is plain data: None, bool, int, str, bytes, and lists, tuples and dicts of these. ``load`` checks what it
-is given, because it comes from a file.
+A stage with a position keeps all of it in its cell. The cell is complete whenever the stage is suspended, at a
+``yield`` or between two ``next``. Saving reads the cells, and resuming opens the stages with the cells filled in. A
+saved cell is plain data: None, bool, int, str, bytes, and lists, tuples and dicts of these. ``load`` checks its data,
+because it comes from a file. A table maps the places of a graph to saved cells.
 
-Tables map a place in the graph to a saved cell. A stage that holds an input which cannot be saved (an open file), or
-that runs ahead of what was delivered, *carries* a table: the positions above it as they were at some earlier moment,
-which take the place of the live ones.
-
-Most positions are a count. ``Counted`` counts what passes without a Python call for an element: ``compress`` pulls an
-element and then a mark from a ``repeat``, which knows how many are left. An element is counted when it has been handed
-on, so an exception in the source counts nothing.
+Some stages hold an input that cannot be saved (an open file) or run ahead. Their cells *carry* a table of an earlier
+moment, which replaces the live positions above them. Most positions are a count. ``Counted`` counts without a Python
+call for each element: ``compress`` pulls an element and then a mark from a ``repeat``, which knows how many are left.
+An element is counted when it has been handed on, so an exception of the source counts nothing.
 """
 
 from __future__ import annotations
@@ -38,12 +35,12 @@ if TYPE_CHECKING:
 Table: TypeAlias = dict[int, Any]
 
 Part: TypeAlias = tuple[int, int]
-"""How many elements were given, and how many it will have been at the end."""
+"""Completion: the number of elements so far, and at the end."""
 
 _PUT_BACK = -(1 << 40)
 
 AT_START = "start"
-"""Saved position of a stage that is to begin at its start."""
+"""Saved position of a stage that has not begun."""
 
 T = TypeVar("T")
 B = TypeVar("B", bound=Sized)
@@ -53,13 +50,13 @@ class Cell:
     """The position of one stage."""
 
     carries: ClassVar[bool] = False
-    is_quiet: ClassVar[bool] = True  # whether saving calls nothing of a user's, and waits for no such call
-    stage: object = None  # the stage that this is the position of
-    faults: Faults | None = None  # the errors that the stage has tolerated, if it may
-    reopening: Reopening | None = None  # the stages that open streams, of the graph that this is a position in
+    is_quiet: ClassVar[bool] = True  # whether saving calls no code of a user's class, and waits for none
+    stage: object = None  # the stage of this position
+    faults: Faults | None = None  # the errors that the stage has tolerated, if its policy tolerates any
+    reopening: Reopening | None = None  # the stages of the graph that open streams
     origin: Callable[[int], tuple[object, Any]] | None = None
-    """The source of the n-th element of a stage that reads a source by key, and the key; errors name the two."""
-    above: ExitStack | None = None  # closes the stages above, if the cell has to do it: in its thread that uses them
+    """Returns the source of the n-th element, and its key, if the stage reads a source by key. Errors name the two."""
+    above: ExitStack | None = None  # closes the stages above, if the thread of this cell has to do it
 
     @property
     def label(self) -> str:
@@ -67,11 +64,11 @@ class Cell:
         return printed(self.stage)
 
     def save(self) -> Any:
-        """The position as plain data, independent of what happens to the stage afterwards."""
+        """Return the position as plain data. It does not change with the stage afterwards."""
         raise NotImplementedError
 
     def load(self, saved: Any) -> None:
-        """Take up a saved position."""
+        """Restore a saved position."""
         raise NotImplementedError
 
     def at_start(self) -> Any:
@@ -79,63 +76,63 @@ class Cell:
         return AT_START
 
     def carried(self) -> Table | None:
-        """Positions that replace the live ones of the stages above."""
+        """Return a table that replaces the live positions of the stages above, or None."""
         return None
 
     def hold_still(self) -> AbstractContextManager[object]:
-        """Keep the stages above from moving, while their live positions are saved."""
+        """Stop the stages above from moving while their live positions are saved."""
         return nullcontext()
 
     def done(self) -> int | None:
-        """The number of elements that the stage has taken so far, if it knows; errors name an element by it."""
+        """Return the number of elements that the stage has given, or None. Errors name an element by it."""
         return None
 
     def part(self) -> Part | None:
-        """How far the stage has come, if it knows how many elements there will be though its length is not known."""
+        """Return the stage's completion if it knows its number of elements, although it has no length, or None."""
         return None
 
     def in_step(self) -> bool:
-        """Whether what was last taken from above is what is at hand below; otherwise errors cannot number it."""
+        """Return whether the last element from above is the one at hand below. Otherwise errors cannot number it."""
         return True
 
     def holds(self) -> int:
-        """Return how many elements the stage keeps in memory; an error names the stages when memory has run out."""
+        """Return how many elements the stage keeps in memory. An error names such stages when memory has run out."""
         return 0
 
     @property
     def raises_again(self) -> bool:
-        """Whether the stage meets the error that has ended it once more when it is started again."""
+        """Whether the stage meets the error that has ended it again when it is restarted."""
         return False
 
     def saved_errors(self) -> list[int] | None:
-        """The counts of the errors that the stage has tolerated, if it may."""
+        """Return the counts of the errors that the stage has tolerated, or None if its policy tolerates none."""
         return None if self.faults is None else self.faults.save()
 
     def load_errors(self, saved: Any) -> None:
-        """Take up what ``saved_errors`` gave."""
+        """Restore the result of ``saved_errors``."""
         if self.faults is not None:
             self.faults.load(saved)
         elif saved is not None:
             raise StateError("errors: saved with another on_error")
 
     def settle(self) -> None:
-        """Wait until no thread moves what is above, before the stages there are started again."""
+        """Wait until no thread moves the stages above, before they are started again."""
 
     def close(self) -> None:
-        """Let go of threads and files."""
+        """Release threads and files."""
 
     def encode(self, elements: object) -> bytes:
-        """Buffered elements as bytes that are safe to load."""
+        """Return buffered elements as bytes that are safe to load."""
         places = Places(self.reopening.stages) if self.reopening is not None and not _without_streams.get() else None
         what, most, only_trying = f"the elements buffered by {self.label}", _at_most.get(), _only_trying.get()
         some = elements if most is None and not only_trying else _some_of(elements)
         data = encode(some, what=what, places=places)
         if most is not None and len(data) * _times(elements) > most:
-            raise TooLarge(f"{what} are more than {most:,} bytes, as far as a look at a few of them tells")
+            raise TooLarge(f"{what} have more than {most:,} bytes, by an estimate from a few of them")
         return data if only_trying or some is elements else encode(elements, what=what, places=places)
 
     def decode_list(self, data: object) -> list[Any]:
-        """Elements that ``encode`` made of a list."""
+        """Return the elements of a list that ``encode`` saved."""
         places = None if self.reopening is None else Places(self.reopening.stages)
         elements = decode(data, what=f"the elements buffered by {self.label}", places=places)
         if type(elements) is not list:
@@ -148,7 +145,7 @@ _without_streams: ContextVar[bool] = ContextVar("without_streams", default=False
 
 @contextmanager
 def without_streams() -> Iterator[None]:
-    """Take buffers of open streams for unsavable, for who only looks whether there is a cheap position above."""
+    """Treat buffers of open streams as unsavable, to find out whether there is a cheap position above."""
     before = _without_streams.get()
     try:  # Ctrl-C may come as soon as it is set
         _without_streams.set(True)
@@ -158,7 +155,7 @@ def without_streams() -> Iterator[None]:
 
 
 class TooLarge(UnsavableElement):
-    """Buffered elements take more bytes than whoever looks wants to have."""
+    """The limit of ``at_most`` is exceeded by buffered elements."""
 
 
 _at_most: ContextVar[int | None] = ContextVar("at_most", default=None)
@@ -166,7 +163,7 @@ _at_most: ContextVar[int | None] = ContextVar("at_most", default=None)
 
 @contextmanager
 def at_most(size: int) -> Iterator[None]:
-    """Refuse to save a buffer of more bytes (``TooLarge``), before most of it is looked at."""
+    """Raise TooLarge for a buffer of more than ``size`` bytes, before most of it is encoded."""
     before = _at_most.get()
     try:  # Ctrl-C may come as soon as it is set
         _at_most.set(size)
@@ -179,7 +176,7 @@ _only_trying: ContextVar[bool] = ContextVar("only_trying", default=False)
 
 
 def unsavable(cells: Sequence[tuple[int, Cell]]) -> str | None:
-    """The reason why these positions cannot be saved, as far as a look at a few of the waiting elements tells."""
+    """Return why these positions cannot be saved, or None. Only a few of the buffered elements are tried."""
     before = _only_trying.get()
     try:  # Ctrl-C may come as soon as it is set
         _only_trying.set(True)
@@ -192,14 +189,14 @@ def unsavable(cells: Sequence[tuple[int, Cell]]) -> str | None:
 
 
 def _some_of(elements: Any, depth: int = 0) -> Any:
-    """The first two of the elements, and of each list that a stage keeps them in."""
+    """Return the first two elements, and the first two of each list among them."""
     if type(elements) is not list or depth > 2:
         return elements
     return [_some_of(element, depth + 1) for element in elements[:2]]
 
 
 def _times(elements: Any, depth: int = 0) -> float:
-    """How many times as many elements there are as ``_some_of`` them."""
+    """Return the factor by which there are more elements than ``_some_of`` returns."""
     if type(elements) is not list or not elements or depth > 2:
         return 1.0
     some = elements[:2]
@@ -209,8 +206,8 @@ def _times(elements: Any, depth: int = 0) -> float:
 def table_of(cells: Sequence[tuple[int, Cell]]) -> Table:
     """Save cells, given in the order in which their stages were opened: sources first.
 
-    It goes from the end back, so that what a stage carries is there before the live positions above it are looked at,
-    and those are left alone: another thread may be at work on them.
+    Cells are read from the end of the graph, so that a carried table is there before the live positions that it
+    replaces. These are not read: another thread may move them.
     """
     table: Table = {}
     carrying: set[int] = set()
@@ -227,9 +224,9 @@ def table_of(cells: Sequence[tuple[int, Cell]]) -> Table:
 
 
 def held_in(saved: Table | None) -> dict[int, bool]:
-    """The stages whose saved positions hold elements, by place, and whether all of those are numbers.
+    """Return the places whose saved positions hold elements, and whether all these elements are numbers.
 
-    A graph may be rewritten so that a stage holds the positions of rows in place of the rows themselves.
+    A graph may be rewritten so that a stage holds the numbers of rows in place of the rows themselves.
     """
     held = {}
     for place, cell in (saved or {}).items():
@@ -237,20 +234,20 @@ def held_in(saved: Table | None) -> dict[int, bool]:
         if type(data) is bytes:
             try:
                 elements = decode(data, what="")
-            except StateError:  # such as open streams; whoever loads the position says what is wrong with it
+            except StateError:  # such as open streams: the stage that loads the position raises the error
                 elements = None
             held[place] = type(elements) is list and all(type(element) is int for element in elements)
     return held
 
 
 def together(parts: Sequence[Part | None]) -> Part | None:
-    """How far several streams have come, if each of them tells."""
+    """Return the completion of several streams together, or None if it is unknown for one of them."""
     known = [part for part in parts if part is not None]
     return (sum(done for done, _ in known), sum(of for _, of in known)) if len(known) == len(parts) else None
 
 
 def count(saved: object, what: str = "position", most: int | None = None) -> int:
-    """A saved number of elements, checked."""
+    """Return a saved number of elements. Raise StateError if it is none, or more than ``most``."""
     if type(saved) is not int or saved < 0:
         raise StateError(f"{what}: expected a count, found {saved!r:.80}")
     if most is not None and saved > most:
@@ -259,7 +256,7 @@ def count(saved: object, what: str = "position", most: int | None = None) -> int
 
 
 def fields(saved: object, *names: str) -> list[Any]:
-    """The named fields of a saved dict, which has these and no others."""
+    """Return the values of a saved dict by name. Raise StateError unless it has these fields and no others."""
     if type(saved) is not dict or set(saved) != set(names):
         found = sorted(map(str, saved))[:8] if isinstance(saved, dict) else type(saved).__name__
         raise StateError(f"expected the fields {sorted(names)}, found {found}")
@@ -267,7 +264,7 @@ def fields(saved: object, *names: str) -> list[Any]:
 
 
 def without_errors(saved: Any) -> tuple[Any, Counter[str]]:
-    """Split the counts of tolerated errors off a saved dict, checked. States lack them where there were none."""
+    """Split the counts of tolerated errors off a saved dict. A state without such errors lacks the field."""
     if not isinstance(saved, dict):
         return saved, Counter()
     rest = {name: saved[name] for name in saved if name != "errors"}
@@ -275,14 +272,14 @@ def without_errors(saved: Any) -> tuple[Any, Counter[str]]:
 
 
 def error_counts(saved: Any) -> dict[str, int]:
-    """Return saved counts of tolerated errors by stage, checked."""
+    """Return saved counts of tolerated errors by stage. Raise StateError if they are none."""
     if type(saved) is not dict or not all(type(stage) is str for stage in saved):
         raise StateError(f"errors: expected counts by stage, found {saved!r:.80}")
     return {stage: count(number, "errors") for stage, number in saved.items()}
 
 
 def table(saved: object) -> Table | None:
-    """A saved table, or None, checked as far as its keys."""
+    """Return a saved table, or None. Raise StateError unless its keys are places."""
     if saved is not None and not (type(saved) is dict and all(type(key) is int for key in saved)):
         raise StateError(f"expected positions by place, found {type(saved).__name__}")
     return saved
@@ -299,7 +296,7 @@ class Counted(Generic[T]):
     __slots__ = ("_marks", "elements")
 
     def __init__(self, source: Iterable[T], start: int = 0) -> None:
-        self._marks = repeat(True, sys.maxsize - start)  # one object, where numbers would have to be made
+        self._marks = repeat(True, sys.maxsize - start)  # one object; a range would make a number for each element
         self.elements: Iterator[T] = compress(source, self._marks)
 
     @property
@@ -308,7 +305,7 @@ class Counted(Generic[T]):
 
 
 def skip(iterator: Iterator[object], count: int) -> int:
-    """Pass over ``count`` elements; the number that there were."""
+    """Skip up to ``count`` elements. Return how many were skipped."""
     counted = Counted(islice(iterator, count))
     for _ in counted.elements:
         pass
@@ -316,30 +313,30 @@ def skip(iterator: Iterator[object], count: int) -> int:
 
 
 class PutBack(Cell):
-    """Elements that a stage had taken when an interruption came, before it could make anything of them.
+    """Elements that a stage had taken and not used when an interruption came.
 
-    They are taken again before those that follow in its source. Only a stage that was interrupted has this cell.
+    They are taken again before the next elements of the source. Only an interrupted stage has this cell.
     """
 
     def __init__(self) -> None:
-        self.below: set[int] = set()  # the places of the stages that read what is put back, directly or not
+        self.below: set[int] = set()  # places of the stages that read these elements, directly or not
         self._elements: list[Any] = []
         self._gone = ""  # why the elements cannot be taken again
         self._counted: Counted[Any] | None = None
 
     @staticmethod
     def key(place: int) -> int:
-        """Return the key, in a table, of the elements that the stage at a place has put back."""
+        """Return the key, in a table, of the elements that the stage at ``place`` has put back."""
         return _PUT_BACK - place
 
     def add(self, element: Any) -> None:
-        """Put one more element before the others. Streams in it, which may be half read, go back to their start."""
+        """Put an element before the others. Rewind the streams in it, which may be half read."""
         if not rewound(element):
             self._gone = f"a stream in {element!r:.200} was being read when the iteration was interrupted"
         self._elements, self._counted = [element, *self._left()], None
 
     def again(self) -> Iterator[Any]:
-        """The elements, counted: those that are taken are no longer here."""
+        """Return the elements and count them. Those that are taken are removed."""
         if self._gone:
             raise StateError(f"{self.label}: {self._gone}, and cannot be read again from its start")
         self._elements = self._left()
@@ -363,34 +360,34 @@ class PutBack(Cell):
 
 
 class Given(Cell):
-    """The position of a stage that only has to know how many elements it has taken."""
+    """The position of a stage that is only a count of its elements."""
 
     def __init__(self) -> None:
         self._behind = 0
         self._counted: Counted[Any] | None = None
 
     def counting(self, source: Iterable[T]) -> Iterator[T]:
-        """The elements of an iterable that goes on where this position is, counted."""
+        """Return an iterator that counts the elements of an iterable, which begins at this position."""
         self._counted = Counted(source, start=self.save())
         return self._counted.elements
 
     def following(self, sequence: Sequence[T]) -> Iterator[T]:
-        """The elements of a sequence from this position on, counted."""
+        """Return an iterator that counts the elements of a sequence, from this position on."""
         return self.counting(self.left_of(sequence))
 
     def take_again(self, error: BaseException) -> None:
-        """Have the last element taken again, if ``error``, which came while it was made, costs no element."""
+        """Take the last element again, if ``error``, which was raised while it was made, consumes no element."""
         if not (consumes_element(error) or isinstance(error, GeneratorExit)):
             self._behind, self._counted = self.save() - 1, None
 
     def left_of(self, sequence: Sequence[T]) -> Sequence[T]:
-        """A sequence from this position on."""
+        """Return the rest of a sequence from this position on. Raise StateError if it is too short."""
         if self.save() > len(sequence):
             raise StateError(f"{self.label}: {self.save()} elements were given, and there are {len(sequence)}")
         return sequence[self.save() :]
 
     def counting_blocks(self, blocks: Iterable[B]) -> Iterator[B]:
-        """Blocks of elements that go on where this position is, whose elements are counted."""
+        """Return blocks of elements, which begin at this position, and count their elements."""
         for block in blocks:
             self._behind += len(block)
             yield block

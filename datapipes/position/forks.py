@@ -1,4 +1,4 @@
-"""Fork safety: a fork of the process that began something has a copy of it, which must not be used."""
+"""Fork safety: a forked process has a copy of its parent's sessions and must not use them."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from datapipes.errors import ForkedIteration
 
 
 class Inherited(Protocol):
-    """Protocol of objects that a fork must not use as they are."""
+    """An object that a forked process must not use unchanged."""
 
     def forked(self) -> None:
-        """Called in each fork: wait for nothing that is not there, and leave alone what is the parent's."""
+        """Prepare the object for use in a forked process, which has the parent's locks but not its threads."""
 
 
-_inherited: deque[ref[Inherited]] = deque()  # no WeakSet: Ctrl-C that comes while it forgets something is lost
+_inherited: deque[ref[Inherited]] = deque()  # no WeakSet: its callbacks lose a Ctrl-C that comes while they run
 
 
 def tell_of_forks(thing: Inherited) -> None:
-    """Have ``thing.forked()`` called in each fork of this process, so that it need not ask at every element."""
+    """Call ``thing.forked()`` in each fork of this process, so that no check is needed for each element."""
     _inherited.append(ref(thing))
-    for _ in range(2):  # more than are added, so those that are gone do not pile up
-        with suppress(IndexError):  # another thread does the same
+    for _ in range(2):  # two are checked for one that is added, so dead references do not pile up
+        with suppress(IndexError):  # another thread may have emptied it
             if (oldest := _inherited.popleft())() is not None:
                 _inherited.append(oldest)
 
 
 def give_back(lock: Lock) -> None:
-    """Release a lock that a thread held when this process was forked, so that nobody waits for what is not there."""
+    """Release a lock that a thread held when this process was forked. That thread does not exist here."""
     if lock.locked():
         lock.release()
 
@@ -49,8 +49,8 @@ os.register_at_fork(after_in_child=_tell)
 class OwnerProcess:
     """The process that makes this object.
 
-    What a fork inherits of an iteration are its pipes and its shared memory, both still in use by the process that
-    began it, and none of its threads.
+    A forked process inherits the pipes and the shared memory of an iteration, which its parent still uses, and none of
+    its threads.
     """
 
     __slots__ = ("_pid",)
@@ -60,18 +60,18 @@ class OwnerProcess:
 
     @property
     def is_here(self) -> bool:
-        """Whether this process is still the same."""
+        """Whether this is still the same process."""
         return os.getpid() == self._pid
 
     def must_be_here(self, what: str) -> None:
-        """ForkedIteration in any other process; ``what`` belongs to the first one."""
+        """Raise ForkedIteration in any other process. ``what`` names the object that belongs to the first one."""
         if os.getpid() != self._pid:
             raise self.refusal(what)
 
     def refusal(self, what: str) -> ForkedIteration:
-        """The error for using ``what`` in this process, a fork of the one that it belongs to."""
+        """Return the error for using ``what`` in this process, a fork of the one that it belongs to."""
         return ForkedIteration(
             f"{what} of this iteration belong to process {self._pid}, and this is process {os.getpid()}, a fork of it, "
-            "which would take elements from it; make a new DataLoader2 or iterator here, with what state_dict() of the "
-            "old one gave before the fork if it is to go on from there"
+            "which would take elements from it; make a new DataLoader2 or iterator here. To continue the old one, load "
+            "the state_dict() that it returned before the fork"
         )

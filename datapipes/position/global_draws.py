@@ -1,7 +1,7 @@
-"""The global generators of random numbers, as far as positions depend on them.
+"""The global random number generators, where positions depend on them.
 
-They belong to the program. Only in a worker process the library seeds and saves them, and the worker says so here
-(``reading_services.workers.generators``). Elsewhere nothing is known of them.
+They belong to the program. The library seeds and saves them in worker processes only, and each worker registers them
+here (``reading_services.workers.generators``). In other processes their state is unknown.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ class GlobalGenerators(Protocol):
     """The global generators of a worker process."""
 
     def drawn(self) -> bool:
-        """Return whether anything was drawn since they were seeded."""
+        """Return whether numbers were drawn since they were seeded."""
 
     def saved(self) -> dict[int, Any]:
-        """Return their state as an entry of a table of positions; no entry as long as nothing was drawn."""
+        """Return their state as an entry of a table. The table is empty before the first draw."""
 
 
 _here: GlobalGenerators | None = None
 
 
 def watch(generators: GlobalGenerators) -> None:
-    """Let positions in this process depend on these generators."""
+    """Register the generators that positions in this process depend on."""
     global _here
     _here = generators
 
 
 def drawn() -> bool:
-    """Return whether functions have drawn from global generators, so that what they made cannot be made again alike.
+    """Return whether functions have drawn from global generators, so that their results cannot be made again.
 
     >>> drawn()
     False
@@ -38,5 +38,5 @@ def drawn() -> bool:
 
 
 def saved() -> dict[int, Any]:
-    """Return the state of the global generators as an entry of a table, if a worker has drawn from them."""
+    """Return the state of the global generators as an entry of a table. It is empty if a worker has not drawn."""
     return {} if _here is None else _here.saved()

@@ -1,4 +1,4 @@
-"""Laps: a source that is gone over again and again, in a session of its own each time."""
+"""Laps: repeated passes over a source, each in a session of its own."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from datapipes.position.session import Session, segment
 
 ALONE = (
     "goes over one child of a fork, demux or unzip again while another part of the graph reads "
-    "its sibling, which cannot go back with it: put {} above the fork"
+    "its sibling, which cannot start again with it: put {} above the fork"
 )
-"""Why nobody else may read what is above a stage that does so, with the stage's name to be put in."""
+"""Why a stage that repeats its source must be its only reader. The stage's name is put in."""
 
 
 class Lap(Cell):
-    """Number of the lap, the position in it, and the errors that were tolerated in the laps before."""
+    """Position in repeated passes: the number of the lap, the position in it, and the errors of the laps before."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -32,17 +32,17 @@ class Lap(Cell):
         self.loaded: Table | None = None
 
     def begin(self, at: Opening, pipe: Pipe) -> None:
-        """Make the session of the lap, which saves what users' generators began with, before anything is taken."""
+        """Make the session of the lap before elements are taken, so that it saves the first states of generators."""
         if not self._are_reported:
             self._are_reported = True
             at.run.errors.add(self.errors)
         is_loaded = self.loaded is not None
         session = self._session_of(at, pipe)
         if is_loaded:
-            session.iterator()  # what does not fit is said when the state is loaded
+            session.iterator()  # open it now, so that a state that does not fit raises when it is loaded
 
     def elements(self, at: Opening, pipe: Pipe) -> Generator[Any, None, bool]:
-        """The elements of ``pipe`` in this lap; then the next lap is at hand, unless this one was empty: False."""
+        """Give the elements of ``pipe`` in this lap, and begin the next lap. Return False if this one was empty."""
         session = self._session_of(at, pipe)
         elements = segment(session)
         empty, self.empty = self.empty, False  # a lap whose only element raises is not empty
@@ -57,7 +57,7 @@ class Lap(Cell):
             raise
         yield from elements
         if self.empty:
-            return False  # its session stays open: ``save`` asks it
+            return False  # its session stays open, because ``save`` needs it
         session.close()
         self.errors.update(session.errors())
         self.number, self.session, self.empty = self.number + 1, None, True

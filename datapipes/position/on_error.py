@@ -1,10 +1,9 @@
 """Error policies of a stage for elements that it cannot make: ``on_error`` and ``max_errors``.
 
-By default an exception goes to whoever iterates. A stage that is told otherwise leaves the element out, tries again, or
-asks a function. None of that happens unseen: the first error of each opening is a warning, all are counted, the counts
-are part of the position and can be read from the iterator (``iterator.errors``) and the loader (``loader.errors``), and
-a stage with ``max_errors`` raises once there are more. A stage may go on only after errors of its own: those from above
-pass through it untouched.
+By default an exception reaches the consumer. Another policy leaves the element out, tries again, or calls a function.
+No error passes unseen. The first one of each opening is a warning, and all are counted. The counts are part of the
+position, and ``iterator.errors`` and ``loader.errors`` show them. A stage with ``max_errors`` raises when there are
+more. A stage tolerates only its own errors: those from above pass through it unchanged.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ if TYPE_CHECKING:
     from datapipes.position.steps import Step
 
 OnError: TypeAlias = str | Callable[[Exception, Any], Any]
-"""``"raise"``, ``"skip"``, ``"retry(n)"``, or a function of the error and the element."""
+"""``"raise"``, ``"skip"``, ``"retry(n)"``, or a function of the error and the element that returns a replacement."""
 
 
 class LeftOut(Loader2Error):
-    """Raised in place of a call that has killed its worker, in a worker that leaves the call out."""
+    """A call that has killed its worker was left out. Raised in place of the call."""
 
 
 class _Skip(Enum):
@@ -43,15 +42,15 @@ class _Skip(Enum):
 
 
 SKIP: Final = _Skip.SKIP
-"""Sentinel that an ``on_error`` function returns to leave the element out."""
+"""Returned by an ``on_error`` function to leave the element out."""
 
 _RETRY = re.compile(r"retry\(\s*(\d+)\s*\)")
 _SHARE_FROM = 100
-"""A share of errors is judged from so many elements on, and at the end."""
+"""A share of errors is checked from this number of elements on, and at the end."""
 
 
 def check_policy(pipe: Any) -> None:
-    """Validate ``on_error`` and ``max_errors``; the message shows the call."""
+    """Check ``on_error`` and ``max_errors``. Raise BadArgument with the stage's call."""
     policy, most = pipe.on_error, pipe.max_errors
     if not (callable(policy) or policy in ("raise", "skip") or _retries(policy)):
         raise BadArgument(
@@ -82,7 +81,7 @@ class Tolerant:
 
 
 def may_leave_out(pipe: object) -> bool:
-    """Whether a stage may give fewer elements than it was made to."""
+    """Return whether a stage's policy may leave elements out."""
     policy: OnError = getattr(pipe, "on_error", "raise")
     return policy == "skip" or callable(policy)
 
@@ -93,7 +92,7 @@ def _retries(policy: object) -> int:
 
 
 class Faults:
-    """The errors of one stage, in one opening, that did not end its stream."""
+    """The tolerated errors of one stage in one opening."""
 
     def __init__(self, pipe: Any) -> None:
         self._stage = printed(pipe)
@@ -105,14 +104,14 @@ class Faults:
         self._reported = ErrorCounts()
 
     def report_to(self, errors: ErrorCounts) -> None:
-        """Add present and future counts to the errors of the session."""
+        """Add the present and all later counts to the errors of the session."""
         self._reported = errors
         if self.tolerated:
             errors.add({self._stage: self.tolerated})
 
     @property
     def counts_elements(self) -> bool:
-        """Whether the stage has to keep ``seen``, the number of elements that it met."""
+        """Whether the stage has to count the elements that it meets in ``seen``."""
         return type(self._most) is float
 
     @property
@@ -121,9 +120,9 @@ class Faults:
         return _retries(self._policy) > 0
 
     def absorb(self, error: Exception, element: Any, again: Callable[[], Any] | None = None) -> Any:
-        """Replacement for an element that could not be made, or ``SKIP``; or the error is raised.
+        """Return a replacement for an element that could not be made, or ``SKIP``, or raise the error.
 
-        ``again`` makes it once more.
+        ``again`` tries to make the element once more.
         """
         try:
             self.met(error, element)
@@ -142,14 +141,14 @@ class Faults:
                 error.add_note(f"after {self._policy}, in {self._stage}")
             raise error
         finally:
-            del error  # its traceback holds this frame, and with it the iterator
+            del error  # its traceback refers to this frame, and so to the iterator
 
     def met(self, error: Exception, *element: Any) -> None:
-        """Count an error that does not end the stream, and warn of the first.
+        """Count an error that does not end the stream, and warn of the first one.
 
         Args:
             error: The error.
-            element: The element that it hit, if that is known.
+            element: The element that could not be made, if it is known.
         """
         self.tolerated += 1
         self._reported.add({self._stage: 1})
@@ -164,7 +163,7 @@ class Faults:
             )
 
     def finish(self) -> None:
-        """The stream has ended: judge the share of errors."""
+        """Check the share of errors at the end of the stream."""
         if self.counts_elements and self.tolerated:
             self._judge(None, at_end=True)
 
@@ -184,18 +183,18 @@ class Faults:
         return [self.tolerated, self.seen]
 
     def load(self, saved: Any) -> None:
-        """Take up saved counts."""
+        """Restore saved counts."""
         tolerated, seen = saved if type(saved) is list and len(saved) == 2 else (None, None)
         self.tolerated, self.seen = count(tolerated, "errors"), count(seen, "elements seen")
 
     def go_on(self, saved: Any) -> None:
-        """Take up the counts of an opening before this one, which has warned of its first error."""
+        """Continue the counts of an earlier opening, which has warned of its first error."""
         self.load(saved)
         self._warned = self.tolerated > 0
 
 
 class StepFaults(Cell):
-    """The position of a one-element stage that tolerates errors: how many there were."""
+    """Position of a stage of one element at a time that tolerates errors: their counts."""
 
     faults: Faults
 
@@ -203,7 +202,7 @@ class StepFaults(Cell):
         self.faults = Faults(pipe)
 
     def tolerant(self, step: Step) -> Step:
-        """The stage's step, with its errors absorbed, and its elements counted if that is needed."""
+        """Return the stage's step, which absorbs its errors and counts its elements if that is needed."""
         faults, fn = self.faults, step.fn
 
         def counted(element: Any) -> Any:

@@ -1,7 +1,7 @@
-"""End a worker process together with the process that started it, whatever the worker is waiting for.
+"""End a worker process together with its parent process, whatever the worker is waiting for.
 
-A process that is killed says goodbye to nobody, and a worker that waits for something else would outlive it. So a
-thread of the worker waits for that one end.
+A process that is killed cannot notify its workers, and a worker that waits for something else would outlive it. So a
+thread of the worker waits for the end of the parent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 
 def leave_with(parent: int, unless: int | None = None) -> threading.Thread:
-    """End this process when the one with that number has ended, up to the moment that ``unless`` becomes readable."""
+    """End this process when the process ``parent`` ends, unless the descriptor ``unless`` becomes readable before."""
     try:
         pidfd = os.pidfd_open(parent)
     except ProcessLookupError:
@@ -26,7 +26,7 @@ def leave_with(parent: int, unless: int | None = None) -> threading.Thread:
         for descriptor in (pidfd, unless):
             if descriptor is not None:
                 gone.register(descriptor, select.POLLIN)
-        if any(descriptor == pidfd for descriptor, _ in gone.poll()):  # whichever events: some kernels add POLLHUP
+        if any(descriptor == pidfd for descriptor, _ in gone.poll()):  # any event: some kernels add POLLHUP
             leave_at_once(1)
         os.close(pidfd)
 
@@ -37,7 +37,7 @@ def leave_with(parent: int, unless: int | None = None) -> threading.Thread:
 
 @contextmanager
 def leaving_with(parent: int) -> Iterator[None]:
-    """Leave with that process as long as the block takes, if it waits for others."""
+    """End this process together with ``parent`` while the block runs."""
     over, end = os.pipe()
     try:
         watch = leave_with(parent, unless=over)
@@ -52,7 +52,7 @@ def leaving_with(parent: int) -> Iterator[None]:
 
 
 def leave_at_once(status: int) -> None:
-    """End this process and all that it has started, without a word to anybody."""
+    """End this process and its children, without any cleanup."""
     for child in multiprocessing.active_children():
         child.kill()
     os._exit(status)

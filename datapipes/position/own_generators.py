@@ -1,11 +1,11 @@
-"""Generators of random numbers that users' classes hold: seeded for each epoch of a loader, saved in plain iterations.
+"""Random number generators in users' classes: seeded for each epoch of a loader, saved in plain iterations.
 
 A generator of ``random``, numpy or torch is found on ``self``, and one level down in a list, a tuple, a dict or a
-helper object. Its path names it (``rng``, ``augment.rng``, ``rngs[0]``). One that several attributes share stays one,
-and has the first path.
+helper object. Its path names it (``rng``, ``augment.rng``, ``rngs[0]``). A generator of several attributes stays one
+object and has the first path.
 
-In a loader, a copy of a stage gets generators of its own. The seed of each follows from the seed of the stage, the path
-and a digest of the state that the constructor gave, which the loader notes when it is made, and saves. In a plain
+In a loader, a copy of a stage gets generators of its own. Their seeds follow from the seed of the stage, the path and a
+digest of the state that the constructor left. The loader computes the digest when it is made, and saves it. In a plain
 iteration the copy shares the generators of the pipe, which advance. A position has their states at its start.
 """
 
@@ -34,13 +34,13 @@ from datapipes.messages.warnings import warn
 from datapipes.position.seeds import derive
 
 Origin: TypeAlias = dict[str, int]
-"""What a stage begins with: by the path of a generator a digest of its state, and the attribute ``epoch``."""
+"""The start of a stage: a digest of each generator's state by its path, and the attribute ``epoch``."""
 
 States: TypeAlias = dict[str, Any]
 """The states of a stage's generators, by path."""
 
-_LONGEST = 1000  # items; a longer collection is data
-_DEEPEST = 3  # levels below an attribute, to be searched for generators that are not seeded
+_LONGEST = 1000  # items; a longer collection is taken for data
+_DEEPEST = 3  # levels below an attribute that are searched for generators that cannot be seeded
 
 
 def found(stage: structure.Pipe) -> dict[str, Any]:
@@ -54,11 +54,11 @@ def found(stage: structure.Pipe) -> dict[str, Any]:
 
 
 def origins_of(graph: structure.Pipe) -> dict[int, Origin]:
-    """Return what the stages of a loader's graph begin with, by place, and warn of generators that cannot be seeded."""
+    """Return the origins of a loader's stages by place, and warn of generators that cannot be seeded."""
     stages = [stage for stage in structure.walk(graph) if structure.is_stream(stage) and not structure.is_native(stage)]
     for stage in stages:
         _warn_of_hidden(stage)
-    numbered = {stage.__dict__.get("_place"): stage for stage in stages}  # what adapters have added is not
+    numbered = {stage.__dict__.get("_place"): stage for stage in stages}  # a stage of an adapter has no place
     return {place: origin for place, stage in numbered.items() if place is not None and (origin := origin_of(stage))}
 
 
@@ -81,7 +81,7 @@ def advancing(graph: structure.Pipe) -> structure.Pipe | None:
 
 
 def seed(stage: structure.Pipe, seed: object, origin: Origin) -> None:
-    """Give a copy of a stage generators of its own."""
+    """Give the copy of a stage generators of its own, seeded."""
     own = {id(each): _seeded(each, derive(seed, path, origin.get(path))) for path, each in found(stage).items()}
     for name, value in list(structure.attributes(stage).items()) if own else ():
         if id(value) not in own and any(id(item) in own for _, item in _items(value)):
@@ -91,7 +91,7 @@ def seed(stage: structure.Pipe, seed: object, origin: Origin) -> None:
 
 
 def begin(stage: structure.Pipe, known: States) -> States:
-    """Return the states of a stage's generators when a plain iteration begins, or set those ``known`` of one."""
+    """Return the states of a stage's generators when a plain iteration begins, or restore the states ``known``."""
     held = found(stage)
     for path, state in known.items():
         if path not in held:
@@ -107,13 +107,13 @@ def shares(stage: structure.Pipe, place: int, drawing: dict[int, int]) -> bool:
 
 
 def packed(began: dict[int, States], label: str) -> bytes | None:
-    """Encode what the generators of some stages began with, by place. Return None if there are none."""
+    """Encode the states of stages' generators, by place. Return None if there are none."""
     some = {place: values for place, values in began.items() if values}
     return encode(some, what=f"the generators of {label}") if some else None
 
 
 def unpacked(data: object, label: str) -> dict[int, States]:
-    """Decode what ``packed`` returned."""
+    """Decode the result of ``packed``. Raise StateError if it is damaged."""
     began = decode(data, what=f"the generators of {label}")
     if not isinstance(began, dict) or not all(
         type(place) is int and type(values) is dict and all(type(path) is str for path in values)
@@ -139,11 +139,11 @@ def _warn_of_hidden(stage: structure.Pipe) -> None:
                     "a method set_seed(seed) that seeds it"
                 )
                 break
-            seeded = set()  # a deeper level that holds one of these as well does not get the copy's
+            seeded = set()  # a seeded generator that is also held on a deeper level is not replaced there
 
 
 def _items(value: Any) -> Iterable[tuple[str, Any]]:
-    """Return what one attribute holds one level down, by the rest of the path."""
+    """Return the items of an attribute one level down, each with the rest of its path."""
     if isinstance(value, list | tuple):
         return ((f"[{i}]", item) for i, item in enumerate(value)) if len(value) <= _LONGEST else ()
     if isinstance(value, dict):
@@ -185,14 +185,14 @@ def _refilled(holder: Any, own: dict[int, Any]) -> Any:
 
 @of_class
 def _kind(cls: type) -> type | None:
-    """Return the kind of generator that a class is, if it is one with a state."""
+    """Return the kind of generator that a class is, or None if it is none or has no state."""
     numpy = sys.modules.get("numpy")
     kinds = (Random, torch.Generator, *(() if numpy is None else (numpy.random.Generator, numpy.random.RandomState)))
     return None if issubclass(cls, SystemRandom) else next((kind for kind in kinds if issubclass(cls, kind)), None)
 
 
 def _draws(value: object) -> bool:
-    """Return whether a value is a generator, and not one of the global ones, which belong to the program."""
+    """Return whether a value is a generator, and not a global one, which belongs to the program."""
     return (kind := _kind(type(value))) is not None and value is not _global(kind)
 
 
@@ -211,9 +211,9 @@ def _is_new_numpy(generator: Any) -> bool:
 
 
 def _seeded(generator: Any, seed: int) -> Any:
-    """Make a generator of the same kind."""
+    """Return a seeded generator of the same kind."""
     if isinstance(generator, Random):
-        new = type(generator).__new__(type(generator))  # its constructor may want arguments
+        new = type(generator).__new__(type(generator))  # its constructor may take arguments
         vars(new).update(vars(generator))
         new.seed(seed)
         return new
@@ -245,7 +245,7 @@ def _set_state(generator: Any, state: Any, label: str) -> None:
 
 
 def _plain(state: Any) -> Any:
-    """Return a state as numbers and text, which print whole and alike in every process."""
+    """Return a state as numbers and text, which print in full and alike in all processes."""
     if isinstance(state, dict):
         return [(name, _plain(value)) for name, value in state.items()]
     if isinstance(state, tuple):

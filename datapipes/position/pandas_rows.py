@@ -1,6 +1,6 @@
 """pandas frames as elements: rows that a mask keeps, and columns as tensors.
 
-pandas is not imported here: as long as nobody else has, no element is a frame.
+pandas is not imported here: as long as the program has not imported it, no element is a frame.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ Conversion = Callable[[Any], Any]
 
 
 def is_frame(value: object) -> bool:
-    """Whether a value is a DataFrame."""
+    """Return whether a value is a DataFrame."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(value, pandas.DataFrame)
 
 
 def is_series(value: object) -> bool:
-    """Whether a value is a Series: a column, or a mask of rows."""
+    """Return whether a value is a Series: a column, or a mask of rows."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(value, pandas.Series)
 
 
 def rows_where(element: Any, mask: Any) -> Any:
-    """The rows of a frame, or of a column, at which a mask is True; it goes by their order, not by their index."""
+    """Return the rows of a frame or a column at which a mask is True, by their order and not by their index."""
     if not (is_frame(element) or is_series(element)):
         raise ValueError(
             f"Boolean output is required for `filter_fn` of a {type(element).__name__}; a Series says which rows of a "
@@ -44,7 +44,7 @@ def rows_where(element: Any, mask: Any) -> Any:
 
 
 def collated(conversion: Mapping[str, Conversion] | None, element: Any) -> Any:
-    """A named tuple of the columns of a frame, each converted by its function in ``conversion``, or to a tensor.
+    """Return a named tuple of a frame's columns, each converted by its function in ``conversion``, or to a tensor.
 
     Columns of text become lists. The element is a frame, or a list or tuple that holds one.
     """
@@ -64,7 +64,7 @@ def collated(conversion: Mapping[str, Conversion] | None, element: Any) -> Any:
 
 
 def _as_tensor(column: Any) -> Any:
-    dtype = getattr(column.dtype, "numpy_dtype", column.dtype)  # that of a nullable column without gaps
+    dtype = getattr(column.dtype, "numpy_dtype", column.dtype)  # of a nullable column without missing values
     if getattr(dtype, "kind", "O") in "biufc":
         return torch.tensor(column.to_numpy(dtype=dtype))
     return default_collate(column.tolist())
@@ -76,6 +76,6 @@ def _result(names: tuple[str, ...], columns: list[Any]) -> Any:
 
 @cache
 def _class_of(names: tuple[str, ...]) -> Any:
-    """A named tuple with these fields; what is no name in Python is called by its position. It can be pickled."""
+    """Return a picklable named tuple class with these fields. Invalid names become ``_0``, by position."""
     fields: Any = namedtuple("fields", names, rename=True)  # type: ignore[misc]  # the names are known at run time
     return type("CollateResult", (fields,), {"__slots__": (), "__reduce__": lambda self: (_result, (names, [*self]))})

@@ -1,7 +1,7 @@
-"""Validation of a saved state as plain data, before any stage looks at it.
+"""Validation of a saved state as plain data, before any stage reads it.
 
-A state comes from a file, so it may hold anything: other types, numbers without end, lists that hold themselves. A
-checksum tells whether it is what ``state_dict()`` returned. It finds damage and edits; it is no signature.
+A state comes from a file, so it may hold anything: other types, numbers of any length, lists that contain themselves. A
+checksum shows whether it is the result of ``state_dict()``. It finds damage and edits; it is no signature.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from zlib import crc32
 
 from datapipes.errors import StateError
 
-_DEEPEST: Final = 100  # levels of lists and dicts in one another
-_MOST_VALUES: Final = 2_000_000  # a position is a few of them, and a graph has at most some hundred thousand
+_DEEPEST: Final = 100  # nested levels of lists and dicts
+_MOST_VALUES: Final = 2_000_000  # a position is a few values, and a graph has at most some hundred thousand stages
 
 VERSION: Final = 2
 """Version of the states of loaders and iterators. Those of version 1, which 0.1.0 saved, have no checksum."""
@@ -21,18 +21,18 @@ _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def check(holds: bool, field: str, expected: str, found: Any) -> None:
-    """Check a field of a state; StateError names what was expected and what was found."""
+    """Check a field of a state. Raise StateError with the expected and the found value if it does not hold."""
     if not holds:
         raise StateError(f"{field}: expected {expected}, found {shown(found)}")
 
 
 def is_uint64(value: Any) -> bool:
-    """Whether a value is an unsigned 64-bit number, as seeds and epochs are."""
+    """Return whether a value is an unsigned 64-bit number, as seeds and epochs are."""
     return type(value) is int and 0 <= value < 2**64
 
 
 def check_plain(value: Any, field: str) -> None:
-    """Refuse what no stage saves: other types, numbers beyond 64 bits, and lists in lists without end."""
+    """Raise StateError for data that no stage saves: other types, numbers beyond 64 bits, lists without end."""
     pending = [(value, field, 0)]
     left = _MOST_VALUES
     while pending:
@@ -53,7 +53,7 @@ def check_plain(value: Any, field: str) -> None:
 
 
 def shown(value: Any) -> str:
-    """A value in short; a container or a long number only by its kind, because printing one can fail or take long."""
+    """Return a value in short. Containers and long numbers are shown by kind only: printing one may fail or be slow."""
     if value is None or type(value) in (bool, float):
         return repr(value)
     if type(value) is int:
@@ -66,9 +66,9 @@ def shown(value: Any) -> str:
 
 
 def checksum(value: Any) -> int:
-    """Return the CRC-32 of plain data, as it is written down.
+    """Return the CRC-32 of plain data in its printed form.
 
-    The order of a dict's keys does not count, and a tuple counts as a list, because some file formats change these.
+    The order of a dict's keys does not matter, and a tuple counts as a list, because some file formats change these.
     Bytes may be many MiB: they are not copied, and CRC-32 is the fastest digest of the standard library.
 
     >>> checksum({"a": [1, b"x"], "b": None}) == checksum({"b": None, "a": (1, b"x")})
@@ -78,7 +78,7 @@ def checksum(value: Any) -> int:
 
 
 def _without_bytes(value: Any) -> Any:
-    """Return plain data with a tuple, the length and the CRC-32, in place of all bytes; there is no other tuple."""
+    """Return plain data with a tuple (length, CRC-32) in place of all bytes. The result has no other tuple."""
     kind = type(value)
     if kind is bytes:
         return len(value), crc32(value)
@@ -95,7 +95,7 @@ def sealed(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_sealed(state: dict[str, Any]) -> None:
-    """Refuse a state that has changed since it was sealed; its other fields have to be plain data."""
+    """Raise StateError for a state that has changed since it was sealed. Its other fields have to be plain data."""
     saved, found = state.get(CHECKSUM), _checksum_of(state)
     if type(saved) is not type(found) or saved != found:
         raise StateError(
@@ -111,7 +111,7 @@ def _checksum_of(state: dict[str, Any]) -> int | None:
 
 
 def check_by_place(value: Any, field: str) -> None:
-    """Refuse what is no dict by place; the error says if the places went through JSON."""
+    """Raise StateError for a value that is no dict by place. The error says if the places went through JSON."""
     if type(value) is dict and any(type(key) is str for key in value):
         raise StateError(
             f"{field}: the places are texts and not numbers: the state went through JSON, which turns the keys of a "

@@ -1,4 +1,4 @@
-"""Plain values on ``self`` of users' classes: an epoch that changes one gets a warning, since the next starts anew."""
+"""Plain attributes of users' classes: an epoch that changes one gets a warning, since the next epoch resets it."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _NOT_THE_USERS: Final = frozenset(
 
 
 def plain_values(stage: structure.Pipe) -> dict[str, Any]:
-    """Return the plain values of a copy that would be another experiment if the class went on from them."""
+    """Return the plain attributes of a copy whose changes deserve a warning."""
     cls = type(stage)
     if structure.is_native(stage) or not structure.is_stream(stage) or cls.__module__.startswith("torch."):
         return {}
     if callable(getattr(cls, "load_state_dict", None)):
-        return {}  # it says by itself what it remembers
+        return {}  # the class saves its own state
     free = _NOT_THE_USERS | set_at_start(cls) | ({"epoch"} if counted_epoch(stage) is not None else set())
     held = structure.attributes(stage)
     return {name: value for name, value in held.items() if type(value) in _PLAIN and name not in free}
 
 
 def warn_of_changes(stage: structure.Pipe, before: dict[str, Any]) -> None:
-    """Warn, once for each class, of a plain value that the class has changed while it was iterated."""
+    """Warn, once for each class and attribute, of a plain value that the class has changed while it was iterated."""
     held, told = structure.attributes(stage), _told(type(stage))
     for name, value in before.items():
         now = held.get(name)
@@ -47,5 +47,5 @@ def warn_of_changes(stage: structure.Pipe, before: dict[str, Any]) -> None:
 
 @of_class
 def _told(cls: type) -> set[str]:
-    """Return the attributes of a class that were warned of; each class has one set, which grows."""
+    """Return the set of a class's attributes that were warned of. It grows."""
     return set()

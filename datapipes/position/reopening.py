@@ -1,14 +1,13 @@
-"""Reopening the streams of a saved position, by the stages of the graph that opened them and by nothing else.
+"""The streams of a saved position, opened again by the stages of the graph that opened them, and by nothing else.
 
-A stream's origin is a chain of steps, each the label of a stage and what that stage was given: ``("1 FileOpener",
-("a.tar", 10240), None)`` is a file of ten KiB, and ``("2 TarArchiveLoader", ("a.tar/x.jpg", 512, 90), <the one
-before>)`` a member of it. Modes, encodings, credentials, limits and the ways to decompress are the stages' own, never
-the state's.
+A stream's origin is a chain of steps. Each is the label of a stage and the stage's key: ``("1 FileOpener", ("a.tar",
+10240), None)`` is a file of ten KiB, and ``("2 TarArchiveLoader", ("a.tar/x.jpg", 512, 90), <the step before>)`` a
+member of it. Modes, encodings, credentials, limits and methods to decompress are the stages' own, never the state's.
 
-What a state from a stranger can do is therefore bounded. It may ask for a file that the graph's own stage can open, and
-not even that where what is above the stage can be looked up (a list, also behind a shuffle or a sharding, or one whose
-elements a function makes paths of): there only its own paths are opened. Elsewhere a path in a state is as good as one
-that waits in a buffer above the stage. Only regular files are opened, so nothing waits for a pipe or reads a device.
+This limits a malicious state. It can only open files that a stage of the graph can open. If the elements above that
+stage can be looked up, only these paths are opened. That is so for a list, also if a shuffle, a sharding or a function
+that makes paths is below it. Otherwise any path is accepted, as if it came from a buffer above the stage. Only regular
+files are opened, so nothing waits for a pipe or reads a device.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ _READ_AT_ONCE: Final = 1 << 20
 
 
 def label(pipe: structure.Pipe) -> str | None:
-    """Name of a stage in origins; None outside of a session, where it has no place."""
+    """Return the name of a stage in origins, or None outside of a session, where the stage has no place."""
     place = vars(pipe).get("_place", structure.NO_CELL)
     return None if place == structure.NO_CELL else f"{place} {type(pipe).__name__}"
 
 
 def origin_of(pipe: structure.Pipe, *key: str | int, source: Origin | None = None) -> Origin | None:
-    """The origin of a stream that a stage has just opened, which ``_reopening`` takes the parts of."""
+    """Return the origin of a stream that a stage has just opened. ``_reopening`` of the stage gets ``key``."""
     name = label(pipe)
     return None if name is None else (name, key, source)
 
@@ -49,7 +48,7 @@ class Reopening:
 
     @property
     def stages(self) -> dict[str, structure.Pipe]:
-        """Stages of the graph that open streams, and of what is made elsewhere for it."""
+        """The stages of the graph that open streams, and those of graphs that workers run for it."""
         if self._found is None:
             graphs, self._found = [self._graph], {}
             for graph in graphs:
@@ -62,7 +61,7 @@ class Reopening:
 
 
 class Places:
-    """Streams that one saved buffer reopens: an archive once for all of its members."""
+    """The streams that one saved buffer reopens. An archive is opened once for all of its members."""
 
     def __init__(self, stages: dict[str, structure.Pipe]) -> None:
         self._stages = stages
@@ -71,11 +70,11 @@ class Places:
         self._opened: list[StreamWrapper] = []
 
     def knows(self, origin: Origin) -> bool:
-        """Whether one of the graph's stages opened this."""
+        """Return whether the stages of an origin are in the graph."""
         return all(name in self._stages for name, _ in _steps(origin))
 
     def open(self, origin: Any, name: Any, at: Any) -> StreamWrapper:
-        """The stream again, at a position."""
+        """Open a stream again, at a position. Raise StateError if the graph does not open such a stream."""
         for step, key in _steps(origin):
             stage = self._stages.get(step)
             if stage is None:
@@ -99,7 +98,7 @@ class Places:
         name, key, source = origin
         stage = self._stages[name]
         if (source is None) is not (stage._out_of_streams == ""):
-            raise StateError(f"{printed(stage)} has its streams from elsewhere than {source!r:.200}")
+            raise StateError(f"{printed(stage)} does not read its streams from {source!r:.200}")
         if source is None:
             self._must_be_given(name, stage, key[0])
             stream = stage._reopening(None)(*key)
@@ -121,16 +120,16 @@ class Places:
         if given is None:
             given = self._given[name] = _Given(stage)
         if not given.may_be(path):
-            raise StateError(f"{printed(stage)} is not given the path {path!r:.200}, and opens no other")
+            raise StateError(f"{printed(stage)} reads no path {path!r:.200}, and opens no paths but those it reads")
 
     def close(self) -> None:
-        """Close what was opened, because reading the state has failed."""
+        """Close the opened streams after the state could not be read."""
         for stream in reversed(self._opened):
             stream.close()
 
 
 class _Given:
-    """Look-up of the elements that a stage is given, as far as that is possible."""
+    """The elements that a stage reads, looked up if that is possible."""
 
     def __init__(self, stage: structure.Pipe) -> None:
         source = only_source(stage)
@@ -141,7 +140,7 @@ class _Given:
         self._seen: set[str] = set()
 
     def may_be(self, path: object) -> bool:
-        """Whether a path is among them; True if nobody can know."""
+        """Return whether a path is among the elements. Return True if they cannot be looked up."""
         if self._left is None or path in self._seen:
             return True
         for given in self._left:
@@ -153,19 +152,19 @@ class _Given:
 
 
 def _hands_on(pipe: structure.Pipe) -> bool:
-    """Whether a stage gives some of the elements that it takes, in whatever order, and no others."""
+    """Return whether a stage only passes on elements of its input, in any order, and adds none."""
     return structure.is_native(pipe) and bool(pipe._hands_on)
 
 
 def _steps(origin: Any) -> list[tuple[str, tuple[str | int, ...]]]:
-    """The steps of an origin, the last one first; checked, because it may come from a file."""
+    """Return the steps of an origin, the last one first. Raise StateError if it is malformed: it may be from a file."""
     steps: list[tuple[str, tuple[str | int, ...]]] = []
     while origin is not None:
         if type(origin) is not tuple or len(origin) != 3 or len(steps) == MOST_STEPS:
-            raise StateError(f"this is not where a stream came from: {origin!r:.80}")
+            raise StateError(f"this is no origin of a stream: {origin!r:.80}")
         name, key, origin = origin
         if type(name) is not str or type(key) is not tuple or not all(type(part) in (str, int) for part in key):
-            raise StateError(f"this is not where a stream came from: {name!r:.80}, {key!r:.80}")
+            raise StateError(f"this is no origin of a stream: {name!r:.80}, {key!r:.80}")
         steps.append((name, key))
     return steps
 
@@ -181,4 +180,4 @@ def _go_to(stream: StreamWrapper, at: int) -> None:
     while left and (passed := len(stream.read(min(left, _READ_AT_ONCE)))):
         left -= passed
     if left:
-        raise io.UnsupportedOperation(f"it ends {left} bytes before the position that was saved")
+        raise io.UnsupportedOperation(f"it ends {left} bytes before the saved position")

@@ -1,8 +1,8 @@
 """The seed of a stage: a pure function of (run seed, epoch, place in the graph, shard).
 
-No generator is shared and nothing is seeded in place: whoever knows the four numbers gets the same draws, in any
-process, in any order. Stages above the sharding share one seed over all shards, so that every shard sees the same order
-and takes its own part of it; stages below it are seeded per shard.
+No generator is shared, and nothing is seeded in place. The same four values give the same draws in any process, in any
+order. Stages above the sharding have one seed for all shards, so that every shard sees the same order and takes its own
+part of it. Stages below it are seeded per shard.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def derive(*parts: object) -> int:
 
 
 def draw_default_seed() -> int:
-    """A seed from torch's default generator, which moves on by it: ``torch.manual_seed`` fixes the whole sequence.
+    """Draw a seed from torch's default generator, so that ``torch.manual_seed`` determines all drawn seeds.
 
     >>> draw_default_seed() == draw_default_seed()
     False
@@ -37,7 +37,7 @@ def draw_default_seed() -> int:
 
 
 class ErrorCounts:
-    """Counts of tolerated errors, by stage, of one session. The session that encloses it counts them as well.
+    """Counts of tolerated errors of one session, by stage. The enclosing session counts them as well.
 
     >>> whole = ErrorCounts()
     >>> part = ErrorCounts(whole)
@@ -53,7 +53,7 @@ class ErrorCounts:
         self._whole = whole
 
     def add(self, counts: Mapping[str, int]) -> None:
-        """Count errors; numbers below zero take back what was counted too much."""
+        """Add to the counts. Negative numbers correct earlier ones."""
         for stage, number in counts.items():
             self.counts[stage] += number
             if not self.counts[stage]:
@@ -62,47 +62,47 @@ class ErrorCounts:
             self._whole.add(counts)
 
     def reset(self) -> None:
-        """Take back all that this session has counted: it starts again, and meets these errors once more."""
+        """Subtract all errors of this session, which is about to start again and to meet them again."""
         self.add({stage: -number for stage, number in self.counts.items()})
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Seed, epoch and shard of one pass over a graph: all that it depends on beside the graph."""
+    """Seed, epoch and shard of one pass over a graph: everything beside the graph that it depends on."""
 
     seed: int
     epoch: int = 0
     shard: tuple[int, int] | None = None
-    """(number of shards, index), where somebody outside the graph shards it: a worker of torch's DataLoader."""
+    """(number of shards, index) if torch's DataLoader shards the graph by its workers, or None."""
     lap: tuple[int, ...] = ()
-    """Number of this repetition, one for every enclosing ``cycle``."""
+    """Number of the repetition, for each enclosing ``cycle``."""
     world: int = 1
-    """Number of ranks that the shards are spread over: shard i is that of worker i // world on rank i % world."""
+    """Number of ranks that share the shards: shard i belongs to worker i // world on rank i % world."""
     drawn: bool = False
-    """Whether the seed was drawn for this epoch alone, and nobody has given one for this epoch and those after it."""
+    """Whether the seed was drawn for this epoch alone. False: the user has set it for this and later epochs."""
     number: int = -1
     """Number of the epoch since the loader was made, which a new seed does not reset. -1: the same as ``epoch``."""
     passes: Mapping[int, int] | None = field(default_factory=dict, compare=False, repr=False)
-    """What the numbers of pinned stages are above ``number``, by place. None: a plain iteration that is not counted yet
-    (``datapipes.description.passes``)."""
+    """Differences of the numbers of pinned stages from ``number``, by place. None: a plain iteration that is not
+    counted yet (``datapipes.description.passes``)."""
     buffered: bool = False
-    """Whether all shuffles have a buffer, as in an epoch that 0.1.0 began."""
+    """Whether all shuffles have a buffer, as in an epoch that version 0.1.0 began."""
     origins: dict[int, dict[str, int]] = field(default_factory=dict, compare=False, repr=False)
-    """What users' classes begin with, by place (``position.own_generators``). Stages that are missing are added."""
+    """Origins of users' classes by place (``position.own_generators``). Missing ones are added."""
     plain: bool = field(default=False, compare=False, repr=False)
-    """Whether no loader of this library iterates: generators of users' classes then advance as in plain Python."""
+    """Whether this is a plain iteration, without a loader: users' generators then advance as in plain Python."""
     shown: bool = field(default=False, compare=False, repr=False)
-    """Whether somebody watches, so that workers tell how much of their source was read (``position.share``)."""
+    """Whether the program shows a progress bar, so that workers send their completion (``position.share``)."""
     errors: ErrorCounts = field(default_factory=ErrorCounts, compare=False, repr=False)
     """Counts of tolerated errors (``position.on_error``)."""
     hubs: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
     """The hubs that more than one session of the run reads, by place (``datapipes.iter.combining.hub_apart``)."""
     held: Mapping[int, bool] = field(default_factory=dict, compare=False, repr=False)
-    """Stages that the session begins with elements in, by place, and whether those are numbers (``cells.held_in``)."""
+    """Stages that begin with elements, by place, and whether these are numbers (``cells.held_in``)."""
     iterators: WeakSet[Any] | None = field(default=None, compare=False, repr=False)
-    """The iterators that users' classes have opened within a session, which closes them; None in no session."""
+    """The iterators that users' classes have opened in a session, which closes them. None outside of a session."""
     drawing: dict[int, int] = field(default_factory=dict, compare=False, repr=False)
-    """Place of the class that draws from a generator in this session, by the generator's id, in a plain iteration."""
+    """Place of the class that draws from a generator in a plain iteration of this session, by the generator's id."""
 
     def __post_init__(self) -> None:
         if self.number < 0:
@@ -122,14 +122,14 @@ class Run:
             self.origins,
             False,
             self.shown,
-        )  # the sessions of another process are its own
+        )  # sessions are not sent to another process
 
     def within(self, held: Mapping[int, bool]) -> Run:
         """Return this run for one session, which begins with elements in the stages ``held``."""
         return replace(self, hubs=dict(self.hubs), held=held, iterators=WeakSet(), drawing={})
 
     def alone(self) -> Run:
-        """The same run, for sessions that have nothing to do with those that are open."""
+        """Return this run without shared state, for a session that is independent of the open ones."""
         return replace(self, errors=ErrorCounts(), hubs={}, held={}, iterators=None)
 
     def next_lap(self, lap: int) -> Run:
@@ -146,7 +146,7 @@ class Run:
         return self.shard and (self.shard[0] // self.world, self.shard[1] // self.world)
 
     def stage_seed(self, place: int, shard: object = None) -> int:
-        """The seed of the stage at ``place``; ``shard`` is None above the sharding.
+        """Return the seed of the stage at ``place``. ``shard`` is None above the sharding.
 
         >>> Run(seed=7).stage_seed(3) == Run(seed=7, epoch=1).stage_seed(3)
         False
@@ -155,7 +155,7 @@ class Run:
 
     @property
     def key(self) -> tuple[int, int]:
-        """Key of all that is random in this pass: a seed that was drawn for it is enough by itself.
+        """Key of all random draws in this pass. A seed that was drawn for one epoch is sufficient by itself.
 
         >>> Run(7, epoch=2).key, Run(7, epoch=2, drawn=True).key
         ((7, 2), (7, 0))
@@ -167,7 +167,7 @@ class Run:
         return self.number if self.passes is None or place is None else self.number + self.passes.get(place, 0)
 
     def pinned_seed(self, seed: int, place: int | None = None) -> int:
-        """The seed of a stage whose user has pinned it with ``set_seed``: epochs still differ.
+        """Return the seed of a stage that the user has pinned with ``set_seed``. It differs between epochs.
 
         >>> Run(3, epoch=2).pinned_seed(7) == Run(4, number=2).pinned_seed(7)
         True

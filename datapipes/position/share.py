@@ -1,8 +1,8 @@
-"""Share of a stream that was read, for one whose length is not known: of its source's elements, or of those of a stage.
+"""Completion of a stream without a known length: of the elements of its source, or of those of a stage.
 
-A stage that knows how many elements it has given, and how many it will give, tells how far all that is behind it has
-come: of files that are listed, how many were opened. The element that is being read counts as half. Who asks may be
-another thread than the one that reads.
+A stage that knows its count and its total, such as a list of files, has a completion. It stands for all stages below:
+if three of ten files were opened, the stream has read about a quarter, because the current element counts as half. The
+completion may be asked for in another thread than the one that reads.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datapipes.position.session import Session
 
 
 class Share:
-    """How far a session has come. It is made by who reads, since lengths are asked of users' classes, too."""
+    """Completion of a session's stream. Create it in the reading thread: it calls ``__len__`` of users' classes."""
 
     def __init__(self, session: Session) -> None:
         self._cells = session.cells
@@ -22,7 +22,7 @@ class Share:
         self._lengths = {place(stage): _length(stage) for stage in stages}
 
     def part(self) -> Part | None:
-        """The elements that were read, of those nearest to the end of the stream that can be counted."""
+        """Return the completion of the stages nearest to the end of the graph that have one, or None."""
         parts: dict[int, Part | None] = {}
         part = None
         for stage, place, sources in self._stages:
@@ -37,7 +37,7 @@ class Share:
 
 
 def share_of(part: Part | None) -> float | None:
-    """The share that was read; None of what tells nothing, as a single folder of files.
+    """Return the fraction that was read, or None if the completion says nothing, as with a single folder of files.
 
     >>> share_of((3, 10)), share_of((10, 10)), share_of((0, 10)), share_of((1, 1))
     (0.25, 0.95, None, None)
@@ -48,5 +48,5 @@ def share_of(part: Part | None) -> float | None:
 def _length(stage: structure.Pipe) -> int | None:
     try:
         return len(stage)
-    except (TypeError, NotImplementedError, RecursionError):  # the last two of a user's class, or of a long chain
+    except (TypeError, NotImplementedError, RecursionError):  # the last two: of a user's class, or of a long chain
         return None

@@ -1,10 +1,10 @@
-"""Fingerprints of a graph's sources, so that a position saved above others is not taken for one above these.
+"""Fingerprints of a graph's sources, so that a state saved above other sources is refused.
 
-A position is a count as a rule, and a count means nothing above another list. So a state holds, for each stage that was
-given its elements, their number and digests of them, cheap enough for any checkpoint: a list of names or paths is read
-entirely, of other lists the first and the last element of each block. Where an element is no plain value, its type
-stands for it; where elements may be changed by whoever is given them (``deepcopy=False``), only those count that cannot
-be. Of anything that is no list, the length is all that is known.
+Most positions are counts, and a count is meaningless above another list. So a state has, for each stage that holds its
+elements, their number and digests of them. They are cheap enough for every checkpoint. Of a list of names or paths all
+elements are read, and of other lists the first and the last element of each block. An element that is no plain value is
+represented by its type. With ``deepcopy=False`` the consumer may change elements, so only immutable ones are read. Of
+any object that is no list, only the length is known.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ _SIZE: Final = 8  # hexadecimal digits of a block's digest
 _MOST_SHOWN: Final = 4
 _NAMES: Final = (str, bytes, PurePath)
 _SCALARS: Final = frozenset((str, bytes, int, float, bool, complex, type(None)))
-_DEEPEST: Final = 4  # levels of an element that are looked at
-_WIDEST: Final = 64  # and values in each
+_DEEPEST: Final = 4  # levels of an element that are read
+_WIDEST: Final = 64  # values on each level that are read
 
 
 class Sources:
-    """The sources of a graph as they are, each looked at once as long as it has the same length."""
+    """The fingerprints of a graph's sources. Each is computed again only if its length changes."""
 
     def __init__(self, graph: structure.Pipe) -> None:
         self._graph = graph
         self._seen: dict[int, tuple[int | None, list[Any]]] = {}
-        self._sizes: dict[int, int] = {}  # of lists, which may grow, when they were opened
+        self._sizes: dict[int, int] = {}  # lengths of lists when they were opened: they may grow
         self._found: list[structure.Pipe] | None = None
 
     def begin(self) -> None:
-        """Note that the sources are opened: what is appended to a list from here on is no part of it."""
+        """Record the lengths of the sources at their opening: elements appended later do not count."""
         given = ((structure.place_of(stage), _given_to(stage)) for stage in self._stages())
         self._sizes = {place: len(data) for place, data in given if type(data) is list}
 
     def now(self) -> dict[int, list[Any]]:
-        """Numbers of elements and digests of their blocks, by place, as plain data."""
+        """Return the numbers of elements and the digests of their blocks, by place, as plain data."""
         return {structure.place_of(stage): self._identity(stage) for stage in self._stages()}
 
     def must_be(self, saved: object) -> None:
-        """Refuse a state that was saved above others, and say in what they differ."""
+        """Raise StateError for a state that was saved above other sources, and show the differences."""
         check(type(saved) is dict and all(map(_is_identity, saved.values())), "sources", "lengths and digests", saved)
         differences = []
         for stage in self._stages():
@@ -58,8 +58,8 @@ class Sources:
             more = f"; and {len(differences) - _MOST_SHOWN} more" if len(differences) > _MOST_SHOWN else ""
             raise StateError(
                 f"sources: the state was saved above other elements: {'; '.join(differences[:_MOST_SHOWN])}{more}. "
-                "Elements would be missed, and others come twice: restore what was there, start the epoch anew, or go "
-                "on knowingly with load_state_dict(state, strict=False)"
+                "Some elements would be left out, and others come twice: restore the old elements, start the epoch "
+                "anew, or accept this with load_state_dict(state, strict=False)"
             )
 
     def _stages(self) -> list[structure.Pipe]:
@@ -85,19 +85,19 @@ class Sources:
 
 
 def _given_to(stage: structure.Pipe) -> Any:
-    """The elements that a stage was given."""
+    """Return the elements that a stage holds."""
     return vars(stage)[stage._identified_by]
 
 
 def _length(data: Any) -> int | None:
     try:
         return len(data)
-    except (TypeError, NotImplementedError, AttributeError, ValueError, RuntimeError):  # it has none, or cannot tell it
+    except (TypeError, NotImplementedError, AttributeError, ValueError, RuntimeError):  # it has no known length
         return None
 
 
 def _digests(data: Any, copies: bool) -> str:
-    """A digest for each block of the elements, one after the other; none for what is no list."""
+    """Return the digests of the blocks of elements, joined, or an empty text for an object that is no list."""
     if type(data) is dict:
         data = list(data)
     if type(data) not in (list, tuple, range) or not data:
@@ -119,7 +119,7 @@ def _digest(block: Sequence[Any], copies: bool) -> str:
 
 
 def _text(value: Any, copies: bool, depth: int) -> str:
-    """A value as a text that is the same in every process, as far as it is plain."""
+    """Return a text for a value that is the same in all processes. It covers the plain parts of the value."""
     kind = type(value)
     if kind in _SCALARS:
         return repr(value)
@@ -141,7 +141,7 @@ def _is_identity(saved: Any) -> bool:
 
 
 def _difference(before: Sequence[Any], now: Sequence[Any]) -> str:
-    """Difference of two identities as text; nothing if they are alike."""
+    """Return the difference of two fingerprints as text, which is empty if they are equal."""
     if before[0] != now[0]:
         there, here = ("no known number of" if length is None else length for length in (before[0], now[0]))
         return f"had {there} elements and has {here} now"
@@ -151,4 +151,4 @@ def _difference(before: Sequence[Any], now: Sequence[Any]) -> str:
     other = [at for at in range(0, len(now[1]), _SIZE) if before[1][at : at + _SIZE] != now[1][at : at + _SIZE]]
     first = (other[0] if other else 0) // _SIZE * size
     last = min(first + size, now[0] or 0) - 1
-    return f"has the same number of elements ({now[0]}), and others: the first that differs is among {first} to {last}"
+    return f"has the same number of elements ({now[0]}), but others: the first that differs is among {first} to {last}"

@@ -1,15 +1,14 @@
 """Stages that handle one element at a time, compiled together into one loop.
 
-``map`` and ``filter`` keep no position, so neighbours among them need no iterator each: a run of them becomes one
-generator whose body is a line or two for each stage, as one would write it by hand. That costs a call of the user's
-function an element and nothing else, and it is what gives an exception its place: the line in the traceback is the
-stage. Because the functions run inside a generator, a ``StopIteration`` that escapes from one is an error, never a
-silent end. Loops are compiled once for each sequence of kinds, and hold at most ``LONGEST`` stages, so a chain of
-thousands reuses one of them.
+``map`` and ``filter`` have no position, so neighbouring ones need no iterator each. They become one generator, with a
+line or two for each stage, as if written by hand. An element costs a call of the user's function and nothing else. The
+line in an exception's traceback tells the stage. A ``StopIteration`` that escapes from a function is an error, because
+the functions run inside a generator. Loops are compiled once for each sequence of kinds. A loop has at most ``LONGEST``
+stages, so a chain of thousands reuses one of them.
 
-A stage that tolerates errors (``datapipes.position.on_error``) has a ``try`` around its line, which costs nothing until
-one comes. The lines that call functions hold nothing else, so the traceback of a KeyboardInterrupt says which stage has
-taken an element and not handed it on (``interrupted_at``): keeping that element costs nothing either.
+A stage that tolerates errors (``datapipes.position.on_error``) has a ``try`` around its line, which costs nothing
+without an error. Lines that call functions do nothing else, so the traceback of a KeyboardInterrupt tells which stage
+has taken an element and not handed it on (``interrupted_at``).
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ StepKind = Literal["map", "filter"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of a loop over elements: replace one by ``fn(element)``, or keep it if ``fn(element)`` is True.
+    """A step of a loop: replace an element by ``fn(element)``, or keep it if ``fn(element)`` is True.
 
-    ``faults``, if there are any, absorb the errors of ``fn``: what they return is taken for its answer, and ``SKIP``
-    leaves the element out.
+    ``faults``, if there are any, absorb the errors of ``fn``. Their result takes the place of the result of ``fn``;
+    ``SKIP`` leaves the element out.
     """
 
     kind: StepKind
@@ -44,26 +43,26 @@ class Step:
 
 
 class Groups(Protocol):
-    """Batches of elements, and the one that is being filled: the cell of a ``batch``."""
+    """The cell of a ``batch``: batches of elements, and the batch that is being filled."""
 
     size: int
     new_batch: Callable[[], list[Any]]
     partial: list[Any] | None
 
     def batches(self, source: Iterator[Any]) -> Iterator[list[Any]]:
-        """The batches of an iterator that is no loop."""
+        """Return the batches of an iterator that is no loop."""
 
     def begin(self) -> list[Any]:
-        """The batch to fill: the one that was begun, or a new one."""
+        """Return the batch to fill: the one that was begun, or a new one."""
 
     def rest(self) -> Iterator[Any]:
-        """The last batch, if it is to be handed on."""
+        """Return the last batch, unless it is dropped."""
 
 
 def loop(source: Iterator[Any], steps: list[Step], stages: list[Any], groups: Groups | None = None) -> Iterator[Any]:
-    """The elements of ``source`` after all ``steps``, in batches if there are ``groups`` to put them into.
+    """Return the elements of ``source`` after all ``steps``, in batches if ``groups`` is given.
 
-    ``stages`` are the pipes that the steps belong to.
+    ``stages`` are the pipes of the steps.
     """
     make = _compiled(tuple((step.kind, step.faults is not None) for step in steps), groups is not None)
     faults = [step.faults for step in steps]
@@ -72,7 +71,7 @@ def loop(source: Iterator[Any], steps: list[Step], stages: list[Any], groups: Gr
 
 
 def rows_of(element: Any, keep: object) -> Any:
-    """Rows of a frame that a filter keeps: those that a Series says, or ``SKIP`` if it says none."""
+    """Return the rows of a frame that a Series selects, or ``SKIP`` if it selects none."""
     if not is_series(keep):
         raise ValueError(
             f"Boolean output is required for `filter_fn`, got {type(keep).__name__}: {keep!r:.80}; "
@@ -118,7 +117,7 @@ _GROUP = [
 
 @lru_cache(maxsize=256)
 def _compiled(kinds: tuple[tuple[StepKind, bool], ...], grouped: bool) -> Callable[..., Iterator[Any]]:
-    """The generator function for a sequence of kinds, each with whether it tolerates errors."""
+    """Return the generator function for a sequence of kinds, each with whether it tolerates errors."""
     names = ", ".join(f"f{i}" for i in range(len(kinds)))
     lines = [f"def elements(source, stages, groups, faults, {names}):"]
     if grouped:
@@ -131,19 +130,19 @@ def _compiled(kinds: tuple[tuple[StepKind, bool], ...], grouped: bool) -> Callab
             lines.append("        " + line.format(i=i, answer=_ANSWER[kind]))
             owner[len(lines)] = i
     if not grouped and kinds[-1] == ("map", False):
-        # In one expression, so that the loop does not refer to what it has handed on; and the call on its own line.
+        # One expression, so that the loop drops the element that it hands on; the call is on a line of its own.
         lines[-1:] = ["        yield (", f"            f{len(kinds) - 1}(x)", "        )"]
         owner[len(lines) - 1] = owner.pop(len(lines) - 2)
     else:
         lines += _GROUP if grouped else _HAND_ON
     if not grouped:
-        lines.append("        x = None")  # a batch goes before the elements of the next one are made
+        lines.append("        x = None")  # drop the last element of a batch before the next ones are made
     lines += [f"    faults[{i}].finish()" for i, (_, tolerant) in enumerate(kinds) if tolerant]
     lines += ["    yield from groups.rest()"] if grouped else []
     text = "\n".join(lines) + "\n"
     told = [f"{kind} with on_error" if tolerant else kind for kind, tolerant in kinds[:8]]
     more = [f"{len(kinds) - 8} more"] * (len(kinds) > 8) + ["batch"] * grouped
-    name = f"<loop of stages: {', '.join([*told, *more])}, #{len(_OWNERS)}>"  # linecache has one text for a name
+    name = f"<loop of stages: {', '.join([*told, *more])}, #{len(_OWNERS)}>"  # linecache needs a unique name
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)  # tracebacks show the lines
     scope: dict[str, Any] = {"rows_of": rows_of, "partial": partial, "SKIP": SKIP}
     exec(compile(text, name, "exec"), scope)
@@ -154,14 +153,14 @@ def _compiled(kinds: tuple[tuple[StepKind, bool], ...], grouped: bool) -> Callab
 
 
 _OWNERS: dict[CodeType, dict[int, int]] = {}
-_CALLING = re.compile(r"\bf\d+\(x\)|\brows_of\(")  # also the call of ``absorb``, which calls again
+_CALLING = re.compile(r"\bf\d+\(x\)|\brows_of\(")  # also the line of ``absorb``, which calls the function again
 _AT_WORK: dict[CodeType, frozenset[int]] = {}  # the lines of a loop that call functions
 
 
 def interrupted_at(traceback: TracebackType) -> tuple[Any, Any] | None:
-    """Return the stage of a compiled loop that an interruption found at work, and the element that it had taken.
+    """Return the stage of a compiled loop that an interruption has stopped, and the element that it had taken.
 
-    Return None for other code, and for lines at which the loop has no element that is still to be handed on.
+    Return None for other code, and for a line at which the loop holds no element.
     """
     code, line = traceback.tb_frame.f_code, traceback.tb_lineno
     if line not in _AT_WORK.get(code, ()):
@@ -171,10 +170,10 @@ def interrupted_at(traceback: TracebackType) -> tuple[Any, Any] | None:
 
 
 def step_at(code: CodeType, line: int) -> int | None:
-    """The step that a line of a compiled loop belongs to; None for other code, and for the line of the source."""
+    """Return the number of the step of a line of a compiled loop, or None for any other line or code."""
     return _OWNERS.get(code, {}).get(line)
 
 
 def is_loop(code: CodeType) -> bool:
-    """Whether a frame's code is one of the compiled loops."""
+    """Return whether a frame's code is one of the compiled loops."""
     return code in _OWNERS

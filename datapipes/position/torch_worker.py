@@ -1,16 +1,15 @@
-"""Iterating a pipe directly: with a fresh seed, or, for torch's DataLoader, as the part of one of its workers.
+"""Pipes that are iterated directly: with a fresh seed, or as the shard of a worker of torch's DataLoader.
 
-torch starts every worker with the same dataset and leaves it to the dataset to take its part. A graph of ours does so
-as torch's own pipes do: at its sharding stages, as one shard of all workers of all ranks. The workers of one loader
-share a seed that is new each epoch (``worker_info.seed - worker_info.id``), and the ranks that of rank 0, so all
-shuffle alike. A loader without workers reads its dataset in the process of the rank, and is known by its fetcher, which
-is then among the callers.
+torch gives all workers the same dataset, and the dataset has to shard itself. A graph does so at its sharding stages,
+with one shard for each worker of each rank. The workers of one loader share a seed that is new each epoch
+(``worker_info.seed - worker_info.id``). The ranks share that of rank 0, so all shuffle alike. A loader without
+workers reads its dataset in the rank's process. It is found by its fetcher among the callers.
 
-A graph without a sharding stage is left as it is. Its classes or functions may take a worker's part by themselves, or a
-``worker_init_fn`` may give it to them: nobody could tell, and whoever does so would lose elements. Of a map-style pipe
-torch itself hands out the keys: nothing is sharded above it.
+A graph without a sharding stage is not sharded. Its classes or functions, or a ``worker_init_fn``, may shard the
+elements themselves, and sharding twice would lose elements. Nothing above a map-style pipe is sharded, because torch
+itself distributes its keys.
 
-Persistent workers keep their seed over epochs, so the epochs are counted here, on from a position that was loaded.
+Persistent workers keep their seed over epochs, so epochs are counted here, continuing from a loaded position.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from datapipes.position.session import Session
 from datapipes.position.user_classes import is_sharding
 
 _FETCHING = {_IterableDatasetFetcher.__init__.__code__, _IterableDatasetFetcher.fetch.__code__}
-"""Code of torch's loader that asks a stream for its elements."""
+"""Code of torch's loader that reads the elements of a stream."""
 
 _begun: dict[int, tuple[int, int]] = {}
 """The seed of each pipe that was iterated in this worker, and its latest epoch."""
@@ -46,18 +45,18 @@ _given: dict[int, int] = {}
 """The seed that a loader without workers has drawn from its ``generator``, by the id of its dataset."""
 
 _sessions: dict[int, Session] = {}
-"""The latest session of the pipes that torch reads; they are few, and live as long as the worker."""
+"""The latest session of each pipe that torch reads. They are few, and live as long as the worker."""
 
 
 def session_here(pipe: IterDataPipe[Any]) -> Session:
-    """A session on a pipe that is iterated directly."""
+    """Return a session on a pipe that is iterated directly."""
     info, here = get_worker_info(), ranks()
     dataset = info.dataset if info is not None else _dataset_of_a_caller() if here.world > 1 or _given else None
     whole = _graph_in(dataset, pipe)
     if info is None and (whole is None or here.world == 1):
         return Session.of(pipe, Run(_seed_for(None if whole is None else dataset), passes=None, plain=True))
     if whole is None:
-        here = Ranks()  # what a function reads besides is nothing that all ranks do alike
+        here = Ranks()  # a pipe that a function reads beside the dataset is not read alike by all ranks
     workers, worker = (1, 0) if info is None else (info.num_workers, info.id)
     shards, shard = workers * here.world, worker * here.world + here.rank
     if info is None:
@@ -76,9 +75,9 @@ def session_here(pipe: IterDataPipe[Any]) -> Session:
 
 
 def begin_epoch(loader: Any, seed: int | None) -> None:
-    """Prepare an epoch of a loader of torch's, before it starts its workers: it has drawn this seed for them.
+    """Prepare an epoch of a torch loader before it starts its workers. It has drawn ``seed`` for them.
 
-    Workers that are started for each epoch know the number of the epoch from the passes that are counted here.
+    Workers that are started for each epoch get the number of the epoch from the passes that are counted here.
     """
     dataset, by_generator = loader.dataset, loader.num_workers == 0 and loader.generator is not None
     if loader.num_workers:
@@ -91,44 +90,44 @@ def begin_epoch(loader: Any, seed: int | None) -> None:
 
 
 def _seed_for(dataset: Any) -> int:
-    """The seed of what is iterated here: by the generator of the loader that reads it, if it has one."""
+    """Return the seed that the loader's ``generator`` has given for a dataset, or draw one."""
     given = _given.get(id(dataset))
     return draw_default_seed() if given is None else given
 
 
 def warn_of_copies(pipe: structure.Pipe, whole: structure.Pipe, workers: int, world: int = 1) -> None:
-    """Warn that all of these workers give all of a pipe, as far as the whole graph that it is part of shows."""
+    """Warn that each of these workers gives all elements of a pipe, unless a stage of the whole graph shards it."""
     if workers * world == 1 or any(map(_takes_its_part, structure.walk(whole))):
         return
     givers = [f"{workers} workers"] * (workers > 1) + [f"{world} ranks"] * (world > 1)
     warn(
         f"{pipe!r} has no sharding_filter(): each of the {' of each of the '.join(givers)} gives all of it, so every "
-        f"element comes {workers * world} times, unless a worker_init_fn gives each its part; put .sharding_filter() "
-        "behind the shuffle, before the expensive stages"
+        f"element comes {workers * world} times, unless a worker_init_fn gives each its shard; put .sharding_filter() "
+        "below the shuffle, before the expensive stages"
     )
 
 
 def _next_epoch(pipe: structure.Pipe, info: Any, here: Ranks) -> tuple[int, int]:
-    """The seed of a pipe in this worker, and the number of its next epoch."""
+    """Return the seed of a pipe in this worker, and the number of its next epoch."""
     if id(pipe) not in _begun:
         finalize(pipe, _begun.pop, id(pipe), None)
         asker = f"worker {info.id} of {info.num_workers}"
         seed = (info.seed - info.id) % 2**64
         if here.world > 1:
             rank: Any = multiprocessing.parent_process()
-            with leaving_with(rank.pid):  # torch's workers look for it between two elements only
+            with leaving_with(rank.pid):  # torch's own workers check for it only between two elements
                 seed = here.shared(on_any_machine(pipe), asker, seed)
         _begun[id(pipe)] = seed, 0
     else:
         seed, epoch = _begun[id(pipe)]
-        if id(pipe) in _sessions:  # which may have been sent to an epoch that was saved elsewhere
+        if id(pipe) in _sessions:  # a loaded state may have changed its epoch
             epoch = _sessions[id(pipe)].run.epoch
         _begun[id(pipe)] = seed, epoch + 1
     return _begun[id(pipe)]
 
 
 def _dataset_of_a_caller() -> Any:
-    """The stream that a loader of torch's reads in this process, at this moment; None if there is none."""
+    """Return the dataset that a torch loader is reading in this process now, or None."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code not in _FETCHING:
         frame = frame.f_back
@@ -136,7 +135,7 @@ def _dataset_of_a_caller() -> Any:
 
 
 def _graph_in(dataset: Any, pipe: structure.Pipe) -> structure.Pipe | None:
-    """The graph in a dataset that a pipe is the end of, as far as it is ours; None if it is of none."""
+    """Return the graph in a dataset that contains a pipe, or None. The search stops at this library's pipes."""
     return next(
         (
             graph
@@ -148,7 +147,7 @@ def _graph_in(dataset: Any, pipe: structure.Pipe) -> structure.Pipe | None:
 
 
 def _graphs_in(dataset: Any) -> Iterator[structure.Pipe]:
-    """The graphs that a dataset consists of."""
+    """Yield the graphs that a dataset consists of."""
     if isinstance(dataset, ChainDataset):
         for part in dataset.datasets:
             yield from _graphs_in(part)
@@ -157,12 +156,12 @@ def _graphs_in(dataset: Any) -> Iterator[structure.Pipe]:
 
 
 def _in_torch(stage: structure.Pipe) -> list[structure.Pipe]:
-    """Parents of a stage of torch's; those of one of ours are for the session to read."""
+    """Return the inputs of a torch stage. Return none for a stage of this library, whose inputs its session reads."""
     return [] if isinstance(stage, IterDataPipe) or not structure.is_stream(stage) else structure.parents(stage)
 
 
 def _takes_its_part(stage: structure.Pipe) -> bool:
-    """Whether a stage shards, or a class or function in it looks up the worker's number, as torch's documents show."""
+    """Return whether a stage shards, or its code looks up the worker's number, as torch's documentation shows."""
     if is_sharding(stage):
         return True
     things = [stage, *structure.attributes(stage).values()]
@@ -171,13 +170,13 @@ def _takes_its_part(stage: structure.Pipe) -> bool:
 
 
 def _functions(thing: object) -> Iterator[Any]:
-    """A function, or those of an object's class, as their users wrote them."""
+    """Return a function, or those of an object's class, without their decorators."""
     of_class = [value for cls in type(thing).__mro__ for value in vars(cls).values()]
     return filter(inspect.isfunction, map(inspect.unwrap, [thing] if inspect.isfunction(thing) else of_class))
 
 
 def _names(code: CodeType) -> Iterator[tuple[str, ...]]:
-    """The names that a piece of code uses, and those that the functions in it use."""
+    """Yield the names that a piece of code uses, and those that its inner functions use."""
     yield code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

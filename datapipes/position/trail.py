@@ -1,15 +1,13 @@
-"""Trail, where a source was: for whoever reads ahead of what it hands on.
+"""The position history of a source that is read ahead, and the snapshot budget.
 
-Looking at a position costs something, so it is done as long as that takes a small share of the time in which elements
-are made. What a look costs is all that it costs: whoever packs a position and sends it counts that, too. It is paid for
-before it is taken: another will cost as much as the last one, and the first as much as one of a few stages, so that
-none is free.
+A stage that runs ahead keeps snapshots of its source, each with the count at which it was taken. A position is then a
+snapshot and the number of elements handed on since. A resume makes these elements again. If they must not be made
+again, or another stage reads the source as well, the stage saves the waiting elements and the texts of errors instead.
 
-A place in the stream is thus a position that was looked at, and how many elements were handed on since, which are made
-again on resume. Where they are not to be made again, or nobody may look because somebody else reads above as well, what
-waits is saved instead: the elements, and the texts of errors in their places.
+Snapshots take at most 5 % of the time spent on making elements. A snapshot is charged in full, including the time to
+pack and send it. It is charged at its last price before it is taken, and the first one at an assumed price.
 
-There are no threads here; but one may look while another asks where it was.
+There are no threads here, but one thread may add a snapshot while another reads the history.
 """
 
 from __future__ import annotations
@@ -28,35 +26,35 @@ from datapipes.position.on_error import LeftOut
 T = TypeVar("T")
 
 _SHARE: Final = 0.05
-"""The share of the time of making elements that may go into looking at positions."""
+"""The share of the time spent on making elements that snapshots may take."""
 _TOLD: Final = "told"
 _UNKNOWN: Final = 1e-4
-"""Seconds that a look is taken to cost as long as none was taken."""
+"""The assumed price of the first snapshot, in seconds."""
 
 
 class Looking:
-    """The rule of when to look at a position, and what looking has cost so far."""
+    """Budget for snapshots: at most 5 % of the time spent on making elements."""
 
     def __init__(self) -> None:
         self.making = 0.0
-        """Seconds in which elements were made: who makes them adds to it."""
+        """Seconds spent on making elements. The maker of the elements adds to it."""
         self.cost = _UNKNOWN
-        """Seconds that another look is taken to cost."""
+        """Expected price of the next snapshot, in seconds."""
         self._looking = self._last = 0.0
 
     def is_cheap(self) -> bool:
-        """Whether there is time for another look."""
+        """Return whether the budget allows another snapshot."""
         return self._looking + self.cost <= _SHARE * self.making
 
     def took(self, seconds: float) -> None:
-        """Count what a look has cost, all of it."""
-        self.cost = min(self._last, seconds) if self._looking else seconds  # one may have been held up by something
+        """Charge a snapshot with the seconds that it has taken."""
+        self.cost = min(self._last, seconds) if self._looking else seconds  # a single one may have been delayed
         self._last = seconds
         self._looking += seconds
 
 
 class Trail(Generic[T]):
-    """Positions of a source, each with the number of elements that it had given by then.
+    """Snapshots of a source, each with the count at which it was taken.
 
     >>> trail: Trail[str] = Trail()
     >>> trail.mark(4, "a position", handed_on=0)
@@ -67,19 +65,19 @@ class Trail(Generic[T]):
     def __init__(self) -> None:
         self.looking = Looking()
         self.refusal: str | None = None
-        """What the last look met in place of a position. It is an error only when somebody saves, who asks again."""
+        """Why the last snapshot failed, or None. Saving tries again, and only then it is an error."""
         self._marks: deque[tuple[int, T]] = deque()
 
     def made(self, seconds: float, upto: int, handed_on: int, look: Callable[[], T] | None, must: bool = False) -> bool:
-        """Count what was made, and look where the source is if that is cheap; returns whether it is known.
+        """Add the time spent on elements, and take a snapshot if the budget allows it. Return whether one was taken.
 
         Args:
-            seconds: How long it took to make the elements since the last call.
-            upto: How many elements the source has given.
-            handed_on: How many of these were handed on, or fewer: positions before that are forgotten.
-            look: A function that looks at the position. ``None``: nobody may. It is not kept, since it leads to the
-                session, whose cells keep trails.
-            must: Whether to look in any case.
+            seconds: The time that it took to make the elements since the last call.
+            upto: The number of elements that the source has given.
+            handed_on: The number of these that were handed on, or fewer. Older snapshots are dropped.
+            look: A function that takes the snapshot. ``None``: it must not be taken. The function is not kept, since it
+                refers to the session, whose cells keep histories.
+            must: Whether to take the snapshot in any case.
         """
         looking = self.looking
         looking.making += seconds
@@ -89,34 +87,34 @@ class Trail(Generic[T]):
         try:
             self.mark(upto, look(), handed_on)
             self.refusal = None
-        except Exception as error:  # of a user's state_dict(), say
+        except Exception as error:  # for example of a user's state_dict()
             self.refusal = told(error)
         finally:
             looking.took(perf_counter() - started)
         return self.refusal is None
 
     def mark(self, upto: int, position: T, handed_on: int) -> None:
-        """Keep a position, behind all others; those that nobody will ask for any more are forgotten."""
+        """Add a snapshot after all others. Drop those that are not needed any more."""
         marks = self._marks
         while len(marks) > 1 and marks[1][0] <= handed_on:
             marks.popleft()
         marks.append((upto, position))
 
     def after(self, handed_on: int) -> tuple[T | None, int]:
-        """The last position at or before an element, and how many elements come after that; None for the start."""
+        """Return the last snapshot up to an element, or None for the start, and the number of elements after it."""
         marks = list(self._marks)
         known = bisect_right(marks, handed_on, key=itemgetter(0))
         upto, position = marks[known - 1] if known else (0, None)
         return position, handed_on - upto
 
     def just_after(self, handed_on: int) -> T | None:
-        """The position after an element, if somebody has looked there."""
+        """Return the snapshot taken right after an element, or None if there is none."""
         position, since = self.after(handed_on)
         return None if since else position
 
 
 class Lost:
-    """Stand-in, among elements that wait, for one that could not be made; it is never on disk."""
+    """Stand-in for a waiting element that could not be made. It is never saved itself."""
 
     __slots__ = ("error",)
 
@@ -125,9 +123,9 @@ class Lost:
 
 
 def saved_waiting(cell: Cell, waiting: Iterable[Any]) -> bytes | None:
-    """What waits to be handed on, as data: pairs of a kind and an element; and exceptions, of which the texts are.
+    """Return the waiting elements as data: pairs of a kind and an element, and the texts of exceptions, or None.
 
-    An exception that has cost no element is left out.
+    An exception that has consumed no element is left out.
     """
     kept = (each for each in waiting if not isinstance(each, BaseException) or consumes_element(each))
     saved = [["lost", told(each)] if isinstance(each, BaseException) else each for each in kept]
@@ -135,7 +133,7 @@ def saved_waiting(cell: Cell, waiting: Iterable[Any]) -> bytes | None:
 
 
 def loaded_waiting(cell: Cell, saved: Any, *kinds: str) -> Iterator[tuple[str, Any]]:
-    """Pairs of a kind, one of those given or ``lost``, and an element or an exception, of what was saved."""
+    """Yield what ``saved_waiting`` saved: pairs of one of ``kinds`` and an element, or of ``lost`` and an exception."""
     for entry in [] if saved is None else cell.decode_list(saved):
         match entry:
             case ["lost", str() as text]:
@@ -147,13 +145,13 @@ def loaded_waiting(cell: Cell, saved: Any, *kinds: str) -> Iterator[tuple[str, A
 
 
 def told(error: BaseException) -> str:
-    """The text by which an exception that waits is saved; that of one which was saved before, and was not met since."""
+    """Return the text by which a waiting exception is saved. A loaded exception keeps the text of the first one."""
     text: str = vars(error).get(_TOLD, f"{type(error).__name__}: {error}")
     return text
 
 
 def lost(cell: Cell, text: str) -> Loader2Error:
-    """The error in place of one that was saved; a call that was left out is left out still."""
+    """Return the error for a text that ``told`` made. The error of a call that was left out stays a LeftOut."""
     if text.startswith(f"{LeftOut.__name__}: "):
         error: Loader2Error = LeftOut(f"{text:.500}")
     else:

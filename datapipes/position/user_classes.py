@@ -1,19 +1,15 @@
-"""Users' own classes, and torch's: stages that have an ``__iter__`` and know nothing of sessions.
+"""Users' own classes, and torch's: stages with an ``__iter__`` and without knowledge of sessions.
 
-Such a class works unchanged. It is iterated on a shallow copy, so that the attributes it sets are its own for this one
-opening: each epoch starts from those that the constructor left. A loader seeds the generators of random numbers among
-them for each epoch (``datapipes.position.own_generators``), and gives the class the number of the epoch.
-Whatever else its attributes refer to is shared, be it data, a cache or somebody's list. The pipes above it are copies
-too, bound to the run of the session, so that ``for x in self.source_datapipe`` draws the same random numbers and the
-same shard as the rest of the graph. ``set_seed``, ``apply_sharding`` and ``reset`` are called on the copies as
-torchdata called them. A seed that the user has set is left as it is in the first epoch, and goes into the seeds of the
-epochs after it.
+Such a class is iterated on a shallow copy, so each epoch starts from the attributes that the constructor left. A loader
+seeds the random number generators among them for each epoch (``datapipes.position.own_generators``) and passes on the
+number of the epoch. Other objects that the attributes refer to are shared. The pipes above the copy are copies too and
+belong to the session's run: ``for x in self.source_datapipe`` has the seeds and the shard of the rest of the graph.
+``set_seed``, ``apply_sharding`` and ``reset`` are called on the copies. A seed of the user is unchanged in the first
+epoch, and part of the seeds of later epochs.
 
-Its position is a count, and resuming makes it give that many again, which runs everything above it once more; the hub
-behind a child of fork does not go back for that (``datapipes.iter.combining.hub_apart``). A class
-that has ``state_dict`` and ``load_state_dict`` is not replayed: it says what it remembers, complete at each ``yield``,
-and the pipes above it go on from where they were. What it has taken from them, and lost by an error or an interruption,
-it takes once more (``datapipes.position.user_positions``).
+The position of such a class is a count. A resume replays the class, and with it all stages above up to a hub
+(``datapipes.iter.combining.hub_apart``). A class with ``state_dict`` and ``load_state_dict`` is not replayed
+(``datapipes.position.user_positions``).
 """
 
 from __future__ import annotations
@@ -38,29 +34,29 @@ if TYPE_CHECKING:
 
 
 def has_method(pipe: structure.Pipe, name: str) -> bool:
-    """Whether a pipe's class has a method of this name; the instance's own attributes and fluent names do not count."""
+    """Return whether a pipe's class has a method of this name. Instance attributes and chain methods do not count."""
     return callable(getattr(type(pipe), name, None))
 
 
 def is_sharding(pipe: structure.Pipe) -> bool:
-    """Whether a stage shards its elements: it has a method ``apply_sharding``."""
+    """Return whether a stage shards its elements: it has a method ``apply_sharding``."""
     return has_method(pipe, "apply_sharding")
 
 
 def saves_itself(pipe: structure.Pipe) -> bool:
-    """Whether a user's class has ``state_dict`` and ``load_state_dict``."""
+    """Return whether a user's class has ``state_dict`` and ``load_state_dict``."""
     return has_method(pipe, "state_dict") and has_method(pipe, "load_state_dict")
 
 
 def is_replayed(pipe: structure.Pipe) -> bool:
-    """Whether a stage is a plain class, which is run again from its start where its position is needed."""
+    """Return whether a stage is a plain class, which a resume runs again from its start."""
     return structure.is_stream(pipe) and not structure.is_native(pipe) and not saves_itself(pipe)
 
 
 def shard(pipe: structure.Pipe, of: int, index: int, group: object) -> None:
-    """Call ``apply_sharding`` of any class: with the group if it takes three arguments."""
+    """Call ``apply_sharding`` of any class, with the group if it takes three arguments."""
     groups = vars(pipe).get("groups")
-    if type(groups) is dict:  # torch's class changes it, and the pipe may be a copy that shares it
+    if type(groups) is dict:  # torch's class changes it, and the copies of a pipe share it
         pipe.__dict__["groups"] = dict(groups)
     if len(signature(pipe.apply_sharding).parameters) < 3:
         pipe.apply_sharding(of, index)
@@ -69,13 +65,13 @@ def shard(pipe: structure.Pipe, of: int, index: int, group: object) -> None:
 
 
 def shard_key(pipe: structure.Pipe, run: Run) -> object:
-    """Key of the shard that a sharding stage gives, as a plain value for the seeds of the stages below it."""
+    """Return the key of a sharding stage's shard, as a plain value for the seeds of the stages below it."""
     groups = vars(pipe).get("groups") or {0: (vars(pipe).get("num_of_instances"), vars(pipe).get("instance_id"))}
     return run.shard, str(sorted((int(group), shard) for group, shard in dict(groups).items()))
 
 
 def pin_seed(pipe: structure.Pipe, seed: int) -> None:
-    """Call ``set_seed`` for the user: sessions leave this seed as it is."""
+    """Call ``set_seed`` for the user. Sessions use this seed from now on."""
     pipe.set_seed(seed)
     if not structure.is_native(pipe):
         pipe.__dict__[PINNED] = seed
@@ -112,17 +108,17 @@ def start(pipe: structure.Pipe, at: Opening) -> Iterator[Any]:
 
 
 def must_start_anew(pipe: structure.Pipe) -> None:
-    """Refuse to run a graph a second time if there is a source that gives its elements once only."""
+    """Raise StateError if a graph has to be run again and has a source that gives its elements only once."""
     for stage in structure.walk(pipe):
         if getattr(stage, "_gives_once", False):
             raise StateError(
-                f"{printed(pipe)} has to be run again, up to where it was, and {printed(stage)} above it reads an "
-                "iterator, whose elements come once only: wrap a list, or an object whose __iter__ starts anew"
+                f"{printed(pipe)} has to be run again, up to its position, and {printed(stage)} above it reads an "
+                "iterator, which gives its elements only once: wrap a list, or an object whose __iter__ starts anew"
             )
 
 
 def shards_above(stages: list[structure.Pipe], run: Run) -> dict[int, object]:
-    """The shard that each stage of a graph works on, in order, or None if it is above all sharding."""
+    """Return the shard that each stage of a graph works on, by id, or None for a stage above all sharding."""
     above: dict[int, object] = {}
     for stage in stages:
         sources = structure.parents(stage)
@@ -132,16 +128,16 @@ def shards_above(stages: list[structure.Pipe], run: Run) -> dict[int, object]:
 
 
 def _bind(stage: structure.Pipe, run: Run, seed: int, began: dict[int, States]) -> None:
-    """Make the copy of a stage part of the session's run.
+    """Bind the copy of a stage to the session's run: seed it, shard it and reset it.
 
     Args:
         stage: The copy.
         run: The run.
-        seed: The stage's seed, unless the user has pinned another.
-        began: The states that generators began a plain iteration with, by place. If this stage is missing, it is added.
+        seed: The stage's seed. A seed that the user has pinned takes precedence.
+        began: The states of generators at the start of a plain iteration, by place. A missing stage is added.
     """
     bound: Run | None = vars(stage).get(RUN)
-    is_bound = bound is not None and bound.iterators is run.iterators  # by another reader of the same hub
+    is_bound = bound is not None and bound.iterators is run.iterators  # another reader of the same hub has bound it
     stage.__dict__[RUN] = run
     if structure.is_native(stage) or not structure.is_stream(stage):
         return
@@ -167,21 +163,21 @@ def _bind(stage: structure.Pipe, run: Run, seed: int, began: dict[int, States]) 
             stage.__dict__[PINNED] = pinned
     if run.shard is not None and is_sharding(stage):
         shard(stage, *run.shard, group=SHARDING_PRIORITIES.DEFAULT)
-    if isinstance(stage, IterDataPipe):  # torch's own base class resets its pipes by itself
+    if isinstance(stage, IterDataPipe):  # torch's own base class resets its pipes itself
         stage.reset()
         stage.__dict__[FRESH] = True
 
 
 def _begin_torchs_hub(stage: structure.Pipe) -> None:
-    """Give a copy of torch's fork or demux empty buffers: torch itself resets these at a child's second iteration."""
+    """Reset the buffers of a copy of torch's fork or demux. torch resets them only at a child's second iteration."""
     if has_method(stage, "is_every_instance_exhausted"):
         stage.reset()
     if has_method(stage, "is_every_instance_exhausted") or structure.hub_of(stage) is not None:
-        stage.__dict__["_valid_iterator_id"] = None  # as of a pipe that has not been iterated
+        stage.__dict__["_valid_iterator_id"] = None  # the value of a pipe that was never iterated
 
 
 class _Opened(IterDataPipe[Any]):
-    """A parent that the session has opened: iterating it goes on from its position."""
+    """An input that the session has opened. Iterating it continues at its position."""
 
     _stands_for: ClassVar[str | None] = "opened_pipe"
 
@@ -200,6 +196,6 @@ class _Opened(IterDataPipe[Any]):
     def __getattr__(self, name: str) -> Any:
         return getattr(self.opened_pipe, name)
 
-    @property  # type: ignore[misc]  # isinstance() asks for it, and is to find what the class was given
+    @property  # type: ignore[misc]  # isinstance() uses it, and should see the class of the input
     def __class__(self) -> Any:
         return type(self.opened_pipe)

@@ -1,13 +1,13 @@
-"""Position of a user's class: a replay by count, or its own ``state_dict``.
+"""The position of a user's class: a replay by count, or its own ``state_dict``.
 
-A class that has ``state_dict`` and ``load_state_dict`` is asked, and what it says is complete at each ``yield``. Any
-other class is replayed: its position is the number of elements it has given, and, if it is an iterator that outlives
-its exceptions, when it raised them, so that an element which failed is passed over again and not given after all.
+A class with ``state_dict`` and ``load_state_dict`` has to be complete at each ``yield``. Any other class is replayed:
+its position is the number of elements it has given. If it is an iterator that survives its exceptions, the counts at
+which it raised are part of the position. A replay then skips the failed elements again.
 
-A class with ``state_dict`` is not run again for what it had taken when it was interrupted: it takes these elements once
-more. With one input it is complete whenever it asks for an element, so this is the last one at most. With several it
-may have taken an element of one input and not yet its partner of another, so it goes back to what it has handed on
-last, after an error of an input as well: the error waits in place of the element, and the class meets both again.
+A class with ``state_dict`` is not replayed after an interruption: it takes the elements again that it had taken. With
+one input this is at most the last element, because the class is complete whenever it asks for another. With several
+inputs it may have taken an element of one and not yet its partner of another. Then it goes back to the last element it
+has handed on, also after an error of an input. The error waits in place of the element, and the class meets both again.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ from datapipes.position.trail import Lost, loaded_waiting, saved_waiting
 
 
 class Replayed(Cell):
-    """Position of a plain class, for replay: the number of elements given, and the counts at which it raised."""
+    """Position of a plain class, for a replay: the number of elements given, and the counts at which it raised."""
 
     def __init__(self) -> None:
         self._behind = 0
         self._faults: list[int] = []
         self._counted: Counted[Any] | None = None
         self._inner: Iterator[Any] = iter(())
-        self._is_behind = False  # whether the iterator is new, and has still to give what was given before
+        self._is_behind = False  # whether the iterator is new and has to skip the elements that were given before
         self._is_new = False
-        self._errors: ErrorCounts | None = None  # tolerated above the class
+        self._errors: ErrorCounts | None = None  # tolerated by the stages above the class
         self._loaded_errors: Counter[str] = Counter()
-        self._is_over = False  # whether it has given all
-        self._raised = False  # whether it has raised, and outlived that
+        self._is_over = False  # whether it has given all elements
+        self._raised = False  # whether it has survived an exception of its own
         self.began: dict[int, States] = {}  # the states that generators began a plain iteration with, by place
         self.shares = False  # whether another class draws from the same generators, so that no replay is exact
         self._packed: bytes | None = None
-        self._watched: list[tuple[structure.Pipe, dict[str, Any]]] = []  # the copies at work, with their plain values
+        self._watched: list[tuple[structure.Pipe, dict[str, Any]]] = []  # the running copies with their plain values
 
     @property
     def runs_anew(self) -> bool:
-        """Return whether the class is run from its start at the next ``start``."""
+        """Whether the next ``start`` runs the class from its beginning."""
         return self._counted is None or self.failed
 
     @property
     def raised(self) -> bool:
-        """Whether the class has raised what ended the last step."""
+        """Whether the class itself has raised the exception that ended the last step."""
         return self.failed or self._raised
 
     @property
@@ -71,14 +71,14 @@ class Replayed(Cell):
         return self.failed
 
     def counting_errors(self, run: Run) -> Run:
-        """Return the run for the stages above the class, whose errors a replay meets, and counts, again."""
+        """Return the run for the stages above the class. A replay meets and counts their errors again."""
         if self._errors is None:
             self._errors = ErrorCounts(run.errors)
             self._errors.add(self._loaded_errors)
         return replace(run, errors=self._errors)
 
     def start(self, pipe: structure.Pipe) -> Iterator[Any]:
-        """The elements of a pipe from this position on."""
+        """Return an iterator over the elements of a pipe from this position on."""
         self._behind = self.done()
         self._raised = False
         if self.runs_anew:
@@ -86,7 +86,7 @@ class Replayed(Cell):
             self._inner = iter(pipe)
             self._is_behind = self._behind > 0 or bool(self._faults)
             self._is_new = True
-        # Otherwise an exception, below this stage or its own, was outlived by its iterator, which goes on.
+        # Otherwise the iterator has survived the exception, of its own or of a stage below, and continues.
         elements = chain.from_iterable(self._to_the_end())
         self._counted = Counted(elements, start=self._behind)
         return self._counted.elements
@@ -95,7 +95,7 @@ class Replayed(Cell):
         if self._is_new and self._errors is not None:
             self._errors.reset()
             self._is_new = False
-        # The iterator is yielded: `yield from` would close it when an exception below has this generator dropped.
+        # The iterator is yielded: `yield from` would close it when an exception below drops this generator.
         if _generator_of(self._inner) is not None:
             if self._is_behind:
                 self._pass_over(self._inner, self._behind)
@@ -108,7 +108,7 @@ class Replayed(Cell):
             warn_of_changes(stage, values)
 
     def _called(self, step: Callable[[], Any]) -> Iterator[Any]:
-        """Iterate by ``__next__`` alone: ``__iter__`` of a class that is its own iterator may begin anew."""
+        """Iterate by ``__next__`` alone: ``__iter__`` of a class that is its own iterator may start anew."""
         if self._is_behind:
             self._replay(step)
             self._is_behind = False
@@ -134,7 +134,7 @@ class Replayed(Cell):
     def _pass_over(self, elements: Iterator[Any], number: int) -> None:
         there = skip(elements, number)
         if there < number:
-            raise StateError(f"{self.label}: when it was replayed, it gave {number - there} elements less than before")
+            raise StateError(f"{self.label}: when it was replayed, it gave {number - there} elements fewer than before")
 
     def save(self) -> Any:
         errors = dict(self._loaded_errors if self._errors is None else self._errors.counts)
@@ -146,8 +146,8 @@ class Replayed(Cell):
     def _saved(self, given: int, faults: list[int], errors: dict[str, int]) -> Any:
         if self.shares:
             raise UnsavableElement(
-                f"{self.label} and another stage draw from one generator, so that neither can be run again by itself: "
-                "iterate in a DataLoader2, in which each has its own"
+                f"{self.label} and another stage draw from one generator, so neither can be run again by itself: "
+                "iterate in a DataLoader2, which gives each its own"
             )
         if self._packed is None and self.began:
             self._packed = packed(self.began, self.label)
@@ -179,22 +179,22 @@ class Replayed(Cell):
 
 
 def close_unless_stuck(generator: GeneratorType[Any, Any, Any]) -> None:
-    """Close a generator, unless a thread is stuck in it, which would not let go."""
+    """Close a generator, unless a thread is stuck in it and would not leave it."""
     try:
         generator.close()
     except ValueError:
-        if generator.gi_frame is None:  # it has ended: the error is its own, and not that of being in use
+        if generator.gi_frame is None:  # the generator has ended, so the error is its own
             raise
 
 
 def _generator_of(iterator: Any) -> GeneratorType[Any, Any, Any] | None:
-    """Return the generator that an iterator is, or that torch's base class has wrapped; None for any other iterator."""
+    """Return the generator behind an iterator, which torch's base class may wrap, or None for any other iterator."""
     inner = vars(iterator).get("iterator") if type(iterator).__name__ == "IteratorDecorator" else iterator
     return inner if isinstance(inner, GeneratorType) else None
 
 
 def _attempt(step: Callable[[], Any]) -> Exception | None:
-    """Call again what raised before. Whether it does so again makes no difference: its element is spent."""
+    """Call a function that raised before, and ignore its result: the element is spent in any case."""
     try:
         step()
     except Exception as error:
@@ -203,7 +203,7 @@ def _attempt(step: Callable[[], Any]) -> Exception | None:
 
 
 class Remembered(Cell):
-    """Position of a class with a ``state_dict`` of its own, and what it takes again from its inputs."""
+    """Position of a class with a ``state_dict``, and the elements that it takes again from its inputs."""
 
     is_quiet = False
 
@@ -211,14 +211,14 @@ class Remembered(Cell):
         self._pipe: structure.Pipe = None
         self._loaded: Any = None
         self._inputs: list[_Input] = []
-        self._held: deque[dict[str, Any]] = deque(maxlen=1)  # the attributes to which an interrupted class goes back
+        self._held: deque[dict[str, Any]] = deque(maxlen=1)  # the attributes to restore after an interruption
 
     @property
     def raises_again(self) -> bool:
         return any(type(element) is Lost for each in self._inputs for element in each.again())
 
     def reading(self, pipe: structure.Pipe, sources: list[Iterator[Any]]) -> list[Iterator[Any]]:
-        """The elements of the inputs of a class, first those that it takes again."""
+        """Return iterators over the inputs of a class. The elements to take again come first."""
         self._inputs = self._inputs or [_Input() for _ in sources]
         if len(self._inputs) != len(sources):
             raise StateError(f"saved with {len(self._inputs)} inputs, and there are {len(sources)}")
@@ -226,12 +226,12 @@ class Remembered(Cell):
         return [each.elements(source, hold) for each, source in zip(self._inputs, sources, strict=True)]
 
     def _held_in(self, pipe: structure.Pipe) -> Iterator[None]:
-        """Note the attributes of a class at each step; no signal comes within one."""
+        """Return an iterator that stores the attributes of a class at each step. No signal comes within a step."""
         attributes: dict[str, Any] = pipe.__dict__
         return map(self._held.append, map(dict.copy, repeat(attributes)))
 
     def start(self, pipe: structure.Pipe) -> Iterator[Any]:
-        """The elements of a pipe, after its ``load_state_dict``."""
+        """Return an iterator over the elements of a pipe, after its ``load_state_dict``."""
         if self._pipe is not None:
             self._loaded = self._pipe.state_dict()
         if self._loaded is not None:
@@ -244,12 +244,12 @@ class Remembered(Cell):
         except BaseException as error:
             self._go_back(error)
             raise
-        # `__iter__` of a class that is its own iterator may begin anew.
+        # `__iter__` of a class that is its own iterator may start anew.
         elements = inner if _generator_of(inner) is not None else map(next, repeat(inner))
         forgetting: list[Iterator[None]] = [iter(each.at_hand.clear, 0) for each in self._inputs]
         if len(self._inputs) != 1:
             forgetting.append(hold)
-        # No signal comes between an element and the step of the second iterator, whose tuples are true.
+        # No signal comes between an element and the step of the second iterator, whose tuples are all true.
         return self._handing_on(inner, compress(elements, zip(*forgetting, strict=True)))
 
     def _handing_on(self, inner: Iterator[Any], elements: Iterator[Any]) -> Iterator[Any]:
@@ -265,10 +265,10 @@ class Remembered(Cell):
                 generator.close()
 
     def _go_back(self, error: BaseException) -> None:
-        """Put back what the class has taken and not handed on, unless the error has consumed it.
+        """Put back the elements that the class has taken and not handed on, unless the error has consumed them.
 
-        The class has several inputs, and an error of its own, at elements of which it has taken as many from each: then
-        they are consumed, and no input is ahead of another.
+        An error of a class with several inputs consumes them if the class has taken the same number from each input and
+        no input has failed.
         """
         inputs = self._inputs
         taken = [len(each.at_hand) for each in inputs]
@@ -302,7 +302,7 @@ class Remembered(Cell):
 
 
 class _Input:
-    """What a class has taken from one input since it handed on an element, and what it takes again."""
+    """The elements of one input: those taken since the class handed on an element, and those to be taken again."""
 
     def __init__(self, cell: Cell | None = None, saved: Any = None) -> None:
         self.at_hand: list[Any] = []
@@ -311,11 +311,11 @@ class _Input:
         self._counted: Counted[Any] | None = None
 
     def again(self) -> list[Any]:
-        """The elements that are still to be taken again."""
+        """Return the elements that are still to be taken again."""
         return self._again if self._counted is None else self._again[self._counted.taken :]
 
     def put_back(self, label: str) -> None:
-        """Have what is at hand be taken again."""
+        """Move the elements at hand to those to be taken again."""
         kept = []
         for element in self.at_hand:
             if rewound(element):
@@ -327,9 +327,9 @@ class _Input:
         self.at_hand.clear()
 
     def elements(self, source: Iterator[Any], hold: Callable[[], None] | None) -> Iterator[Any]:
-        """The elements to take again, and then those of the source.
+        """Return an iterator over the elements to take again, and then over those of the source.
 
-        With ``hold``, which is called before each, only the last one is kept, until the next one is asked for.
+        With ``hold``, which is called before each element, only the last element is kept.
         """
         self._again = self.again()
         self._counted = Counted(self._again)
@@ -360,7 +360,7 @@ class _Input:
             raise
 
     def save(self, cell: Cell) -> bytes | None:
-        """The elements to take again as data, and the texts of errors."""
+        """Return the elements to take again, and the texts of errors, as data."""
         again = self.again()
         for each in again:
             if type(each) is Lost and isinstance(each.error, StateError):

@@ -226,16 +226,16 @@ def test_a_hostile_state_opens_nothing_that_the_graph_does_not(tmp_path: Path) -
     for _ in range(100):
         nested = ("2 TarArchiveLoader", ("a", 0, 0), nested)
     hostile: dict[str, Any] = {
-        "is not given the path '/etc/passwd'": ("1 FileOpener", ("/etc/passwd", os.stat("/etc/passwd").st_size), None),
-        "is not given the path '.*secret'": ("1 FileOpener", (str(tmp_path / "secret"), 10), None),
-        "is not given the path '.*fifo'": ("1 FileOpener", (str(tmp_path / "fifo"), 0), None),
+        "reads no path '/etc/passwd'": ("1 FileOpener", ("/etc/passwd", os.stat("/etc/passwd").st_size), None),
+        "reads no path '.*secret'": ("1 FileOpener", (str(tmp_path / "secret"), 10), None),
+        "reads no path '.*fifo'": ("1 FileOpener", (str(tmp_path / "fifo"), 0), None),
         "opens no stream of": ("1 FileOpener", (0, 1), None),
         "it has changed since the state was saved": ("1 FileOpener", (paths[0], size + 1), None),
         "the stage '7 FileOpener', which is not in this graph": ("7 FileOpener", (paths[0], size), None),
         "the stage 'os.system'": ("os.system", ("ls", 0), None),
-        "has its streams from elsewhere than None": ("2 TarArchiveLoader", ("a", 0, 0), None),
-        "has its streams from elsewhere than .'1 File": ("1 FileOpener", (paths[0], size), archive),
-        "not where a stream came from": nested,
+        "does not read its streams from None": ("2 TarArchiveLoader", ("a", 0, 0), None),
+        "does not read its streams from .'1 File": ("1 FileOpener", (paths[0], size), archive),
+        "no origin of a stream": nested,
     }
     for message, origin in hostile.items():
         cell = state["cells"][place]

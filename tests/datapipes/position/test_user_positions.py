@@ -172,7 +172,7 @@ def test_a_class_that_gives_less_than_before_is_an_error(shape: Callable[[Pipe],
     again: DataLoader2[Any] = DataLoader2(shape(numbers(3)))
     again.load_state_dict(loader.state_dict(), strict=False)
     with pytest.raises(
-        StateError, match=f"{shape.__name__}.*when it was replayed, it gave 2 elements less than before"
+        StateError, match=f"{shape.__name__}.*when it was replayed, it gave 2 elements fewer than before"
     ):
         next(iter(again))
 
