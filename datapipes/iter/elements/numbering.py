@@ -69,12 +69,17 @@ class IndexAdder(IterDataPipe[dict[Any, Any]]):
     index_name: str = "index"
 
     def _open(self, at: Opening) -> Iterator[dict[Any, Any]]:
-        numbered = at.cell(_Number).numbering(at.source(self.source_datapipe), 0)
-        return self._elements(numbered)
+        return self._elements(at, at.source(self.source_datapipe), at.cell(Given))
 
-    def _elements(self, numbered: Iterator[tuple[int, Any]]) -> Iterator[dict[Any, Any]]:
-        for number, row in numbered:
-            yield self._with_index(number, row)
+    def _elements(self, at: Opening, source: Iterator[Any], given: Given) -> Iterator[dict[Any, Any]]:
+        for number, row in enumerate(given.counting(source), given.save()):
+            try:
+                made = self._with_index(number, row)
+            except BaseException as error:
+                at.keep(row, error)
+                given.take_again(error)
+                raise
+            yield made
 
     def _with_index(self, number: int, row: Any) -> dict[Any, Any]:
         if not isinstance(row, dict):
