@@ -17,6 +17,7 @@
 - ``progress``: progress of an epoch: a bar, or lines in a log
 - ``random``: SeedGenerator, seeds that ranks and workers share or have for themselves
 - ``rank_states``: one checkpoint of all ranks, gathered and scattered
+- ``service_run``: the reading service of one loader, and the graph as the service has changed it
 - ``state``: the saved state of a loader, field by field
 - ``stubs``: stubs of installed plugins' methods, for type checkers: ``python -m loader2 stubs``
 - ``testing/``: the laws of pipes and services, as a kit for those who write their own

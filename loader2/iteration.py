@@ -7,17 +7,17 @@ same loader has replaced it, or once its loader was shut down before the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from datapipes.position.cells import Given
 from datapipes.position.iterator import CheckedIterator, PipeIterator
 from datapipes.position.session import Session, segment, unbroken
-from reading_services import ReadingServiceInterface
 
 if TYPE_CHECKING:
     from loader2.loader import DataLoader2
+    from loader2.service_run import ServiceRun
 
 T = TypeVar("T")
 
@@ -50,16 +50,14 @@ class DataLoader2Iterator(PipeIterator[T]):
     """
 
     dataloader: DataLoader2[T]
-    foreign: Any = None
-    """The iterator of what a service returned in place of a graph, if it did."""
 
     @classmethod
-    def begin(cls, dataloader: DataLoader2[T], position: Callable[[], Position]) -> DataLoader2Iterator[T]:
+    def begin(cls, dataloader: DataLoader2[T]) -> DataLoader2Iterator[T]:
         """Make the iterator over the session that a loader has when the first element is asked for.
 
         It counts and shows what comes with the session, and tells the service of the epoch's end.
         """
-        iterator = cast("DataLoader2Iterator[T]", cls.from_iterable(_segments(position, dataloader.reading_service)))
+        iterator = cast("DataLoader2Iterator[T]", cls.from_iterable(_segments(dataloader)))
         iterator.dataloader = dataloader
         return iterator
 
@@ -91,9 +89,9 @@ class DataLoader2Iterator(PipeIterator[T]):
 
     def __getattr__(self, name: str) -> Any:
         # What a service returned in place of a graph may have methods of its own.
-        if name.startswith("_") or self.foreign is None:
+        if name.startswith("_") or (foreign := self.dataloader._service.foreign) is None:
             raise AttributeError(f"'DataLoader2Iterator' object has no attribute {name!r}")
-        return getattr(self.foreign, name)
+        return getattr(foreign, name)
 
 
 class _CheckedLoaderIterator(CheckedIterator[T], DataLoader2Iterator[T]):
@@ -103,28 +101,26 @@ class _CheckedLoaderIterator(CheckedIterator[T], DataLoader2Iterator[T]):
 DataLoader2Iterator._checked = _CheckedLoaderIterator
 
 
-def replaced(dataloader: DataLoader2[Any]) -> RuntimeError:
+def replaced(service: ServiceRun) -> RuntimeError:
     """Make the exception of an iterator that another one has replaced, and end the service's iteration."""
-    if dataloader.reading_service is not None:
-        dataloader.reading_service.finalize_iteration()
+    service.end_epoch()
     return RuntimeError(_REPLACED)
 
 
-def _segments(position: Callable[[], Position], service: ReadingServiceInterface | None) -> Iterator[Iterator[Any]]:
+def _segments(dataloader: DataLoader2[Any]) -> Iterator[Iterator[Any]]:
     """The stream, a part at a time: each ends with an exception, or at the end of the epoch."""
     along: list[Position] = []
 
     def part_of(shown: ExitStack) -> Iterator[Any] | None:
         shown.close()
         if not along:
-            along.append(position())
+            along.append(dataloader._position())
         session, given, progress = along[0]
         if not session.ended:
             shown.enter_context(progress)
             return given.counting(segment(session, passes_over=True))
         session.close()
-        if service is not None:
-            service.finalize_iteration()
+        dataloader._service.end_epoch()
         return None
 
     return unbroken(part_of, ExitStack())

@@ -1,10 +1,24 @@
-"""DataLoader2: a graph, where it runs, and when.
+"""DataLoader2: a graph, the service that runs it, and the epoch.
 
-The loader works on a copy of the graph it is given, in which every stage has been numbered: seeds and positions hang on
-those numbers, so adapters and services may rewrite the copy. The user's graph is never changed.
+The loader works on a copy of the graph whose stages are numbered. Seeds and positions are bound to these numbers, so
+adapters and services may rewrite the copy. The user's graph is never changed. The loader owns the session of the epoch,
+which ends with the epoch, with the next ``iter``, with ``shutdown`` or with the loader.
 
-The position of the epoch under way is a session, which the loader owns: it ends with the epoch, with the next ``iter``
-or with ``shutdown``, at the latest when nobody has the loader any more.
+=======  ==============================  =======  =======  =====  =========  ==========  ===============  ========
+phase    meaning                         iter     next     seed   set_epoch  state_dict  load_state_dict  shutdown
+=======  ==============================  =======  =======  =====  =========  ==========  ===============  ========
+NEW      no epoch is open                opens    refused  later  later      between     loads            CLOSED
+READY    open, no element was asked for  stays    gives    later  moves      position    loads            CUT
+RUNNING  an element was asked for        opens    gives    later  later      position    refused          CUT
+ENDED    the stream has ended            opens    ends     later  later      between     refused          CLOSED
+CLOSED   shut down outside an epoch      refused  ends     later  later      between     refused          CLOSED
+CUT      shut down in mid-epoch          refused  refused  later  later      refused     refused          CUT
+=======  ==============================  =======  =======  =====  =========  ==========  ===============  ========
+
+``opens``: the next epoch, READY. ``stays``: in this epoch; if a seed waits and no state was loaded, it opens the next
+one. ``gives``: an element, RUNNING, or the end, ENDED. ``later``: for the next epoch. ``moves``: opens the given epoch;
+if a state was loaded, only a later one. ``between``: a state without positions. ``loads``: READY for a state with
+positions, otherwise NEW.
 """
 
 from __future__ import annotations
@@ -13,43 +27,42 @@ import sys
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sized
-from contextlib import ExitStack, nullcontext, suppress
-from dataclasses import replace
+from contextlib import ExitStack, nullcontext
+from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never, Self, TypeVar
 
 from torch.utils.data import Dataset, IterableDataset
 
-from datapipes.description import passes, structure
+from datapipes.description import structure
 from datapipes.description.pipe import IterDataPipe, MapDataPipe
 from datapipes.description.printing import chain as printed
 from datapipes.errors import BadArgument, BadArgumentType, LengthUnknown
-from datapipes.iter import IterableWrapper, MapToIterConverter
+from datapipes.iter import MapToIterConverter
 from datapipes.map import SequenceWrapper
 from datapipes.messages.interrupts import ShortInterrupts
 from datapipes.operators.checks import explained, length_of
 from datapipes.parts.group import ranks
 from datapipes.position import own_generators
 from datapipes.position.cells import Given, Table
-from datapipes.position.plan import Plan
-from datapipes.position.seeds import Run
 from datapipes.position.session import Session
-from datapipes.position.source_identity import Sources
 from loader2.adapters import AdapterFn, adapted, listed
 from loader2.epochs import Epochs
 from loader2.iteration import SHUT_DOWN, DataLoader2Iterator, Position, replaced
-from loader2.random import SeedGenerator, checked_seed
+from loader2.random import checked_seed
 from loader2.rank_states import gather, is_gathered, scatter
+from loader2.service_run import ServiceRun
 from loader2.state import LoaderState, stages_of
 from loader2.torch_arguments import refused
-from reading_services import CheckpointableReadingServiceInterface, ReadingServiceInterface
-from reading_services.interface.service import own_copy, warn_without_ranks
-from reading_services.workers.gather import refuse_other_workers, tell_that_somebody_saves
+from reading_services import ReadingServiceInterface
+from reading_services.workers.gather import tell_that_somebody_saves
 
 if TYPE_CHECKING:
     from loader2.progress import Progress
 
 T_co = TypeVar("T_co", covariant=True)
+
+LoaderPhase = Enum("LoaderPhase", "NEW READY RUNNING ENDED CLOSED CUT")
 
 
 class DataLoader2(Generic[T_co]):
@@ -106,48 +119,54 @@ class DataLoader2(Generic[T_co]):
         self.progress = progress
         self.valid_iterator_id: int | None = None
         self.datapipe_adapter_fns = listed(datapipe_adapter_fn)
-        self.datapipe: Any = adapted(_numbered(datapipe), self.datapipe_adapter_fns or ())
-        self.reading_service = own_copy(reading_service)
-        if isinstance(self.reading_service, ReadingServiceInterface):
-            self.reading_service.check(self.datapipe)
-        stages = structure.walk(self.datapipe)
-        # What can never be opened is said now. The sessions use this plan, or the one before, as long as it is right.
-        self._plan = Plan(self.datapipe, Run(seed=0), {}) if structure.has_hubs(stages) else None
-        self._stages = stages_of(stages)
-        self._sources = Sources(self.datapipe)
-        self._epochs = Epochs(origins=own_generators.origins_of(self.datapipe))
+        graph: Any = adapted(_numbered(datapipe), self.datapipe_adapter_fns or ())
+        self._service = ServiceRun(graph, reading_service)
+        self._stages = stages_of(structure.walk(graph))
+        self._epochs = Epochs(origins=own_generators.origins_of(graph))
+        self._next_epoch: int | None = None  # given by set_epoch() while another one is under way
         self._session: Session | None = None  # the position in the epoch under way, or in the last one
-        self._given = Given()  # how many elements of it were handed on
-        self._foreign: Any = None  # the iterator of what the service returned in place of a graph
-        self._newest: weakref.ref[DataLoader2Iterator[T_co]] | None = None
-        self._to_come: int | None = None  # the epoch that set_epoch() told, while another one is under way
         self._loaded: Table | None = None  # the positions at which the session was opened, if a state was loaded
-        self._service_state: bytes | None = None  # loaded, and not yet given to the service
-        self._unbegun: tuple[Any, Any] | None = None  # the graph and the service as they were before initialize()
-        self._begun = self._initialized = False  # whether initialize() was called, and whether it returned
-        self._unfinished = False  # whether the shutdown came in the middle of an epoch
-        self._shut_down = False
-        self._told = False  # whether a session has looked if its position can be saved
+        self._given = Given()  # the number of elements of the epoch that were handed on
+        self._newest: weakref.ref[DataLoader2Iterator[T_co]] | None = None
+        self._closed_in: LoaderPhase | None = None  # the phase that shutdown() found
+
+    @property
+    def phase(self) -> LoaderPhase:
+        """The phase of the loader: the table at the head of this file says what each call does in it."""
+        session, phase = self._session, self._closed_in
+        if phase is not None:
+            return LoaderPhase.CUT if phase in (LoaderPhase.READY, LoaderPhase.RUNNING) else LoaderPhase.CLOSED
+        if session is None:
+            return LoaderPhase.NEW
+        return LoaderPhase.ENDED if session.ended else LoaderPhase.RUNNING if session.asked else LoaderPhase.READY
+
+    @property
+    def datapipe(self) -> Any:
+        """The loader's own copy of the graph, as the adapters and the reading service have changed it."""
+        return self._service.graph
+
+    @property
+    def reading_service(self) -> ReadingServiceInterface | None:
+        """The loader's own copy of the reading service."""
+        return self._service.service
 
     # -- iterating -----------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> DataLoader2Iterator[T_co]:
-        iterator = DataLoader2Iterator.begin(self, self._position)
+        iterator = DataLoader2Iterator.begin(self)
         self._go_on_with(iterator)
         return iterator
 
     def _go_on_with(self, iterator: DataLoader2Iterator[T_co]) -> None:
         """Make an iterator the newest one, for an epoch that goes on or for the next one."""
-        if self._shut_down:
+        if self._closed_in is not None:
             raise RuntimeError("this DataLoader2 has already been shut down; make a new one to go on")
-        session = self._session
         self._invalidate()
-        if session is None or session.asked or (self._epochs.pending is not None and self._loaded is None):
+        if self.phase is not LoaderPhase.READY or (self._epochs.pending is not None and self._loaded is None):
             with ShortInterrupts():
-                session = self._follow()
-        elif self._loaded is not None:  # nobody has taken an element of the epoch: the new iterator goes on with it
+                self._follow()
+        elif self._loaded is not None:
             self._epochs = self._epochs.resumed()
-        iterator.foreign = self._foreign
         self._newest = weakref.ref(iterator)
         self.valid_iterator_id = 0 if self.valid_iterator_id is None else self.valid_iterator_id + 1
 
@@ -156,16 +175,16 @@ class DataLoader2(Generic[T_co]):
         assert self._session is not None  # its iterator was made with one
         return self._session, self._given, self._shown(self._session) or nullcontext()
 
-    def _follow(self) -> Session:
+    def _follow(self) -> None:
         """Leave the epoch under way, and begin the one that follows it."""
         self._abandon()
-        self._session = self._begin(epochs := self._between().following())
-        self._epochs, self._given, self._to_come = epochs.agreed(self._session.run), Given(), None
-        return self._session
+        epochs = self._between().following()
+        self._session = session = self._service.open(epochs, None, self.progress)
+        self._epochs, self._given, self._next_epoch = epochs.agreed(session.run), Given(), None
 
     def _between(self) -> Epochs:
         """The epochs as they are once the one under way has ended."""
-        return self._epochs if self._to_come is None else self._epochs.before(self._to_come)
+        return self._epochs if self._next_epoch is None else self._epochs.before(self._next_epoch)
 
     def _shown(self, session: Session) -> Progress | None:
         """What shows how far the epoch has come, if that is asked for."""
@@ -181,67 +200,12 @@ class DataLoader2(Generic[T_co]):
 
     def _invalidate(self) -> None:
         if (iterator := self._current()) is not None:
-            iterator.refuse(partial(replaced, self))
+            iterator.refuse(partial(replaced, self._service))
 
     def _abandon(self) -> None:
-        session, self._session, self._foreign, self._loaded = self._session, None, None, None
+        session, self._session, self._loaded, self._service.foreign = self._session, None, None, None
         if session is not None:
             session.close()
-
-    def _begin(self, epochs: Epochs, cells: Table | None = None) -> Session:
-        """Open the graph for an epoch, at its start or at saved positions."""
-        if not self._initialized:
-            self._initialize()
-        run, service = epochs.run(), self.reading_service
-        if service is not None:
-            run = service.agree(run, cells is not None) if isinstance(service, ReadingServiceInterface) else run
-            prepare = service.initialize_iteration(SeedGenerator(run.stage_seed(-1)))
-            if prepare is not None:
-                self.datapipe = prepare(self.datapipe)
-        pipe = self.datapipe
-        if not structure.is_pipe(pipe):
-            if not isinstance(pipe, Iterable):
-                name = type(service).__name__
-                raise BadArgumentType(
-                    f"{name} must return the graph to iterate, or an iterable; it returned {pipe!r:.80}"
-                )
-            self._foreign = iter(pipe)
-            pipe = IterableWrapper(self._foreign, deepcopy=False)
-        self._sources.begin()
-        passes.settle(pipe, run.number)
-        run = replace(run, shown=self.progress, passes=passes.numbers(pipe))
-        session = Session.of(pipe, run, cells, self._plan)
-        if cells is not None:
-            _restore(session, cells)
-        self._plan = session.plan
-        session.tells, self._told = not self._told, True
-        return session
-
-    def _initialize(self) -> None:
-        service, saved, self._service_state = self.reading_service, self._service_state, None
-        warn_without_ranks(self.datapipe, service)
-        self._begun = True
-        if isinstance(service, CheckpointableReadingServiceInterface):
-            self._unbegun = structure.unfold(self.datapipe), own_copy(service)
-        if saved is not None and isinstance(service, CheckpointableReadingServiceInterface):
-            self.datapipe = service.restore(self.datapipe, saved)
-        elif service is not None:
-            self.datapipe = service.initialize(self.datapipe)
-        if structure.is_pipe(self.datapipe):
-            passes.settle(self.datapipe, 0)
-        self._initialized = True
-
-    def _begin_service_again(self, saved: bytes) -> None:
-        """Reset a service that has begun to what it was before, unless it is where a state has it anyway."""
-        service = self.reading_service
-        if self._unbegun is None or not isinstance(service, CheckpointableReadingServiceInterface):
-            return
-        if self._initialized and service.checkpoint() == saved:
-            self._service_state = None
-            return
-        service.finalize()
-        (self.datapipe, self.reading_service), self._unbegun = self._unbegun, None
-        self._begun = self._initialized = False
 
     def seed(self, seed: int) -> None:
         """Set the seed of the next epoch; the epochs after it go on from there, each different.
@@ -273,16 +237,15 @@ class DataLoader2(Generic[T_co]):
         """
         if type(epoch) is not int or epoch < 0:
             raise BadArgument(f"set_epoch({epoch!r}): expected the number of an epoch, from 0")
-        session, epochs = self._session, self._epochs
-        if session is not None and not session.asked and not self._shut_down:
+        epochs, is_ready = self._epochs, self.phase is LoaderPhase.READY
+        if is_ready:
             if epoch <= epochs.begun if self._loaded is not None else (epochs.number, epochs.begun) == (epoch, epoch):
                 return
             self._abandon()
-        self._to_come = epoch
-        if self._session is not session and (iterator := self._current()) is not None:
+        self._next_epoch = epoch
+        if is_ready and self._current() is not None:
             with ShortInterrupts():
                 self._follow()
-            iterator.foreign = self._foreign
 
     @property
     def sampler(self) -> Self:
@@ -323,9 +286,7 @@ class DataLoader2(Generic[T_co]):
 
     def __len__(self) -> int:
         try:
-            service = None if self._initialized else self.reading_service
-            graph = service.planned(self.datapipe) if isinstance(service, ReadingServiceInterface) else self.datapipe
-            return length_of(graph)
+            return length_of(self._service.planned())
         except TypeError as error:
             message = f"the length of this DataLoader2 is not known beforehand: {error}"
             raise LengthUnknown(message, getattr(error, "stage", "")) from None
@@ -362,21 +323,20 @@ class DataLoader2(Generic[T_co]):
 
     def state_dict(self) -> dict[str, Any]:
         """The loader's position as plain data: after the last element handed on, in this epoch and no other."""
-        if self._unfinished:
+        if self.phase is LoaderPhase.CUT:
             raise RuntimeError(
                 "this DataLoader2 has already been shut down, in the middle of an epoch, and its position is gone: "
                 "call state_dict() before shutdown(), or inside the `with` block"
             )
-        session, service, for_service = self._session, self.reading_service, self._service_state
+        session = self._session
         if session is None or session.ended or (self.ends_at_length and self.step and self.step == len(self)):
             cells = None
         else:
             cells = session.table() if session.asked or self._loaded is None else self._loaded
-        if isinstance(service, CheckpointableReadingServiceInterface) and for_service is None:
-            for_service = service.checkpoint() or None  # a chain of services of which none has anything gives b""
+        for_service = self._service.state()
         if session is not None and structure.is_pipe(self.datapipe):
             tell_that_somebody_saves(self.datapipe)
-        sources = {} if cells is None else self._sources.now()
+        sources = {} if cells is None else self._service.sources.now()
         epochs = self._epochs if cells is not None else self._between()
         state = LoaderState(epochs, self._stages, cells, for_service, self.step, sources).to_dict()
         return gather(state) if self.state_of_all_ranks else state
@@ -391,7 +351,7 @@ class DataLoader2(Generic[T_co]):
             strict: Whether, in the middle of an epoch, what the graph was given has to be what it was given then: a
                 list that has changed is refused with what differs. False goes on with the one that is here.
         """
-        if self._shut_down or (self._session is not None and self._session.asked):
+        if self.phase not in (LoaderPhase.NEW, LoaderPhase.READY):
             raise RuntimeError(
                 "load_state_dict() comes before the first element, and this loader's iterator has already been asked "
                 "for one, or it was shut down; make a new DataLoader2"
@@ -399,18 +359,16 @@ class DataLoader2(Generic[T_co]):
         state = LoaderState.from_dict(scatter(state_dict) if is_gathered(state_dict) else state_dict)
         state.must_fit(self._stages, self.reading_service)
         if strict:
-            self._sources.must_be(state.sources)
+            self._service.sources.must_be(state.sources)
         self._invalidate()
         self._abandon()
-        self._service_state = state.service
-        if state.service is not None and self._begun:
-            self._begin_service_again(state.service)
+        self._service.load(state.service)
         epochs = state.epochs.beginning_with(self._epochs.origins)
         if state.cells is not None:
             with ShortInterrupts():
-                self._session, self._loaded = self._begin(epochs, state.cells), state.cells
-        self._epochs, self._to_come = epochs, None
-        self._given = Given()
+                self._session = self._service.open(epochs, state.cells, self.progress)
+                self._loaded = state.cells
+        self._epochs, self._next_epoch, self._given = epochs, None, Given()
         self._given.load(state.step)
 
     def _restore_checkpoint_beginning_of_epoch(self) -> None:
@@ -419,7 +377,7 @@ class DataLoader2(Generic[T_co]):
             raise RuntimeError("load the state of an epoch first, with load_state_dict(), and iterate afterwards")
         self._abandon()
         self._given = Given()
-        self._session = self._begin(self._epochs)
+        self._session = self._service.open(self._epochs, None, self.progress)
         self._loaded = self._session.table()
 
     @classmethod
@@ -454,21 +412,15 @@ class DataLoader2(Generic[T_co]):
 
     def shutdown(self) -> None:
         """End everything that runs for this loader; calling it again does nothing."""
-        if self._shut_down:
+        if self._closed_in is not None:
             return
-        self._shut_down = True
-        session, service = self._session, self.reading_service
-        self._unfinished = session is not None and not session.ended
-        if self._unfinished and (iterator := self._current()) is not None:
+        self._closed_in = self.phase
+        if self.phase is LoaderPhase.CUT and (iterator := self._current()) is not None:
             iterator.refuse(partial(RuntimeError, SHUT_DOWN))
         with ShortInterrupts(), ExitStack() as closing:
-            if service is not None and self._begun:
-                if not self._initialized:  # it may lack what its finalize() asks for
-                    closing.enter_context(suppress(AttributeError))
-                closing.callback(service.finalize)
-                closing.callback(service.finalize_iteration)
-            if session is not None:
-                closing.callback(session.close)
+            closing.callback(self._service.finalize)
+            if self._session is not None:
+                closing.callback(self._session.close)
 
     def __enter__(self) -> Self:
         return self
@@ -479,7 +431,7 @@ class DataLoader2(Generic[T_co]):
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         # A constructor that raised leaves a loader with nothing to shut down. Where the interpreter is ending, workers
         # were ended before, and modules may be gone already.
-        if "_shut_down" in self.__dict__ and not is_finalizing():
+        if "_closed_in" in self.__dict__ and not is_finalizing():
             self.shutdown()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -518,13 +470,3 @@ def _is_map_style_dataset(value: object) -> bool:
     """Return whether an object is a map-style data set of torch, and no pipe."""
     is_of_torch = isinstance(value, Dataset) and not isinstance(value, IterableDataset)
     return is_of_torch and isinstance(value, Sized) and not structure.is_pipe(value)
-
-
-def _restore(session: Session, cells: Table) -> None:
-    """Open a session at saved positions; raise StateError if they do not fit."""
-    try:
-        session.iterator()
-    except BaseException as error:
-        session.close()
-        refuse_other_workers(error, session.plan.graph, cells)
-        raise

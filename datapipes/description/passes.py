@@ -42,7 +42,7 @@ def count(graph: structure.Pipe) -> None:
 
 def numbers(graph: structure.Pipe) -> dict[int, int]:
     """Return the number of the latest pass of each counted stage, by its place in the unfolded graph."""
-    if not any(id(stage) in _counted for stage in (structure.walk(graph) if _counted else ())):
+    if not _counted or not any(id(stage) in _counted for stage in structure.walk(graph)):
         return {}
     latest = {structure.place_of(copy): _counted.get(id(stage)) for stage, copy in structure.unfolded(graph)}
     return {place: number - 1 for place, number in latest.items() if number is not None}

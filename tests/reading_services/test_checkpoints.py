@@ -119,3 +119,23 @@ def test_a_service_that_is_where_the_state_has_it_is_left_alone() -> None:
         loader.load_state_dict(state)
         assert loader.reading_service is pool
         assert list(loader) == rest
+
+
+class Ending(Remembering):
+    """Counts the epochs that have ended, too."""
+
+    ended = 0
+
+    def finalize_iteration(self) -> None:
+        self.ended += 1
+
+
+def test_an_iterator_that_loads_a_state_ends_the_epoch_of_the_service_that_runs_it() -> None:
+    loader = DataLoader2(graph(), reading_service=Ending())
+    list(loader)
+    next(iter(loader))
+    other = DataLoader2(graph(), reading_service=Ending())
+    elements = iter(other)
+    elements.load_state_dict(loader.state_dict())
+    list(elements)
+    assert vars(other.reading_service)["ended"] == 1

@@ -1,0 +1,147 @@
+"""ServiceRun: the reading service of one loader, and the graph as the service has changed it.
+
+========  ===================================  =======  ======  ======  =========
+phase     meaning                              planned  open    load    finalize
+========  ===================================  =======  ======  ======  =========
+NEW       ``initialize()`` was not called      asks     starts  keeps   nothing
+STARTING  ``initialize()`` has not returned    asks     starts  resets  tolerates
+STARTED   ``initialize()`` has returned        graph    opens   resets  ends
+========  ===================================  =======  ======  ======  =========
+
+``asks``: the service for a graph of the right length. ``starts``: calls ``initialize()`` or ``restore()``, then opens.
+``resets``: ends the service, which is NEW again; not for ``load(None)``, nor for the state that the service has anyway.
+``tolerates``: ignores an AttributeError, because the service may lack what ``initialize()`` sets. A loader without a
+service has the same phases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, nullcontext, suppress
+from dataclasses import replace
+from enum import Enum
+from typing import Any
+
+from datapipes.description import passes, structure
+from datapipes.errors import BadArgumentType
+from datapipes.iter import IterableWrapper
+from datapipes.position.cells import Table
+from datapipes.position.plan import Plan
+from datapipes.position.seeds import Run
+from datapipes.position.session import Session
+from datapipes.position.source_identity import Sources
+from loader2.epochs import Epochs
+from loader2.random import SeedGenerator
+from reading_services import CheckpointableReadingServiceInterface, ReadingServiceInterface
+from reading_services.interface.service import own_copy, warn_without_ranks
+from reading_services.workers.gather import refuse_other_workers
+
+ServicePhase = Enum("ServicePhase", "NEW STARTING STARTED")
+
+
+class ServiceRun:
+    """Life of a reading service for one loader."""
+
+    def __init__(self, graph: structure.Pipe, service: ReadingServiceInterface | str | None) -> None:
+        self.graph: Any = graph
+        self.service = own_copy(service)
+        self.phase = ServicePhase.NEW
+        self.sources = Sources(graph)
+        self.foreign: Iterator[Any] | None = None  # over the iterable that the service returned in place of a graph
+        self._saved: bytes | None = None  # loaded, and not yet given to the service
+        self._original: tuple[Any, Any] | None = None  # graph and checkpointable service before initialize()
+        self._warns = True  # whether the next session warns of a position that cannot be saved
+        if isinstance(self.service, ReadingServiceInterface):
+            self.service.check(graph)
+        # It raises if the graph can never be opened. Sessions use this plan, or the previous one, while it is right.
+        self._plan = Plan(graph, Run(seed=0), {}) if structure.has_hubs(structure.walk(graph)) else None
+
+    def planned(self) -> Any:
+        """Return a graph as long as the one that the service makes."""
+        if self.phase is ServicePhase.STARTED or not isinstance(self.service, ReadingServiceInterface):
+            return self.graph
+        return self.service.planned(self.graph)
+
+    def open(self, epochs: Epochs, cells: Table | None, shown: bool) -> Session:
+        """Return a session for an epoch, at its start or at saved positions."""
+        if self.phase is not ServicePhase.STARTED:
+            self._initialize()
+        run, service = epochs.run(), self.service
+        if service is not None:
+            run = service.agree(run, cells is not None) if isinstance(service, ReadingServiceInterface) else run
+            prepare = service.initialize_iteration(SeedGenerator(run.stage_seed(-1)))
+            if prepare is not None:
+                self.graph = prepare(self.graph)
+        pipe = self.graph
+        if not structure.is_pipe(pipe):
+            if not isinstance(pipe, Iterable):
+                name = type(service).__name__
+                raise BadArgumentType(
+                    f"{name} must return the graph to iterate, or an iterable; it returned {pipe!r:.80}"
+                )
+            self.foreign = iter(pipe)
+            pipe = IterableWrapper(self.foreign, deepcopy=False)
+        self.sources.begin()
+        passes.settle(pipe, run.number)
+        run = replace(run, shown=shown, passes=passes.numbers(pipe))
+        session = Session.of(pipe, run, cells, self._plan)
+        if cells is not None:
+            _restore(session, cells)
+        self._plan, session.tells, self._warns = session.plan, self._warns, False
+        return session
+
+    def _initialize(self) -> None:
+        service, saved, self._saved = self.service, self._saved, None
+        warn_without_ranks(self.graph, service)
+        self.phase = ServicePhase.STARTING
+        if isinstance(service, CheckpointableReadingServiceInterface):
+            self._original = structure.unfold(self.graph), own_copy(service)
+        if saved is not None and isinstance(service, CheckpointableReadingServiceInterface):
+            self.graph = service.restore(self.graph, saved)
+        elif service is not None:
+            self.graph = service.initialize(self.graph)
+        if structure.is_pipe(self.graph):
+            passes.settle(self.graph, 0)
+        self.phase = ServicePhase.STARTED
+
+    def state(self) -> bytes | None:
+        """Return the service's own state. Return None if it has none."""
+        if isinstance(self.service, CheckpointableReadingServiceInterface) and self._saved is None:
+            return self.service.checkpoint() or None  # a chain of services without any state returns b""
+        return self._saved
+
+    def load(self, saved: bytes | None) -> None:
+        """Start the service from its own saved state when the next session is opened."""
+        service, self._saved = self.service, saved
+        if saved is None or self._original is None or not isinstance(service, CheckpointableReadingServiceInterface):
+            return
+        if self.phase is ServicePhase.STARTED and service.checkpoint() == saved:
+            self._saved = None
+            return
+        service.finalize()
+        (self.graph, self.service), self._original = self._original, None
+        self.phase = ServicePhase.NEW
+
+    def end_epoch(self) -> None:
+        """Tell the service that the epoch has ended."""
+        if self.service is not None:
+            self.service.finalize_iteration()
+
+    def finalize(self) -> None:
+        """End the epoch and the service, if it was started."""
+        if self.service is None or self.phase is ServicePhase.NEW:
+            return
+        is_started = self.phase is ServicePhase.STARTED
+        with nullcontext() if is_started else suppress(AttributeError), ExitStack() as closing:
+            closing.callback(self.service.finalize)
+            self.service.finalize_iteration()
+
+
+def _restore(session: Session, cells: Table) -> None:
+    """Open a session at saved positions. Raise if they do not fit."""
+    try:
+        session.iterator()
+    except BaseException as error:
+        session.close()
+        refuse_other_workers(error, session.plan.graph, cells)
+        raise
