@@ -112,7 +112,7 @@ def test_arguments_are_checked(service: Any, options: dict[str, Any]) -> None:
 
 
 def test_a_context_is_one_that_there_is() -> None:
-    with pytest.raises(AssertionError, match="multiprocessing_context=.*: choose one of"):
+    with pytest.raises(AssertionError, match=r"multiprocessing_context=.*: choose one of"):
         MultiProcessingReadingService(1, "threads")
 
 
