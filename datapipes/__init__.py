@@ -1,21 +1,21 @@
-"""Data pipelines: a graph of pipes that describes a stream, and one position in it.
+"""Data pipelines: a graph of pipes that describes a stream, and the position in it while it is iterated.
 
-``datapipes.iter`` and ``datapipes.map`` contain the pipes, ``datapipes.graph`` the functions on graphs of them.
+``datapipes.iter`` and ``datapipes.map`` contain the pipes, and ``datapipes.graph`` the functions on graphs of them.
 
 - ``converting/``: conversion of pipes: a collection as a stream, a stream as a collection
 - ``description/``: pipes and graphs as values: their attributes, inputs, repr, copies and pickles
 - ``elements/``: serialization of elements to bytes that can be loaded without running code
 - ``errors/``: the exception classes of the three packages, one tree
-- ``fluent/``: the chain methods of pipes: one line for each operator, which has the signature and the docstring
+- ``fluent/``: the chain methods of pipes: one line for each operator, with its signature and docstring
 - ``graph/``: functions on graphs of pipes: torchdata's, and the pure ones of this library
 - ``io/``: reading archives and remote files, for the operators on files
-- ``iter/``: the operators over streams: import them from here
-- ``map/``: the operators over collections with keys: import them from here
+- ``iter/``: the operators on streams: import them from here
+- ``map/``: the operators on collections with keys: import them from here
 - ``memory/``: memory of batches: allocation, leases, pinning, and moving to a device
-- ``messages/``: errors and warnings as users read them: short values, places in code and in files
+- ``messages/``: errors and warnings for users: short values, places in code and in files
 - ``operators/``: building blocks of operators: checks, columns, flattening, running ahead, random orders, windows
 - ``parts/``: sharding of a stream, and the rank of this process
-- ``position/``: iteration state: sessions, positions of stages, seeds, users' classes, error policies
+- ``position/``: the position in a graph: sessions, cells of stages, seeds, users' classes, error policies
 - ``ranks/``: synchronization of the ranks of a process group, independent of the transport
 - ``rewriting/``: rewriting a graph for a run: shards read by position, batches gathered at once
 """

@@ -1,4 +1,4 @@
-"""``python -m loader2 demo``: the tour of the library; ``with-old-names``, ``migrate``: old programs.
+"""The command ``python -m loader2``: the tour ``demo``, ``with-old-names`` and ``migrate`` for old programs.
 
 ``stubs`` and ``new-plugin`` are for plugins.
 """
@@ -25,16 +25,16 @@ def main() -> None:
     script = commands.add_parser("with-old-names", help="run a script, torchdata's names in it meaning loader2's")
     script.add_argument("--poptorch", action="store_true", help="PopTorch's names, too: poptorch and popdist")
     script.add_argument("script")
-    script.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script is to find in sys.argv")
+    script.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own arguments, for its sys.argv")
     migrate = commands.add_parser("migrate", help="rewrite torchdata's, torch's and PopTorch's names in a program")
-    migrate.add_argument("path", nargs="+", type=Path, help="a file, or a folder with all that is below it")
+    migrate.add_argument("path", nargs="+", type=Path, help="a file, or a folder with all files below it")
     migrate.add_argument("--write", action="store_true", help="change the files; otherwise the differences are shown")
     stubs = commands.add_parser("stubs", help="write stubs, so that type checkers see the methods of installed plugins")
-    stubs.add_argument("--output", type=Path, help="where datapipes-stubs is to be; site-packages, if not given")
+    stubs.add_argument("--output", type=Path, help="the folder for datapipes-stubs; site-packages if not given")
     stubs.add_argument("--check", action="store_true", help="write nothing, and fail if the stubs are out of date")
     plugin = commands.add_parser("new-plugin", help="write an installable package that adds a method to pipes")
-    plugin.add_argument("name", help="of the package and of the method: lower case, digits and _")
-    plugin.add_argument("--output", type=Path, default=Path(), help="where its folder is to be; here, if not given")
+    plugin.add_argument("name", help="name of the package and of the method: lower case, digits and _")
+    plugin.add_argument("--output", type=Path, default=Path(), help="the folder to write it to; here if not given")
     given = parser.parse_args()
     if given.command == "new-plugin":
         from loader2 import new_plugin
@@ -62,7 +62,7 @@ def main() -> None:
 
 def run_with_old_names(script: str, arguments: Sequence[str], tables: Sequence[str]) -> None:
     """Run a script as Python would, with old names switched on until it ends."""
-    script = os.path.abspath(script)  # as Python has it in __file__
+    script = os.path.abspath(script)  # Python's own form of __file__
     sys.argv[:] = [script, *arguments]
     sys.path[0] = os.path.dirname(script)
     with old_names(*tables):

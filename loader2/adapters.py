@@ -1,4 +1,4 @@
-"""Adapters: changes of a graph that a loader makes before it runs, on its own copy."""
+"""Adapters: changes that a loader makes to its own copy of a graph before it runs."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ AdapterFn: TypeAlias = Callable[[Any], Any]
 
 
 class Adapter(ABC):
-    """Takes a graph and returns the one to use. Any callable will do; this base says what it looks like."""
+    """Base of objects that take a graph and return the graph to use. Any callable may take its place."""
 
     @abstractmethod
     def __call__(self, datapipe: Any) -> Any:
-        """The graph to use instead of ``datapipe``, which may be changed."""
+        """Return the graph to use instead of ``datapipe``, which may be changed."""
 
 
 class Shuffle(Adapter):
     """Switches every shuffle of the graph on or off.
 
     Args:
-        enable: Whether they are on. True adds one at the end, with a warning, where there is none. ``None`` leaves them
-            as they are.
+        enable: Whether they are on. If there is no shuffle, True adds one at the end, with a warning. ``None`` changes
+            nothing.
 
     >>> from datapipes.iter import IterableWrapper
     >>> from loader2 import DataLoader2
@@ -48,7 +48,7 @@ class CacheTimeout(Adapter):
     """Sets how long the caches of the graph wait for another process that fills them.
 
     Args:
-        timeout: How many seconds, a whole number. It has to be given: torchdata's default, None, is refused.
+        timeout: The number of seconds, a whole number. It has no default; ``None`` is refused.
     """
 
     def __init__(self, timeout: int | None = None) -> None:
@@ -65,7 +65,7 @@ class CacheTimeout(Adapter):
 
 
 def listed(adapters: AdapterFn | Iterable[AdapterFn] | None) -> list[AdapterFn] | None:
-    """The adapters of a loader as a list, one or several; None if it was given none."""
+    """Return the adapters of a loader as a list, or None if it has none."""
     if adapters is None:
         return None
     several = list(adapters) if isinstance(adapters, Iterable) and not callable(adapters) else [adapters]
@@ -79,7 +79,7 @@ def listed(adapters: AdapterFn | Iterable[AdapterFn] | None) -> list[AdapterFn] 
 
 
 def adapted(datapipe: Any, adapters: Iterable[AdapterFn]) -> Any:
-    """Apply the adapters to a graph, one after the other."""
+    """Apply the adapters to a graph in turn. Raise BadArgumentType if one returns no stream."""
     for adapter in adapters:
         datapipe = adapter(datapipe)
         if not (structure.is_pipe(datapipe) and structure.is_stream(datapipe)):

@@ -128,7 +128,7 @@ class Trainer:
 
 
 def shown(batches: Iterator[Batch], title: str, total: int) -> Iterator[Batch]:
-    """Return the batches with a progress bar in a terminal; a log gets
+    """Return the batches with a progress bar in a terminal. A log gets
     no bar.
     """
     bar: Iterator[Batch] = tqdm(

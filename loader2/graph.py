@@ -1,4 +1,4 @@
-"""``datapipes.graph`` under the name that torchdata gave it."""
+"""``datapipes.graph`` under torchdata's name for it."""
 
 from datapipes.graph import *  # noqa: F403 - the same names, on purpose
 from datapipes.graph import __all__ as __all__

@@ -1,6 +1,6 @@
 """A new plugin as an installable package: ``python -m loader2 new-plugin NAME`` writes it.
 
-The package has a pipe with a position of its own, which becomes a method by an entry point, and tests. It is a
+The package has a pipe with a position of its own, which an entry point makes a chain method, and tests. It is a
 template: ``docs/own-plugin.md`` describes what to change.
 """
 
@@ -68,7 +68,7 @@ from datapipes.iter import IterDataPipe
 
 
 class $operator(IterDataPipe[int]):
-    """Each number's sum with those before it."""
+    """Running sums of a stream of numbers."""
 
     def __init__(self, source_datapipe: IterDataPipe[int]) -> None:
         self.source_datapipe, self.total = source_datapipe, 0
@@ -108,7 +108,7 @@ def write(name: str, folder: Path) -> list[Path]:
     """Write the files of a plugin into a new folder of its name, and return their paths."""
     call = f"new-plugin {name}"
     if not name.isidentifier() or keyword.iskeyword(name) or name != name.lower() or name.startswith("_"):
-        raise BadArgument(f"{call}: the name is a package's and a method's: lower case, digits and _")
+        raise BadArgument(f"{call}: the name is that of a package and a method: lower case, digits and _")
     if is_own_name(name):
         raise BadArgument(f"{call}: pipes of this library have {name!r} already: choose another name")
     if (folder / name).exists():

@@ -22,15 +22,15 @@ T = TypeVar("T")
 
 
 class PipeNode(BaseNode[T]):  # type: ignore[misc]  # torchdata comes without types
-    """The elements of a graph of pipes as a node, for ``torchdata.nodes.Loader`` or as the source of other nodes.
+    """The elements of a graph of pipes as a node, for ``torchdata.nodes.Loader`` or as the input of other nodes.
 
-    Each ``reset()`` begins another epoch, as ``iter`` of a ``DataLoader2`` does; ``reset(state)`` goes on from a state,
-    exactly. What runs for it ends with ``shutdown()``, or with the node.
+    Each ``reset()`` begins another epoch, as ``iter`` of a ``DataLoader2`` does. ``reset(state)`` resumes exactly. Its
+    workers end with ``shutdown()``, or with the node.
 
     Args:
-        datapipe: The graph, by its last stage. The node has a copy of its own.
-        reading_service: Where the graph runs, as for any loader.
-        seed: The seed of the first epoch; later ones go on from there. ``None``: each epoch draws its own.
+        datapipe: The graph, by its last stage. The node makes a copy of it.
+        reading_service: The service that runs the graph, as for a ``DataLoader2``.
+        seed: The seed of the first epoch and, by it, of the later ones. ``None``: each epoch draws its own.
 
     >>> from torchdata.nodes import Batcher, Loader
     >>> from datapipes.iter import IterableWrapper
@@ -50,16 +50,16 @@ class PipeNode(BaseNode[T]):  # type: ignore[misc]  # torchdata comes without ty
         super().__init__()
         self._service = reading_service
         self._loader: DataLoader2[T] = DataLoader2(datapipe, reading_service=reading_service)
-        self._datapipe = self._loader.datapipe  # as a loader's own copy, which is never changed before it begins
-        self._elements: DataLoader2Iterator[T] | None = None  # none at the end of an epoch
+        self._datapipe = self._loader.datapipe  # the loader's own copy, which does not change before it begins
+        self._elements: DataLoader2Iterator[T] | None = None  # None at the end of an epoch
         if seed is not None:
             self._loader.seed(seed)
 
     def reset(self, initial_state: dict[str, Any] | None = None) -> None:
-        """Begin another epoch, or go on from a state.
+        """Begin another epoch, or resume.
 
         Args:
-            initial_state: What ``state_dict()`` of such a node gave. ``None``: another epoch.
+            initial_state: The ``state_dict()`` of such a node. ``None``: another epoch.
         """
         super().reset(initial_state)
         is_over = False
@@ -73,7 +73,7 @@ class PipeNode(BaseNode[T]):  # type: ignore[misc]  # torchdata comes without ty
         self._elements = None if is_over else iter(self._loader)
 
     def next(self) -> T:
-        """The next element."""
+        """Return the next element. Raise StopIteration at the end of the epoch."""
         if self._elements is not None:
             for element in self._elements:
                 return element
@@ -81,9 +81,9 @@ class PipeNode(BaseNode[T]):  # type: ignore[misc]  # torchdata comes without ty
         raise StopIteration
 
     def get_state(self) -> dict[str, Any]:
-        """The position, as plain data: after the last element, and whether the end of the epoch was told."""
+        """Return the position as plain data: after the last element, and whether the end of the epoch was raised."""
         return {"loader": self._loader.state_dict(), "is_over": self._elements is None}
 
     def shutdown(self) -> None:
-        """End what runs for this node."""
+        """End the workers of this node."""
         self._loader.shutdown()

@@ -1,4 +1,4 @@
-"""Functions that only torchdata's tests, forks and other people's pipes used, for those who come with old names."""
+"""Functions of torchdata that were used by its tests, its forks and pipes of other projects, under their old names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from datapipes.iter import ShardingFilter, Shuffler
 
 
 def _check_shuffle_before_sharding(datapipe: Pipe) -> bool:
-    """Whether each ``sharding_filter`` has a shuffle above it, on all of its inputs; so it is where nothing is sharded.
+    """Return whether each ``sharding_filter`` has a shuffle above it, on all inputs. True without sharding.
 
     >>> from datapipes.iter import IterableWrapper
     >>> _check_shuffle_before_sharding(IterableWrapper([1]).shuffle().map(str).sharding_filter())
@@ -29,7 +29,7 @@ def _is_shuffled(stage: Pipe) -> bool:
 
 
 def validate_pathname_binary_tuple(data: Any) -> None:
-    """Refuse what is no pair of a path and an open file.
+    """Raise BadArgumentType unless ``data`` is a pair of a path and an open file.
 
     >>> validate_pathname_binary_tuple(("a.txt", StreamWrapper(None)))
     """
@@ -39,4 +39,4 @@ def validate_pathname_binary_tuple(data: Any) -> None:
         and isinstance(data[0], str)
         and isinstance(data[1], IOBase | StreamWrapper)
     ):
-        raise BadArgumentType(f"(path, open file) was expected, a pair; got {type(data).__name__}: {data!r:.80}")
+        raise BadArgumentType(f"expected a pair (path, open file), got {type(data).__name__}: {data!r:.80}")

@@ -1,6 +1,7 @@
-"""Tables of old modules: torchdata's, torch's and PopTorch's, what was in each, and where that is here.
+"""Tables of the modules of torchdata, torch and PopTorch: the place of each of their names in this library.
 
-``loader2.old_names`` has them mean ours while a program runs, ``loader2.migrating`` writes ours in their place.
+``loader2.old_names`` makes them mean this library's names at run time. ``loader2.migrating`` writes the new names into
+programs.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from importlib import import_module
 from typing import TypeAlias
 
 Homes: TypeAlias = Mapping[str, str]
-"""Module of this library -> names in it: ``*`` for all, ``New=Old`` for one that was called otherwise."""
+"""Module of this library -> names in it: ``*`` for all, ``New=Old`` for a name that has changed."""
 
 _ITER, _MAP, _GRAPH = "datapipes.iter", "datapipes.map", "datapipes.graph"
 _UTIL, _TORCH = "torchdata.datapipes.iter.util", "torch.utils.data.datapipes"
 JANITOR = "torchdata.datapipes.utils.janitor"
-"""A module; as an attribute of its package, this was the function in it."""
+"""A module. As an attribute of its package, this name was the function in the module."""
 LENT = ("torchdata", "torch.utils.data")
-"""Modules that stay what they are, but for the names in their tables."""
+"""Modules that keep their content, except for the names in their tables."""
 
 _IMPORTED: Homes = {
     "datapipes": "DataChunk StreamWrapper functional_datapipe janitor",
@@ -30,7 +31,7 @@ _IMPORTED: Homes = {
     "loader2.old_functions": "validate_pathname_binary_tuple",
     f"{_TORCH}.utils.common": "DILL_AVAILABLE DILL_AVAILABLE=HAS_DILL _check_unpickable_fn match_masks",
 }
-"""What nearly all old modules had, because they had imported it themselves."""
+"""Names that nearly all old modules had, because they had imported them."""
 
 _COMBINING: Homes = {
     "datapipes.iter.combining.hub": "Child=_ChildDataPipe",
@@ -199,9 +200,9 @@ POPTORCH: Mapping[str, Homes] = {
 TABLES: Mapping[str, Mapping[str, Homes]] = {"torchdata": TORCHDATA, "poptorch": POPTORCH}
 
 STAYING = ("nodes", "stateful_dataloader")
-"""Packages of torchdata that stay its own."""
+"""Packages of torchdata that are not replaced."""
 VERSIONS: Mapping[str, str] = {"torchdata": "0.9.0", "poptorch": "3.4.0"}
-"""What ``__version__`` says where the package is not installed: the version whose names a table has."""
+"""``__version__`` of a package that is not installed: the version whose names its table has."""
 
 INSTEAD: Mapping[str, str] = {
     "DFIterDataPipe": "derive from datapipes.iter.IterDataPipe and give pandas frames",
@@ -224,11 +225,11 @@ INSTEAD: Mapping[str, str] = {
     "serialize_datapipe": "a state holds no graph; cloudpickle.dumps writes one to bytes",
     "validate_input_col": "operators check their functions themselves: leave it out",
 }
-"""What to use in place of a name of torchdata's or torch's that has no counterpart."""
+"""Replacements for names of torchdata and torch that have no counterpart."""
 
 
 def instead_of(dotted: str) -> str | None:
-    """Return what to use in place of an old dotted name; None if no table says it."""
+    """Return the replacement for an old dotted name, or None if no table has it."""
     table = INSTEAD
     if dotted.startswith("poptorch."):
         table = import_module("reading_services.ipu.names.absent").INSTEAD
@@ -236,7 +237,7 @@ def instead_of(dotted: str) -> str | None:
 
 
 def names_in(homes: Homes) -> dict[str, tuple[str, str]]:
-    """Old name -> module and name here. An operator's class was called longer in the module that had it."""
+    """Return the module and name here by old name. The old module had a longer name for an operator's class."""
     names: dict[str, tuple[str, str]] = {}
     for home, words in homes.items():
         for word in words.split():
@@ -254,5 +255,5 @@ def names_in(homes: Homes) -> dict[str, tuple[str, str]]:
 
 @cache
 def imported() -> dict[str, tuple[str, str]]:
-    """Old name -> module and name here, of what nearly all old modules had."""
+    """Return the module and name here, by old name, of the names that nearly all old modules had."""
     return names_in(_IMPORTED)

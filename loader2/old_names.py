@@ -1,17 +1,15 @@
-"""Old names: torchdata's, torch's and PopTorch's modules mean this library's, as long as somebody asks for it.
+"""Old names: modules of torchdata, torch and PopTorch mean this library's while they are switched on.
 
     with old_names():  # while this file is imported; ``import loader2.torchdata_names`` is for the whole program
         import datasets_of_long_ago
 
-While a table of ``loader2.old_modules`` is on, its modules are in ``sys.modules`` and are attributes of their packages;
-a name is looked up when it is asked for. What was there before comes back when nobody asks any more, exactly as it was.
+While a table of ``loader2.old_modules`` is on, its modules are in ``sys.modules`` and are attributes of their packages.
+Names are looked up on use. Switching the table off restores the modules that were there before.
 
-Installed packages go on working meanwhile: only pipes, loaders and graphs are replaced, and nothing inside of a module
-of torch's. What torch, torchdata and this library ask torch for is what they always got (``_asked_by_an_owner``), so
-that torch's DataLoader knows its own pipes from ours, as it does without.
-
-Processes that spawn and forkserver start import the program's file, which has the old names in it. What they are told
-before that (multiprocessing's preparation data) has the tables that are on, and reading it puts them on there.
+Installed packages keep working: only pipes, loaders and graphs are replaced, and nothing inside a module of torch. The
+code of torch, torchdata and this library still gets torch's own objects (``_asked_by_an_owner``), so torch's DataLoader
+can tell its pipes from ours. Processes of spawn and forkserver import the program's file, which has the old names in
+it. multiprocessing's preparation data, which they load before, switches the same tables on.
 """
 
 from __future__ import annotations
@@ -47,21 +45,21 @@ from loader2.old_modules import (
 )
 
 _REPLACED_WHOLE = ("torchdata.datapipes.", "torchdata.dataloader2.", "poptorch.", "popdist.")
-"""Packages that are replaced as a whole: an installed one may have modules that no table has."""
+"""Packages that are replaced as a whole: an installed one may have modules that are in no table."""
 
 _OWNERS = frozenset({"torch", "torchdata", "datapipes", "reading_services", "loader2"})
 
-_asked: Counter[str] = Counter()  # how often somebody asks for each table just now
-_undoing: dict[str, ExitStack] = {}  # by table, and by "" what all of them need
+_asked: Counter[str] = Counter()  # how many times each table is switched on
+_undoing: dict[str, ExitStack] = {}  # by table; "" for the changes that all tables need
 _stand_ins: dict[str, ModuleType] = {}
 
 
 @contextmanager
 def old_names(*tables: str) -> Iterator[None]:
-    """Have old names mean this library's in a ``with`` block; what was there before comes back at its end.
+    """Make old names mean this library's in a ``with`` block. Its end restores the old modules.
 
     Args:
-        *tables: Whose names: ``"torchdata"`` (and torch's pipes), ``"poptorch"`` (and popdist). None: torchdata's.
+        *tables: ``"torchdata"`` (with torch's pipes) or ``"poptorch"`` (with popdist). None given: torchdata.
 
     >>> with old_names():
     ...     from torchdata.datapipes.iter import IterableWrapper
@@ -82,7 +80,7 @@ def old_names(*tables: str) -> Iterator[None]:
 
 
 def switch_on(*tables: str) -> None:
-    """Have old names mean this library's from now on, in this process and in those that it starts."""
+    """Make old names mean this library's from now on, in this process and in those that it starts."""
     for table in tables:
         if table not in TABLES:
             raise BadArgument(f"old_names({table!r}): there are the names of {' and '.join(TABLES)}")
@@ -101,7 +99,7 @@ def switch_on(*tables: str) -> None:
 
 
 def _install_for_all(undo: ExitStack) -> None:
-    """Tell processes that are started of the tables, and those who ask for what no table has what to use."""
+    """Pass the tables on to new processes, and install the advice on names that no table has."""
     advice: Any = _Advice()
     sys.meta_path.append(advice)
     undo.callback(sys.meta_path.remove, advice)
@@ -109,7 +107,7 @@ def _install_for_all(undo: ExitStack) -> None:
 
     def told_of_old_names(name: str) -> dict[str, Any]:
         data = by_spawn(name)
-        if name == "ignore":  # for the fork server, which from 3.14 on imports the program's file; its forks do it, too
+        if name == "ignore":  # from 3.14 on, the fork server imports the program's file; its forks import it, too
             return {key: value for key, value in data.items() if key not in ("init_main_from_path", "main_path")}
         return {"old names": _SwitchedOn(tuple(+_asked)), **data}
 
@@ -117,7 +115,7 @@ def _install_for_all(undo: ExitStack) -> None:
 
 
 def _install(table: Mapping[str, Homes], undo: ExitStack) -> None:
-    """Put the modules of a table in their places; ``undo`` puts back what was there."""
+    """Install the modules of a table. ``undo`` restores the old ones."""
     if table is POPTORCH:
         switch = import_module("reading_services.ipu.names.old_names").switch
         switch(True)
@@ -150,9 +148,9 @@ def _put(there: dict[str, Any], name: str, value: Any, undo: ExitStack) -> None:
 
 
 def _stand_in(name: str, homes: Homes, real: ModuleType | None) -> ModuleType:
-    """A module with the names of a table; what is not among them is that of torch's module, if it is one of torch's."""
+    """Return a module with the names of a table. If it replaces a torch module, it has that module's other names."""
     module = ModuleType(name, f"{name}, whose names mean loader2's.")
-    module.__path__ = list(getattr(real, "__path__", ()))  # also if it was no package: then ``_Advice`` is asked
+    module.__path__ = list(getattr(real, "__path__", ()))  # always a package, so that ``_Advice`` is asked
     module.__spec__ = getattr(real, "__spec__", None) or ModuleSpec(name, None, is_package=True)
     if name in VERSIONS:
         vars(module)["__version__"] = VERSIONS[name]
@@ -175,7 +173,7 @@ def _stand_in(name: str, homes: Homes, real: ModuleType | None) -> ModuleType:
 
 
 def _lend(module: ModuleType, homes: Homes, undo: ExitStack) -> None:
-    """Have a module of somebody else's give our objects under these names of its own, except to its owner."""
+    """Give this library's objects under some names of another library's module, except to that library's own code."""
     names = names_in(homes)
     before = {name: vars(module)[name] for name in names if name in vars(module)}
     otherwise = vars(module).get("__getattr__")
@@ -196,19 +194,19 @@ def _lend(module: ModuleType, homes: Homes, undo: ExitStack) -> None:
 
 
 def _asked_by_an_owner() -> bool:
-    """Whether the code that asks a module for a name is torch's, torchdata's or this library's own."""
+    """Return whether the code that asks a module for a name belongs to torch, torchdata or this library."""
     return str(sys._getframe(2).f_globals.get("__name__")).partition(".")[0] in _OWNERS
 
 
 def _advice(module: str, name: str, homes: Homes) -> str:
-    there = f"what there is of {module} is in {', '.join(homes)}" if homes else "there is nothing of its kind"
+    there = f"the names of {module} are in {', '.join(homes)}" if homes else "there is no counterpart"
     page = "coming-from-torchdata.md" if module in TORCHDATA else "coming-from.md"
     instead = instead_of(f"{module}.{name}") or there
     return f"{module}.{name} is not in loader2: {instead} (docs/{page} says what is different)"
 
 
 class _Advice(MetaPathFinder):
-    """The last finder: says what to use where ``from old import name`` would only say that there is no such name."""
+    """The last finder: it adds advice to the error of ``from old import name`` for a name that does not exist."""
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
         parent, _, name = fullname.rpartition(".")
@@ -218,7 +216,7 @@ class _Advice(MetaPathFinder):
 
 @dataclass(frozen=True)
 class _SwitchedOn:
-    """Reading its pickle switches these tables on."""
+    """A pickle that switches tables on when it is loaded."""
 
     tables: tuple[str, ...]
 

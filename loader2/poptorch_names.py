@@ -1,4 +1,4 @@
-"""Importing this module switches PopTorch's names on, for the program and the processes it starts (``old_names``)."""
+"""Import this module to use PopTorch's names in the program and in processes that it starts (``old_names``)."""
 
 from loader2.old_names import old_names, switch_on
 

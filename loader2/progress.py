@@ -1,8 +1,8 @@
-"""Progress of an epoch, shown while it is iterated: a bar of tqdm, or a line now and then where nobody watches.
+"""Progress of an epoch while it is iterated: tqdm's bar in a terminal or notebook, or a line now and then in a log.
 
-A thread looks every so often how many elements were handed on, which is counted anyway: an element costs nothing more.
-Where the length is not known it is estimated from the share of the source that was read. What is shown ends with the
-epoch, with an error, and when the epoch is left; after an error it goes on where it was with the next element.
+A thread reads the count of elements at intervals. Elements are counted anyway, so they cost nothing more. An unknown
+length is estimated from the completion of the source. The display ends with the epoch, with an error, and when the
+epoch is left. After an error it continues with the next element.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from datapipes.position.share import Share, share_of
 
 
 class Display(Protocol):
-    """Something that shows how far an epoch has come."""
+    """A display of an epoch's progress."""
 
     @property
     def every(self) -> float:
-        """Seconds between two looks."""
+        """Seconds between two updates."""
 
     def show(self, step: int, total: int | None, notes: str) -> None:
-        """Show the number of elements, of so many in all if that is known, and what else there is to say."""
+        """Show the number of elements, the total if it is known, and further notes."""
 
     def close(self) -> None:
-        """Leave what was shown last."""
+        """End the display. Its last content stays."""
 
 
 class Progress:
-    """What is shown of one epoch, within ``with``; it can be entered again."""
+    """The progress display of one epoch, as a context manager that can be entered again."""
 
     def __init__(self, title: str, given: Given, session: Session, total: int | None) -> None:
         self._title = title
@@ -60,17 +60,17 @@ class Progress:
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if kind is None and self._session.ended:
-            self._total, self._share = self._total or self._given.save(), None  # nothing is estimated any more
+            self._total, self._share = self._total or self._given.save(), None  # the length is known now
         self.close()
 
     def close(self) -> None:
-        """Show where the epoch stands, and no more after that."""
+        """Show the progress a last time, and end the display."""
         display, self._display = self._display, None
         self._session.on_stop = None
-        if display is None or os.getpid() != self._process:  # a fork has neither the thread nor the terminal's line
+        if display is None or os.getpid() != self._process:  # a forked process has neither the thread nor the line
             return
         self._over.set()
-        if self._thread is not None and self._thread is not current_thread():  # it may collect the iterator as garbage
+        if self._thread is not None and self._thread is not current_thread():  # the thread may collect this as garbage
             self._thread.join()
         self._show(display)
         with suppress(OSError, ValueError):
@@ -87,12 +87,12 @@ class Progress:
             notes.append("length estimated")
         if errors := sum(self._session.errors().values()):
             notes.append(f"{errors} error{'s'[: errors != 1]} let pass")
-        with suppress(OSError, ValueError):  # nobody reads what is shown, or the file is closed
+        with suppress(OSError, ValueError):  # standard error is closed
             display.show(step, total, ", ".join(notes))
 
 
 def length_if_known(loader: Any) -> int | None:
-    """How many elements a loader gives in an epoch."""
+    """Return the number of elements of an epoch, or None if it is unknown."""
     try:
         return len(loader)
     except LengthUnknown:
@@ -115,12 +115,12 @@ def displayed(title: str, step: int, total: int | None) -> Display | None:
 
 
 class Bar:
-    """A bar of tqdm, of the kind for this place."""
+    """A bar of tqdm, in a terminal or a notebook."""
 
     every: ClassVar[float] = 0.25
 
     def __init__(self, tqdm: Any, title: str, step: int, total: int | None) -> None:
-        # Without tqdm's own thread, and without its lock for processes: only this one writes the bar.
+        # Without tqdm's own thread, and without its lock for processes: only this process writes the bar.
         kind: Any = type("Bar", (tqdm,), {"monitor_interval": 0, "_lock": RLock()})
         self._bar = kind(
             desc=title,
@@ -143,7 +143,7 @@ class Bar:
 
 
 class Lines:
-    """Lines of a log: one now and then, and one at the end."""
+    """Lines of a log: one at intervals, and one at the end."""
 
     every: ClassVar[float] = 30.0
 
@@ -156,11 +156,11 @@ class Lines:
         print(line, file=self._stream, flush=True)
 
     def close(self) -> None:
-        """Nothing is left to do: each line is whole."""
+        """Do nothing: each line is complete."""
 
 
 def line_of(title: str, step: int, total: int | None, made: int, seconds: float, notes: str) -> str:
-    """A line that tells how far an epoch has come.
+    """Return a line with the progress of an epoch.
 
     >>> line_of("epoch 3", 1500, 6000, 1000, 20.0, "2 errors let pass")
     'epoch 3: 1,500 of 6,000 elements (25 %), 50.0 elements/s, 01:30 left, 2 errors let pass'

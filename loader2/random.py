@@ -1,20 +1,13 @@
-"""SeedGenerator: seeds that all ranks and workers have in common, and seeds that each has for itself.
+"""SeedGenerator: seeds that all ranks and workers share, and seeds of their own.
 
-Services and ``worker_reset_fn`` are given a generator; the library itself draws nothing from one, its seeds are hashes
-(``datapipes.position.seeds``).
+Services and ``worker_reset_fn`` get a generator. The library itself draws nothing from one, because its seeds are
+hashes (``datapipes.position.seeds``). A ``SeedGenerator`` has two streams that start from one seed. A generator spawned
+for a worker copies the *shared* stream, so all workers draw the same shared seeds. Its *worker* stream depends on the
+worker's number and the generator's seed, but not on how many seeds were drawn before.
 
-A ``SeedGenerator`` holds two streams that start from one seed. The *shared* stream goes along unchanged when a
-generator is spawned for a worker, so every worker draws the same shared seeds. The *worker* stream is replaced by one
-that depends on the worker's number and on the generator's own seed, never on how many seeds were drawn before.
-
-The streams are Philox4x32 with 10 rounds, a keyed mixing of a counter, so a stream is two numbers: its seed (the key)
-and how many values have been drawn from it. The n-th value is a pure function of both; nothing else is kept, copied or
-pickled. Counter 0 is never drawn from. The first half of its block is the *spawn key*, a second key under which the
-seeds of spawned streams are mixed; so the streams that a stream spawns depend on its seed alone, not on what was drawn.
-
-Two defects of torchdata 0.9 end here. A seed taken from torch's default generator *advances* that generator: otherwise
-all unseeded epochs would repeat one order. And negative seeds are refused like those above 64 bits, where they used to
-be folded silently into another seed.
+The streams are Philox4x32 with 10 rounds, a keyed mixing of a counter. A stream is its seed (the key) and the number of
+values drawn. The n-th value is a pure function of both. Counter 0 is never drawn from. The first half of its block is
+the *spawn key*, under which the seeds of spawned streams are mixed. They depend on the stream's seed alone.
 """
 
 from __future__ import annotations
@@ -76,7 +69,7 @@ class PhiloxEngine:
             self.seed(seed)
 
     def seed(self, seed: int) -> PhiloxEngine:
-        """Start over with the low 64 bits of ``seed``; returns itself.
+        """Start again with the low 64 bits of ``seed``. Return this engine.
 
         >>> PhiloxEngine().seed(-1).generate() == PhiloxEngine(2**64 - 1).generate()
         True
@@ -86,15 +79,15 @@ class PhiloxEngine:
         return self
 
     def generate(self) -> int:
-        """The next uint64."""
-        # Two values a block, and the spawn key has block 0 for itself.
+        """Return the next uint64."""
+        # A block has two values, and block 0 belongs to the spawn key.
         block, half = divmod(self._drawn, 2)
         value = philox_block(self._seeded("generate()"), block + 1)[half]
         self._drawn += 1
         return value
 
     def clone(self) -> PhiloxEngine:
-        """An independent stream that stands at the same position.
+        """Return an independent stream at the same position.
 
         >>> engine = PhiloxEngine(5)
         >>> engine.clone().generate() == engine.generate()
@@ -105,7 +98,7 @@ class PhiloxEngine:
         return twin
 
     def spawn(self, index: int) -> PhiloxEngine:
-        """The ``index``-th stream below this one, the same however many values were drawn.
+        """Return the ``index``-th stream below this one. It does not depend on the number of values drawn.
 
         >>> parent = PhiloxEngine(123)
         >>> parent.spawn(0).generate() == parent.spawn(1).generate()
@@ -116,7 +109,7 @@ class PhiloxEngine:
         if index < 0:
             raise BadArgument(f"spawn({index}): Expected a non-negative index. Number the spawned streams from 0.")
         spawn_key, _ = philox_block(key, 0)
-        # Neighbours share a block, which stands at the even index of the pair.
+        # Two neighbours share a block, whose counter is the even index.
         odd = index % 2
         return PhiloxEngine(philox_block(spawn_key, index - odd)[odd])
 
@@ -132,12 +125,11 @@ class PhiloxEngine:
 
 
 class SeedGenerator:
-    """Draws uint64 seeds from a shared and a worker stream.
+    """A generator of uint64 seeds, with a shared stream and a worker's own stream.
 
     Args:
-        seed: Where both streams start from: a number from 0 to ``2**64 - 1``. ``None``: one that torch's default
-            generator draws.
-        _rngs: The shared and the worker stream, for ``spawn``; not beside a seed.
+        seed: The seed of both streams, from 0 to ``2**64 - 1``. ``None``: torch's default generator draws one.
+        _rngs: The shared and the worker stream, for ``spawn``. It excludes ``seed``.
 
     >>> generator = SeedGenerator(123)
     >>> generator.generate_seed() == generator.generate_shared_seed()
@@ -159,11 +151,11 @@ class SeedGenerator:
             self._shared_rng, self._worker_rng = _rngs
         else:
             raise BadArgument(
-                f"SeedGenerator(seed={seed}, _rngs=...): the streams in `_rngs` are seeded already. Give one of both."
+                f"SeedGenerator(seed={seed}, _rngs=...): the streams in `_rngs` are seeded already. Pass one of both."
             )
 
     def seed(self, seed: int | None = None) -> None:
-        """Start both streams over from ``seed``, or from a draw of torch's default generator.
+        """Start both streams again from ``seed``, or from a draw of torch's default generator.
 
         >>> generator = SeedGenerator(7)
         >>> first = generator.generate_seed()
@@ -175,20 +167,19 @@ class SeedGenerator:
         self._shared_rng, self._worker_rng = PhiloxEngine(seed), PhiloxEngine(seed)
 
     def generate_shared_seed(self) -> int:
-        """The next uint64 of the stream that all spawned generators have in common."""
+        """Return the next uint64 of the stream that all spawned generators share."""
         return self._shared_rng.generate()
 
     def generate_seed(self) -> int:
-        """The next uint64 of the stream that belongs to this generator alone."""
+        """Return the next uint64 of this generator's own stream."""
         return self._worker_rng.generate()
 
     def spawn(self, worker_id: int, inplace: bool = False) -> SeedGenerator:
-        """A generator for one worker.
+        """Return a generator for one worker. Its shared stream continues at the position of this one's.
 
         Args:
-            worker_id: The worker's number, from 0.
-            inplace: Whether this generator becomes the worker's, and is returned; otherwise that is a new one. The
-                shared stream goes on from where it stands in either.
+            worker_id: The worker's number, from 0 on.
+            inplace: Whether this generator becomes the worker's and is returned. ``False``: a new one is returned.
 
         >>> SeedGenerator(123).spawn(1).generate_seed()
         13444131963280986346
@@ -207,7 +198,7 @@ class SeedGenerator:
 
 
 def checked_seed(seed: int) -> int:
-    """The seed as a plain int, if it is a uint64.
+    """Return a seed as a plain int. Raise BadArgument or BadArgumentType if it is no uint64.
 
     >>> checked_seed(2**64 - 1)
     18446744073709551615
@@ -227,7 +218,7 @@ def checked_seed(seed: int) -> int:
 
 
 def dist_share_seed(seed: int, process_group: ProcessGroup | None = None) -> int:
-    """The seed of the group's rank 0, on all its ranks; every rank has to call. Alone, it is the rank's own seed.
+    """Return the seed of the group's rank 0. All its ranks have to call this. Without a group, return ``seed``.
 
     >>> dist_share_seed(2**64 - 1)
     18446744073709551615
@@ -250,7 +241,7 @@ def dist_share_seed(seed: int, process_group: ProcessGroup | None = None) -> int
 
 
 def _device_of(process_group: ProcessGroup | None) -> str:
-    """A kind of device that the group can send from: the CPU, unless its backend only knows accelerators (NCCL)."""
-    # The configuration reads like "cpu:gloo,cuda:nccl".
+    """Return a device that the group can send from: the CPU, unless its backend knows only accelerators (NCCL)."""
+    # The configuration has the form "cpu:gloo,cuda:nccl".
     devices = [entry.partition(":")[0] for entry in dist.get_backend_config(process_group).split(",")]
     return "cpu" if "cpu" in devices else devices[0]

@@ -1,9 +1,9 @@
-"""One checkpoint of all ranks: their states side by side, as plain data that any kind of checkpoint takes.
+"""One checkpoint of all ranks: their states side by side, as plain data that any kind of checkpoint can hold.
 
-Each rank has a state of its own, because each is somewhere in its own shard, and goes on from there when there are as
-many ranks again. Between two epochs all ranks are at the same place, so there any number of them goes on.
+Each rank has a state of its own, which is a position in its own shard. A checkpoint in mid-epoch needs the same number
+of ranks to resume. Between two epochs all ranks are at the same position, so any number of ranks can resume.
 
-A rank that cannot take part says so to the others, and all raise: nobody waits for what will not come.
+A rank that cannot take part tells the others, and all raise an error. So no rank waits for a message that never comes.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _FIELDS = {"world_size", "states"}
 
 
 def gather(state_dict: dict[str, Any], dst: int | None = None, group: ProcessGroup | None = None) -> dict[str, Any]:
-    """The states of all ranks as one checkpoint.
+    """Return the states of all ranks as one checkpoint.
 
     All ranks call it. The result is a number and a list of bytes. It goes beside the model into ``torch.save``, or into
-    ``torch.distributed.checkpoint``, which would otherwise keep but one rank's state because all have the same name.
-    Without a process group it is a checkpoint of one rank.
+    ``torch.distributed.checkpoint``, which would keep only one rank's state otherwise, because all have the same name.
+    Without a process group the checkpoint has one rank.
 
     Args:
-        state_dict: What this rank's own ``state_dict()`` gave.
+        state_dict: This rank's own ``state_dict()``.
         dst: The only rank to get the checkpoint, by its number in the group; the others get ``{}``. ``None``: every
             rank gets it.
         group: The process group whose ranks call this. ``None``: the default one, of all ranks.
@@ -71,16 +71,16 @@ def scatter(
     *,
     begin_epoch_again: bool = False,
 ) -> dict[str, Any]:
-    """This rank's own state out of what ``gather`` gave, for its ``load_state_dict()``.
+    """Return this rank's own state from a checkpoint of ``gather``, for its ``load_state_dict()``.
 
-    All ranks call it. Loading runs no code. A checkpoint in mid-epoch of another number of ranks is a ``StateError``.
+    All ranks call it. Loading runs no code. In mid-epoch another number of ranks raises ``StateError``.
 
     Args:
-        gathered: What ``gather`` gave; with ``src``, the other ranks may give None.
-        src: The only rank that has the checkpoint, by its number in the group; it sends the others their states.
+        gathered: The checkpoint. With ``src``, the other ranks may pass None.
+        src: The only rank that has the checkpoint, by its number in the group. It sends the others their states.
             ``None``: every rank has it, and nothing is sent.
         group: The process group whose ranks call this. ``None``: the default one, of all ranks.
-        begin_epoch_again: Whether an epoch under way starts over. Then any number of ranks can go on.
+        begin_epoch_again: Whether an epoch in progress starts over. Then any number of ranks can resume.
     """
     rank, world = _here(group)
     if src is None:
@@ -98,12 +98,12 @@ def scatter(
 
 
 def is_gathered(state: Any) -> bool:
-    """Whether this is what ``gather`` gave, and not the state of one rank."""
+    """Return whether this is a checkpoint of ``gather``, and not the state of one rank."""
     return type(state) is dict and set(state) == _FIELDS
 
 
 def _must_go_well(problem: Loader2Error | None, world: int, group: ProcessGroup | None) -> None:
-    """Raise on all ranks what any of them has met."""
+    """Raise an error on all ranks if any of them has a problem."""
     problems: list[str | None] = [None] * world
     if world > 1:
         dist.all_gather_object(problems, None if problem is None else str(problem), group=group)
@@ -115,7 +115,7 @@ def _must_go_well(problem: Loader2Error | None, world: int, group: ProcessGroup 
 
 
 def _here(group: ProcessGroup | None) -> tuple[int, int]:
-    """This rank's number, and the number of ranks."""
+    """Return this rank's number, and the number of ranks."""
     if not (dist.is_available() and dist.is_initialized()):
         return 0, 1
     if (rank := dist.get_rank(group)) < 0:
@@ -124,9 +124,9 @@ def _here(group: ProcessGroup | None) -> tuple[int, int]:
 
 
 def _shares(gathered: Any, world: int, begin_epoch_again: bool) -> list[bytes]:
-    """The state of each of ``world`` ranks."""
+    """Return the state of each of ``world`` ranks."""
     if not is_gathered(gathered):
-        raise StateError("this is not what gather() gave; load it, or scatter(..., src=...) from the rank that has it")
+        raise StateError("this is no checkpoint of gather(); pass one, or call scatter(..., src=rank that has it)")
     saved, states = gathered["world_size"], gathered["states"]
     check(type(saved) is int and saved > 0, "world_size", "a number of ranks", saved)
     fits = type(states) is list and len(states) == saved and all(type(state) is bytes for state in states)
@@ -144,28 +144,28 @@ def _unpacked(state: bytes, rank: int) -> dict[str, Any]:
 
 
 def _for_any_number(packed: list[bytes], world: int, begin_epoch_again: bool) -> bytes:
-    """The state that any number of ranks can start from."""
+    """Return the state from which any number of ranks can start."""
     states = [_unpacked(state, rank) for rank, state in enumerate(packed)]
     running = [rank for rank, state in enumerate(states) if state.get("status") == "running"]
     if running and not begin_epoch_again:
         raise StateError(
             f"states: saved by {len(states)} ranks in the middle of an epoch, and there are {world}: another number of "
-            f"ranks has other shards. Start {len(states)} ranks to go on there, save between two epochs, or have this "
-            "epoch start over with scatter(..., begin_epoch_again=True)"
+            f"ranks has other shards. Start {len(states)} ranks to resume there, save between two epochs, or start "
+            "this epoch over with scatter(..., begin_epoch_again=True)"
         )
     for rank, state in enumerate(states):
         check_plain(state, f"states[{rank}]")
         check_sealed(state)
-    states = [sealed({**_at_its_start(state), "step": 0}) for state in states]  # step differs from rank to rank
+    states = [sealed({**_at_its_start(state), "step": 0}) for state in states]  # step differs between ranks
     if any(state != states[0] for state in states):
         raise StateError(
-            "states: the ranks were not in the same epoch, or had other seeds; start one with dl.seed(...)"
+            "states: the ranks were not in the same epoch, or had different seeds; start one with dl.seed(...)"
         )
     return elements.encode(states[0], what="state_dict")
 
 
 def _at_its_start(state: dict[str, Any]) -> dict[str, Any]:
-    """The state from which the epoch under way, if there is one, comes next."""
+    """Return a state from which an epoch in progress starts over."""
     if state.get("status") != "running":
         return state
     epoch = state.get("epoch")

@@ -2,8 +2,8 @@
 
 The command writes a partial stub package as in PEP 561: ``datapipes-stubs``, with one file that lists the methods of
 plugins. mypy and pyright read it instead of ``datapipes.fluent.plugin_methods``, and other modules from the library.
-They find it in ``site-packages``, its default folder, without a setting. A method is made of its operator, like the
-library's own methods, so that its signature is the plugin's.
+They find it in ``site-packages``, its default folder, without a setting. Each method is made of its operator, like the
+library's own methods, so it has the signature of the plugin.
 """
 
 from __future__ import annotations

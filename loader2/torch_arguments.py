@@ -1,4 +1,4 @@
-"""Arguments of torch's DataLoader that a DataLoader2 does not take, and what has their place here."""
+"""Arguments of torch's DataLoader that a DataLoader2 does not take, and their replacements."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datapipes.errors import BadArgumentType
 INSTEAD = {
     "batch_sampler": "Sampler(rows, batch_sampler).map(rows.__getitem__) is a graph",
     "batch_size": "put .batch({}) into the graph",
-    "collate_fn": "put .collate({}) into the graph, behind .batch()",
+    "collate_fn": "put .collate({}) into the graph, below .batch()",
     "drop_last": "put .batch(n, drop_last={}) into the graph",
     "generator": "call dl.seed(number), from which all of an epoch follows",
     "multiprocessing_context": "pass reading_service=MultiProcessingReadingService(n, {})",
@@ -16,7 +16,7 @@ INSTEAD = {
     "pin_memory": "put .pin_memory(), or .to_device(...), at the end of the graph",
     "prefetch_factor": "pass reading_service=MultiProcessingReadingService(n, worker_prefetch_cnt={})",
     "sampler": "Sampler(rows, sampler).map(rows.__getitem__) is a graph",
-    "shuffle": "put .shuffle() into the graph, before .sharding_filter()",
+    "shuffle": "put .shuffle() into the graph, above .sharding_filter()",
     "timeout": "pass reading_service=MultiProcessingReadingService(n, timeout={})",
     "worker_init_fn": "pass reading_service=MultiProcessingReadingService(n, worker_init_fn={})",
 }
@@ -29,11 +29,11 @@ OWN = {
     "seed": "call dl.seed({}) before the first epoch",
     "workers": INSTEAD["num_workers"],
 }
-"""Arguments that neither of the two has."""
+"""Arguments of neither of the two classes."""
 
 
 def refused(given: dict[str, object]) -> BadArgumentType | None:
-    """Return the error for arguments that a DataLoader2 does not take, with what to write instead. None: it takes all.
+    """Return the error for arguments that a DataLoader2 does not take, with their replacements. None: it takes all.
 
     >>> print(refused({"num_workers": 2, "progress": True}))
     DataLoader2(num_workers=2) is torch's; here, pass reading_service=MultiProcessingReadingService(2)

@@ -295,7 +295,7 @@ def test_what_is_no_path_and_file_is_refused(wrong: Any) -> None:
     with old_names():
         common: Any = import_module("torchdata.datapipes.utils.common")
     common.validate_pathname_binary_tuple(("a.txt", common.StreamWrapper(None)))
-    with pytest.raises(BadArgumentType, match=r"\(path, open file\) was expected"):
+    with pytest.raises(BadArgumentType, match=r"expected a pair \(path, open file\)"):
         common.validate_pathname_binary_tuple(wrong)
 
 

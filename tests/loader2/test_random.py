@@ -147,7 +147,7 @@ def test_seeds_that_are_no_integers_are_refused() -> None:
 
 
 def test_seed_and_streams_together_are_refused() -> None:
-    with pytest.raises(ValueError, match="Give one of both"):
+    with pytest.raises(ValueError, match="Pass one of both"):
         SeedGenerator(1, _rngs=(PhiloxEngine(1), PhiloxEngine(1)))
 
 

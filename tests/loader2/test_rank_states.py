@@ -240,8 +240,8 @@ def test_ranks_in_different_epochs_have_no_common_place() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (None, "not what gather"),
-        ({}, "not what gather"),
+        (None, "no checkpoint of gather"),
+        ({}, "no checkpoint of gather"),
         ({"world_size": "2", "states": []}, "world_size: expected a number of ranks"),
         ({"world_size": 0, "states": []}, "world_size: expected a number of ranks"),
         ({"world_size": 2, "states": [b""]}, "states: expected 2 states"),
