@@ -35,7 +35,7 @@ FIRST_WORDS = "raised in stage "
 def add_note(
     error: BaseException, plan: Plan, cells: Mapping[int, Cell], run: Run, of_user: structure.Pipe | None = None
 ) -> None:
-    """Add the note, unless a session further in has done so.
+    """Add the note, unless an inner session has added it.
 
     Args:
         error: The exception, raised in a session.
@@ -82,7 +82,7 @@ def add_note(
 
 
 def _upwards(stage: structure.Pipe, plan: Plan, cells: Mapping[int, Cell]) -> Iterator[_Opened]:
-    """The opened stages from the given one upwards, along the first inputs."""
+    """Yield the opened stages from the given one upwards, along the first inputs."""
     stage = plan.readers_by_position.get(structure.place_of(stage), stage)
     while True:
         inputs = plan.inputs(stage)
@@ -118,7 +118,7 @@ def _origin(upwards: Iterable[_Opened]) -> tuple[object, Any] | None:
 
 
 def note_opening(error: Exception, stage: structure.Pipe) -> None:
-    """Add a note about a stage that could not be opened, unless a session further in has done so."""
+    """Add a note about a stage that could not be opened, unless an inner session has added one."""
     if not any(note.startswith(FIRST_WORDS) for note in getattr(error, "__notes__", ())):
         error.add_note(f"{FIRST_WORDS}{printed(stage)}, when it was opened")
 

@@ -1,8 +1,7 @@
-"""InnerSession: what is above a stage, in a session of the stage's own, which can be given up and begun again there.
+"""InnerSession: a session of the stages above one stage, which belongs to that stage and can be opened again.
 
-The position of that session is looked at as long as that is cheap beside making elements. While the session is ahead of
-what was handed on, and where it is begun again, its position is the last one that was looked at, and how many elements
-were handed on since, which are passed over.
+Snapshots of that session are taken within a budget. If the session is ahead of the elements handed on, or has to be
+opened again, its position is the last snapshot and the number of elements handed on since. These are skipped.
 """
 
 from __future__ import annotations
@@ -24,29 +23,29 @@ from datapipes.position.trail import Looking, told
 
 
 class InnerSession(Cell):
-    """The session of the source, the last position in it that was looked at, and how many elements came since."""
+    """Position of an inner session: the last snapshot, and the number of elements since."""
 
     def __init__(self) -> None:
         self._session: Session | None = None
         self._known: Table | None = None  # None: the start
         self._is_known = True
-        self._refusal = ""  # what the last look met in place of a position
+        self._refusal = ""  # why the last snapshot failed
         self._since = 0
-        self._behind = 0  # how many are to be passed over in a session that was begun again
-        self._hand: list[Any] = []  # the element that was taken and not yet handed on
+        self._behind = 0  # elements to skip in a session that was opened again
+        self._hand: list[Any] = []  # the element that was taken and not handed on
         self._looking = Looking()
 
     def begin(self, at: Opening, source: Pipe) -> Session:
-        """The session of the source, opened where it was if there is none."""
+        """Return the session of the source. If there is none, open one at the last snapshot."""
         if self._session is None:
             self._behind = self._since
             self._session = at.session(structure.unfold(source), replace(at.run, hubs={}), self._known)
             if self._known is not None:
-                self._session.iterator()  # what does not fit is said when the state is loaded
+                self._session.iterator()  # open it now, so that a state that does not fit raises when it is loaded
         return self._session
 
     def elements(self, at: Opening, source: Pipe) -> Iterator[Any]:
-        """The elements behind the last one handed on."""
+        """Return the elements after the last one that was handed on."""
         session = self.begin(at, source)
         elements = self._pulled(session)
         if self._behind:
@@ -57,14 +56,14 @@ class InnerSession(Cell):
             finally:
                 self._behind -= passed.taken
             if self._behind:
-                raise StateError(f"{self.label}: {self._since} elements were given, and there are fewer now")
+                raise StateError(f"{self.label}: {self._since} elements were given before, and there are fewer now")
         while True:
             if not self._hand:
                 if not self.is_ahead() and self._looking.is_cheap():
                     self._look(session)
                 started = perf_counter()
                 for element in elements:
-                    self._hand = [element]  # until it is handed on, which an interruption may put off
+                    self._hand = [element]  # until it is handed on: an interruption may come before
                     break
                 else:
                     return
@@ -75,23 +74,23 @@ class InnerSession(Cell):
             yield element
 
     def _pulled(self, session: Session) -> Iterator[Any]:
-        """The elements of the session, up to the end or to an exception."""
+        """Return the elements of the session up to the end or to an exception."""
         return segment(session)
 
     def is_ahead(self) -> bool:
-        """Return whether the session is at work on an element, or has given one, that was not handed on."""
+        """Return whether the session is making, or has made, an element that was not handed on."""
         return bool(self._hand)
 
     def _look(self, session: Session) -> None:
         started = perf_counter()
         try:
             self._known, self._since, self._is_known = session.table(), 0, True
-        except Exception as error:  # of a user's state_dict(), say; it is an error when somebody saves
+        except Exception as error:  # for example of a user's state_dict(): it is raised only if the position is saved
             self._refusal = told(error)
         self._looking.took(perf_counter() - started)
 
     def leave(self) -> bool:
-        """Give up the session that failed; False if it is not known where it was."""
+        """Close a failed session, to be opened again. Return False if its position is unknown."""
         if self._is_known and self._session is not None:
             session, self._session = self._session, None
             self._hand = []
@@ -99,9 +98,9 @@ class InnerSession(Cell):
         return self._is_known
 
     def go_on_behind(self) -> None:
-        """Leave out the element that the source failed at: what was known is from before it.
+        """Skip the element at which the source has failed, since the last snapshot is from before it.
 
-        Unless it failed at an element that was handed on, which was to be passed over: then it is to be tried anew.
+        If it failed at an element that was to be skipped, the session is opened again instead.
         """
         if self.is_ahead():
             return
@@ -112,7 +111,6 @@ class InnerSession(Cell):
             self._look(self._session)
 
     def _end(self, session: Session) -> None:
-        """Close a session."""
         session.close()
 
     def save(self) -> dict[str, Any]:
@@ -120,7 +118,7 @@ class InnerSession(Cell):
             return {"inside": self._session.table(), "since": 0}
         if not self._is_known:
             raise UnsavableElement(
-                f"{self.label}: what is above is one element ahead, and where it was before is not known "
+                f"{self.label}: the stages above are one element ahead, and their position before it is unknown "
                 f"({self._refusal}); save after the next element"
             )
         return {"inside": self._known, "since": self._since}

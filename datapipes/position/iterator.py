@@ -1,9 +1,9 @@
 """PipeIterator: an iterator over a session that can be saved, loaded, limited, paused and closed.
 
-``PipeIterator`` inherits the ``next`` of ``itertools.chain``, so that handing on an element costs no Python call: the
-chain runs through *segments*, each a generator over the stream, and only comes back to Python when one ends: at the end
-of the stream, or because an exception cut it short. An iterator that has a limit, is paused or hands on nothing any
-more becomes a ``CheckedIterator``, which checks that before each element.
+``PipeIterator`` inherits ``next`` from ``itertools.chain``, so an element costs no Python call. The chain runs through
+*segments*, each a generator over the stream. It returns to Python only when a segment ends, at the end of the stream or
+by an exception. An iterator that has a limit, is paused or has ended early becomes a ``CheckedIterator``, which checks
+this before each element.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class PipeIterator(chain[T]):
     limit_threshold: int | None = None
     limit_counter: int = 0
     paused: bool = False
-    _refusal: Callable[[], Exception] | None = None  # makes what is raised in place of an element
+    _refusal: Callable[[], Exception] | None = None  # makes the exception to raise in place of an element
     _checked: ClassVar[type[PipeIterator[Any]]]
 
     @classmethod
     def over(cls, session: Session) -> PipeIterator[T]:
-        """Make the iterator over a session; it closes the session at the end, or when it is dropped."""
+        """Return the iterator over a session. It closes the session at the end, or when it is dropped."""
         closing = ExitStack()
         closing.callback(session.close)
         parts = unbroken(lambda _: _part(session), closing)
@@ -72,7 +72,7 @@ class PipeIterator(chain[T]):
         return iterator
 
     def state_dict(self) -> dict[str, Any]:
-        """The position of this iterator, as plain data."""
+        """Return the position of this iterator as plain data."""
         if self._refusal is not None:
             raise StateError(
                 "the iterator was closed before its end, and its position is gone: call state_dict() first"
@@ -94,9 +94,10 @@ class PipeIterator(chain[T]):
         )
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
-        """Go where another iterator over the same graph was; only before the first element. Loading runs no code.
+        """Go to a position that another iterator over the same graph had. Only before the first element.
 
-        What was saved above other elements is refused, or taken for what it is with ``strict=False``: a count of these.
+        Loading runs no code. A state that was saved above other source elements raises StateError. With
+        ``strict=False`` its counts are applied to the new elements.
         """
         is_old = isinstance(state_dict, dict) and set(_FIELDS_OF_2).isdisjoint(state_dict)
         newer = () if is_old else _FIELDS_OF_2
@@ -125,7 +126,7 @@ class PipeIterator(chain[T]):
 
     @property
     def errors(self) -> dict[str, int]:
-        """Counts of errors that stages with an ``on_error`` have let pass since the start, by the stage as it prints.
+        """Counts of errors that stages with an ``on_error`` have tolerated since the start, by the stage as it prints.
 
         >>> from datapipes.iter import IterableWrapper
         >>> it = iter(IterableWrapper(["1", "2"]).map(int, on_error="skip"))
@@ -135,22 +136,22 @@ class PipeIterator(chain[T]):
         return self.session.errors()
 
     def limit(self, num_batches: int | None) -> None:
-        """Pause after ``num_batches`` more elements, and again after as many whenever it is resumed; None: never."""
+        """Pause after ``num_batches`` more elements, and again after each ``resume``. None removes the limit."""
         if num_batches is not None and num_batches < 0:
             raise BadArgument(
-                f"limit({num_batches}): the number of elements must not be negative; None takes the limit away"
+                f"limit({num_batches}): the number of elements must not be negative; None removes the limit"
             )
         self.limit_threshold = num_batches
         self.limit_counter = 0
         self.__class__ = self._checked
 
     def pause(self) -> None:
-        """End the loop over this iterator at its next element; ``resume`` goes on with that one."""
+        """End the loop over this iterator at its next element. ``resume`` continues with that element."""
         self.paused = True
         self.__class__ = self._checked
 
     def resume(self) -> None:
-        """Go on after a pause."""
+        """Continue after a pause."""
         if not self.paused:
             warnings.warn("resume() has no effect: the iterator is not paused", stacklevel=2)
         self.paused = False
@@ -162,7 +163,7 @@ class PipeIterator(chain[T]):
         self.__class__ = self._checked
 
     def close(self) -> None:
-        """End the iteration and let go of its files and threads."""
+        """End the iteration and release its files and threads."""
         if not self.session.ended:
             self.refuse(StopIteration)
         self.session.close()
@@ -189,10 +190,10 @@ PipeIterator._checked = CheckedIterator
 
 
 def repeatable(pipe: IterDataPipe[T], seed: int, number: int) -> PipeIterator[T]:
-    """Iterate over a pipe that is an element or an argument of another one: the same again for the same seed.
+    """Return an iterator over a pipe that is an element or an argument. It is the same for the same seed.
 
     Args:
-        pipe: The pipe, which is no stage of the graph, so that the position in it can only be counted.
+        pipe: The pipe. It is no stage of the graph, so a position in it can only be a count.
         seed: The seed of its stages.
         number: The number of the epoch, for its pinned stages.
     """
@@ -200,7 +201,7 @@ def repeatable(pipe: IterDataPipe[T], seed: int, number: int) -> PipeIterator[T]
 
 
 def _count(session: Session) -> None:
-    """Count a plain iteration, when its first element or its position is asked for."""
+    """Count a plain iteration when its first element or its position is read."""
     if session.run.passes is None and not session.ended:
         passes.count(session.plan.graph)
         session.run = replace(session.run, passes=passes.numbers(session.plan.graph))
@@ -212,14 +213,14 @@ def _part(session: Session) -> Iterator[Any] | None:
 
 
 def names(stages: Any) -> list[str]:
-    """The stages of a graph as a state lists them, checked."""
+    """Return the stages of a graph as a state lists them. Raise StateError if it is no list of names."""
     if not isinstance(stages, list | tuple) or not all(type(stage) is str for stage in stages):
         raise StateError(f"stages: expected a list of names, found {stages!r:.80}")
     return list(stages)
 
 
 def difference(here: Sequence[str], saved: Sequence[str]) -> str:
-    """Say how a graph differs from the one that a state was saved from."""
+    """Return an error text with the differences of a graph from the one that a state was saved from."""
     calls = operator_calls()
 
     def printed(entry: str) -> str:
@@ -236,16 +237,15 @@ def difference(here: Sequence[str], saved: Sequence[str]) -> str:
 
 
 def iterate(pipe: IterDataPipe[T]) -> PipeIterator[T]:
-    """Open a graph at its start, as ``iter`` does; a type checker knows more of what this returns.
+    """Open a graph at its start, as ``iter`` does, with a precise type for type checkers.
 
-    To that, ``iter(pipe)`` may be any iterator, because the ``__iter__`` of a user's class is.
-
+    To a type checker, ``iter(pipe)`` may be any iterator, because a user's class may have any ``__iter__``.
     >>> from datapipes.iter import IterableWrapper
     >>> elements = iterate(IterableWrapper(range(5)).batch(2))
     >>> next(elements), sorted(elements.state_dict())
     ([0, 1], ['buffered', 'cells', 'checksum', 'epoch', 'passes', 'seed', 'sources', 'stages', 'version'])
     """
-    # With the run that the graph is bound to, or the one that this process suggests.
+    # Use the run that the graph is bound to, or the one that this process suggests.
     bound: Run | None = pipe.__dict__.get("_run")
     if bound is None:
         return PipeIterator.over(session_here(pipe))

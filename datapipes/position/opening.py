@@ -1,8 +1,8 @@
-"""Opening, the context of a stage when it starts: its sources, its cell, its seed, and the positions above it.
+"""Opening, the context of a stage when it starts: its inputs, its cell, its seed, and the positions above it.
 
-One ``Opening`` belongs to one stage in one session. After an exception the session starts its stages again with the
-cells that they left behind, so ``_open`` finds either a new cell, one that a state was loaded into, or its own from
-before the exception, and goes on from there in all three cases.
+An ``Opening`` belongs to one stage in one session. After an exception the session starts its stages again. So ``_open``
+gets a new cell, a cell that was loaded from a state, or its own cell from before the exception. It continues at the
+cell's position in all three cases.
 """
 
 from __future__ import annotations
@@ -40,49 +40,49 @@ class Opening:
         return self._session.run
 
     def source(self, pipe: structure.Pipe) -> Iterator[Any]:
-        """The elements of a parent, from its position on; first those that this stage has put back."""
+        """Return the elements of an input from its position on. Elements that this stage has put back come first."""
         return self._session.read(pipe, by=self.pipe)
 
     def after_put_back(self, elements: Iterator[Any]) -> Iterator[Any]:
-        """The elements that this stage has put back, and then others."""
+        """Return the elements that this stage has put back, followed by ``elements``."""
         return self._session.cells.after_put_back(self.pipe, elements)
 
     def put_back(self, element: Any) -> None:
-        """Have this stage take an element of its only source again."""
+        """Put back an element of this stage's only input, to be taken again."""
         self._session.cells.give_back(self.pipe, element)
 
     def keep(self, element: Any, error: BaseException) -> None:
-        """Have this stage take an element of its only source again, if ``error`` is one that costs no element."""
+        """Put back an element of this stage's only input if ``error`` consumes no element."""
         if not (consumes_element(error) or isinstance(error, GeneratorExit)):
             self.put_back(element)
 
     def grouped(self, pipe: structure.Pipe, groups: Groups) -> Iterator[Any]:
-        """The elements of a parent in batches, filled where they are made if the parent is part of a loop."""
+        """Return the elements of an input in batches. If the input is part of a loop, the loop fills the batches."""
         if self._session.cells.put_back(self.pipe) is not None:
             return groups.batches(self.source(pipe))
         return self._session.elements_of(pipe, groups)
 
     def hub(self, pipe: structure.Pipe) -> Any:
-        """The opened form of a shared parent (the container behind fork's children)."""
+        """Return the opened form of a hub, such as the queues of a fork."""
         return self._session.opened[id(pipe)]
 
     def is_apart(self) -> bool:
-        """Whether this stage, a hub, is read in more than one session, and has one of its own for its source."""
+        """Return whether this stage is a hub that several sessions read, with a session of its own for its source."""
         return self.place in self._session.plan.detached
 
     def joined(self, pipe: structure.Pipe) -> Any:
-        """The opened form of a shared parent in an enclosing session, which reads it as well; None if none does."""
+        """Return the opened form of a hub that an enclosing session reads as well, or None."""
         return self._session.plan.enclosing.get(structure.place_of(pipe))
 
     def readers(self) -> list[structure.Pipe]:
-        """The children of this stage, a hub, in whatever session they are read."""
+        """Return the children of this stage, a hub, in all sessions."""
         return self._session.plan.children_of(self.pipe)
 
     def cell(self, make: Callable[[], C]) -> C:
-        """This stage's cell: new, or as it was loaded, or as it was left by an exception.
+        """Return this stage's cell: a new one, a loaded one, or the one that an exception has left.
 
         Args:
-            make: A function, or a class of cells, that makes a new one. It is called unless there is one already.
+            make: A function, or a class of cells, that makes a new cell. It is called if there is none.
         """
         cells = self._session.cells
         cell = cells.get(self.place)
@@ -104,67 +104,67 @@ class Opening:
 
     @property
     def resumed(self) -> bool:
-        """Whether the stage starts again after an exception somewhere in its session."""
+        """Whether the stage starts again after an exception in its session."""
         return self._session.restarts > 0
 
     def on_interruption(self, error: BaseException) -> None:
-        """Put back what stages had taken when an interruption came in a thread of this stage."""
+        """Put back the elements that stages had taken when an interruption came in a thread of this stage."""
         self._session.cells.interrupted(error)
 
     @property
     def interrupted(self) -> bool:
-        """Whether the stage starts again after an interruption, which costs no element."""
+        """Whether the stage starts again after an interruption, which consumes no element."""
         return self._session.was_interrupted
 
     def closed(self) -> bool:
-        """Whether the session was closed, so that nobody waits for what a thread is still at work on."""
+        """Return whether the session was closed, so that threads may stop their work."""
         return self._session.ended
 
     def seed(self, pinned: int | None = None) -> int:
-        """This stage's seed; the one that its user pinned, if any, else that of the run."""
+        """Return this stage's seed: one derived from ``pinned``, which the user has set, or that of the run."""
         if pinned is not None:
             return self.run.pinned_seed(pinned, self.place)
         return self.run.stage_seed(self.place, self._session.plan.shards[id(self.pipe)])
 
     def is_private(self) -> bool:
-        """Whether nobody outside reads what is above this stage: no fork has one child there and another elsewhere."""
+        """Return whether all readers of the stages above are above this stage, too. Only a hub can make this False."""
         return self._session.plan.is_private(self.pipe)
 
     def above(self) -> Above | None:
-        """The positions of everything above this stage; None if somebody else reads there as well."""
+        """Return the positions of all stages above this one, or None if another stage reads them, too."""
         return Above(self._session.cells, self.place) if self.is_private() else None
 
     def mark(self) -> Callable[[], Table] | None:
-        """The function that looks at the positions above this stage, if nobody else reads there.
+        """Return a function that takes a snapshot of the stages above, or None if another stage reads them, too.
 
-        In a worker process the table has the global generators, too, as they were at that moment.
+        In a worker process the snapshot has the states of the global generators, too.
         """
         above = self.above()
-        if above is None or self._session.plan.is_inner:  # which loads no generators
+        if above is None or self._session.plan.is_inner:  # an inner session loads no generators
             return None if above is None else above.now
         return lambda: {**above.now(), **global_draws.saved()}
 
     def is_last(self) -> bool:
-        """Whether a loop gets what this stage hands on, as it is: both have then counted the same."""
+        """Return whether a loop gets the elements of this stage unchanged, so that both have the same count."""
         return self._session.plan.is_last(self.pipe)
 
     def untouched(self) -> Any:
-        """This stage before what is above it was opened here: for who opens that again in a session of its own."""
+        """Return this stage before its inputs were opened, to be opened again in a session of its own."""
         return self._session.plan.untouched[self.place]
 
     def session(self, pipe: structure.Pipe, run: Run, saved: Table | None = None) -> Session:
-        """Another session on what is above this stage, for a stage that reads it more than once.
+        """Return another session on the stages above, for a stage that reads them more than once.
 
         Args:
-            pipe: The parent to read.
-            run: Seed and epoch of that session; ``run.next_lap(n)`` is another one for each time.
-            saved: The positions to go on from. ``None``: the start.
+            pipe: The input to read.
+            run: Seed and epoch of that session. ``run.next_lap(n)`` gives a different run for each lap.
+            saved: The table to start at. ``None``: the start.
         """
         return type(self._session).of(pipe, run, saved, is_inner=True)
 
 
 class Above:
-    """The positions of everything above one stage."""
+    """The positions of all stages above one stage."""
 
     __slots__ = ("_cells", "_found", "_known", "_loaded", "_place")
 
@@ -177,16 +177,16 @@ class Above:
 
     def _all(self) -> list[tuple[int, Cell]]:
         if self._found is None or self._known != len(self._cells):
-            self._known = len(self._cells)  # an interruption adds some
+            self._known = len(self._cells)  # an interruption adds cells
             self._found = self._cells.above(self._place)
         return self._found
 
     def now(self) -> Table:
-        """The positions as they are now."""
+        """Return the present positions."""
         return table_of(self._all())
 
     def kept(self) -> Table | None:
-        """The present positions; None if something above cannot be saved, or only at some expense."""
+        """Return the present positions, or None if a stage above cannot be saved, or only at some expense."""
         try:
             with without_streams():
                 return self.now()
@@ -194,6 +194,6 @@ class Above:
             return None
 
     def at_start(self) -> Table:
-        """The positions as they were when the session was opened."""
+        """Return the positions at the opening of the session."""
         loaded = self._loaded or {}
         return {place: loaded.get(place, cell.at_start()) for place, cell in self._all()}

@@ -1,4 +1,4 @@
-"""Plan: the stages that a session opens, in which order, and what each of them reads. It holds no position.
+"""Plan: the stages that a session opens, their order, and the inputs of each. It holds no position.
 
 A plan follows from the graph, from the run's shard, and from which stages a saved position has elements in. It works on
 a private copy of the graph, so that users' classes may set attributes while they run. A session uses the plan of the
@@ -132,7 +132,7 @@ class Plan:
         return frozenset(detached)
 
     def _refuse_shared_inputs(self) -> None:
-        """Refuse a graph that can never be opened: a stage needs what is above it for itself, and another reads it."""
+        """Raise GraphError if a stage must be the only reader of the stages above it, and another stage reads them."""
         for stage in structure.walk(self.end) if self._has_hubs else ():
             why = stage._alone if structure.is_native(stage) else None
             if why is not None and not self.is_private(stage):
@@ -141,7 +141,7 @@ class Plan:
     def find_shard(self, stage: Pipe, run: Run) -> None:
         """Find the shard that a stage works on, once its inputs are open: a user's class sets it when it opens."""
         inputs = self.inputs(stage)
-        if not inputs and structure.parents(stage):  # what is above a user's class is not opened here
+        if not inputs and structure.parents(stage):  # the stages above a user's class are not opened here
             self.shards[id(stage)] = user_classes.shards_above(structure.walk(stage), run)[id(stage)]
         else:
             given = (
@@ -158,14 +158,14 @@ class Plan:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The opened stages of the graph as it was written, for states."""
+        """The opened stages of the graph as the user wrote it, for states."""
         return tuple(f"{structure.place_of(stage)} {type(stage).__name__}" for stage in self._written)
 
     # -- cells ---------------------------------------------------------------------------------------------------------
 
     @cached_property
     def _first(self) -> list[int]:
-        """Where in the order the stages above each opened stage begin."""
+        """The index in the order at which the stages above each opened stage begin."""
         at = {id(stage): i for i, stage in enumerate(self.order)}
         first: list[int] = []
         for i, stage in enumerate(self.order):
@@ -187,7 +187,7 @@ class Plan:
         return self.keys[2 * self._first[i] : 2 * i + 1]
 
     def read_alone(self, place: int) -> list[Pipe]:
-        """Return the opened stages above the one at a place, if only that one reads them; else none."""
+        """Return the opened stages above the one at a place if no other stage reads them, else none."""
         i = self.keys.index(place) // 2
         return self.order[self._first[i] : i] if self.is_private(self.order[i]) else []
 
@@ -196,10 +196,10 @@ class Plan:
         i = self.keys.index(key) // 2
         return {self.keys[2 * j + 1] for j, first in enumerate(self._first) if first <= i <= j}
 
-    # -- what stages ask -----------------------------------------------------------------------------------------------
+    # -- questions of stages -------------------------------------------------------------------------------------------
 
     def children_of(self, hub: Pipe) -> list[Pipe]:
-        """Return the children of a hub, in whatever session they are read."""
+        """Return the children of a hub in all sessions."""
         return [stage for stage in structure.walk(self.end) if structure.hub_of(stage) is hub]
 
     def detached_hubs(self) -> list[Pipe]:
@@ -207,7 +207,7 @@ class Plan:
         return [stage for stage in self._stages if structure.place_of(stage) in self.detached] if self.detached else []
 
     def is_last(self, stage: Pipe) -> bool:
-        """Return whether a loop gets what a stage hands on, as it is."""
+        """Return whether a loop gets the elements of a stage unchanged."""
         return stage is self.end and not self.is_inner
 
     def is_private(self, stage: Pipe) -> bool:

@@ -54,7 +54,7 @@ _UNITS = 3
 
 
 class _Run:
-    """Neighbouring one-element stages, collected until somebody reads them."""
+    """Neighbouring stages of one element at a time, collected until another stage reads the last of them."""
 
     __slots__ = ("source", "stages", "steps")
 
@@ -72,13 +72,13 @@ class Session:
         self.run = run
         self.cells = SessionCells(plan, saved)
         self.phase = SessionPhase.NEW
-        self.opened: dict[int, Any] = {}  # what each stage gave when it started, by its identity
+        self.opened: dict[int, Any] = {}  # the result of starting each stage, by its identity
         self.restarts = 0
         self.was_interrupted = False  # whether the last error was Ctrl-C, or another one that is no Exception
-        self.asked = False  # whether an element was asked for
+        self.asked = False  # whether an element was requested
         self.tells = False  # whether to warn, at the first element, of a position that cannot be saved
-        self.on_stop: Callable[[], object] | None = None  # called when it ends, is closed, or meets an exception
-        self._refused: tuple[Any, ...] | None = None  # why nothing is started again, in a fork
+        self.on_stop: Callable[[], object] | None = None  # called when the session ends or meets an exception
+        self._refused: tuple[Any, ...] | None = None  # why a forked process starts no stage again
         self._generators: dict[int, list[GeneratorType[Any, Any, Any]]] = {}  # by the identity of their stage
         self._iterator: Iterator[Any] = iter(())
 
@@ -210,11 +210,11 @@ class Session:
         return self.cells.table()
 
     def problem(self) -> str | None:
-        """Return why the position cannot be saved, as far as a look at a few of the waiting elements tells."""
+        """Return why the position cannot be saved, or None. Only a few of the buffered elements are tried."""
         return unsavable(self.cells.in_order)
 
     def tell(self) -> None:
-        """Warn if what waits in buffers cannot be saved."""
+        """Warn if the elements in buffers cannot be saved."""
         self.tells = False
         if (problem := self.problem()) is not None:
             warn(f"{problem}; until then state_dict() raises this, and nothing can be resumed")
@@ -228,7 +228,7 @@ class Session:
         if saved is None:
             self.phase = SessionPhase.ENDED
         else:
-            self.plan = self.plan.again(self.run)  # it may be read in another way
+            self.plan = self.plan.again(self.run)  # with elements in other stages it may be read in another way
             self.iterator()
 
     def errors(self) -> dict[str, int]:
@@ -236,7 +236,7 @@ class Session:
         return dict(self.run.errors.counts)
 
     def close(self) -> None:
-        """End everything that this session runs: the last stage first, then threads and files."""
+        """End all generators, threads and files of this session, the last stage first."""
         self.phase = SessionPhase.ENDED
         with ExitStack() as closing:
             closing.callback(self._stop)
@@ -261,7 +261,7 @@ class Session:
             self._close_in(closing, (), list(self._generators))
 
     def _close_in(self, closing: ExitStack, cells: Iterable[Cell], stages: Iterable[int]) -> None:
-        """Have the generators of some stages closed, the last one first, and then cells."""
+        """Register cells and the generators of some stages for closing: the last generator first, then the cells."""
         for cell in cells:
             closing.callback(cell.close)
         for stage in stages:
@@ -271,7 +271,7 @@ class Session:
     # -- errors and interruptions --------------------------------------------------------------------------------------
 
     def fail(self, error: BaseException) -> None:
-        """Note on an exception where it came from; the next element starts the stages again."""
+        """Add a note to an exception about its origin. The next element starts the stages again."""
         with CtrlCWaits():
             self._lose_stream()
             if isinstance(error, ForkedIteration):
@@ -284,22 +284,22 @@ class Session:
         self._stop()
 
     def passes_over(self, error: BaseException | None) -> bool:
-        """Return whether to go on behind an error in silence: behind a call that is left out.
+        """Return whether to continue after an error in silence: it stands for a call that is left out.
 
         A user's class that meets the call again, because it runs again or goes back, raises the error.
         """
         return isinstance(error, LeftOut) and not any(cell.raises_again for cell in self.cells.values())
 
     def take_back(self, element: Any) -> None:
-        """Give an element again as the next one, for a stage that reads this session and was interrupted."""
+        """Give an element again as the next one, for an interrupted stage that reads this session."""
         self.cells.give_back(None, element)
         self._lose_stream()
 
 
 def segment(session: Session, passes_over: bool = False) -> Iterator[Any]:
-    """The elements up to the end of the stream or to an exception, whichever comes first.
+    """Yield the elements up to the end of the stream, or up to an exception.
 
-    With ``passes_over`` they end without an exception where a call is left out.
+    With ``passes_over``, a call that is left out ends the segment without an exception.
     """
     session.asked = True
     with ShortInterrupts():
@@ -335,19 +335,19 @@ def segment(session: Session, passes_over: bool = False) -> Iterator[Any]:
 
 
 def segments(session: Session) -> Iterator[Iterator[Any]]:
-    """The parts of a stream that goes on behind its exceptions, each a segment."""
+    """Return the segments of a stream that continues after its exceptions."""
     return unbroken(lambda _: None if session.ended else segment(session, passes_over=True), ExitStack())
 
 
 def unbroken(part_of: Callable[[ExitStack], Iterator[Any] | None], closing: ExitStack) -> Iterator[Iterator[Any]]:
-    """Call a function for one part of a stream after the other, up to None, and never raise.
+    """Call a function for one part of a stream after the other, until it returns None, and never raise.
 
-    ``itertools.chain`` lets go of a source that raises, and would end there. An exception in the function, which Ctrl-C
-    may be, becomes a part that raises it; then the function is called again.
+    ``itertools.chain`` drops a source that raises, and would end there. An exception of the function, such as Ctrl-C,
+    becomes a part that raises it. Then the function is called again.
 
     Args:
-        part_of: The function. It is given ``closing``, and may add to it.
-        closing: What is left at the end, or when the parts are dropped.
+        part_of: The function. It gets ``closing`` and may add callbacks to it.
+        closing: Closed at the end, or when the parts are dropped.
     """
     parts = _unbroken(part_of, closing)
     next(parts)  # from here on a signal finds it within its `try`

@@ -32,7 +32,7 @@ class SessionCells(dict[int, Cell]):
         self.in_order: list[tuple[int, Cell]] = []
         self._carries = False  # whether one of them carries positions
         self._has_put_back = False  # whether any stage was interrupted
-        self._looked_at = 0  # the traceback that was looked at last
+        self._looked_at = 0  # identity of the last traceback that was examined
 
     def begin(self, plan: Plan) -> None:
         """Prepare for the start of the stages of a plan: load what they have put back."""
@@ -92,12 +92,12 @@ class SessionCells(dict[int, Cell]):
         return cell
 
     def give_back(self, stage: structure.Pipe, element: Any) -> None:
-        """Have a stage take an element again, before those that follow in its input. None is the loop."""
+        """Put back an element of a stage, to be taken before the others of its input. None is the loop."""
         (self.put_back(stage) or self._new_put_back(stage)).add(element)
         self._put_in_order()
 
     def after_put_back(self, stage: structure.Pipe, elements: Iterator[Any]) -> Iterator[Any]:
-        """Return the elements that a stage has put back, and then others."""
+        """Return the elements that a stage has put back, followed by ``elements``."""
         cell = self.put_back(stage)
         return elements if cell is None else chain(cell.again(), elements)
 

@@ -96,7 +96,7 @@ def test_a_limit_of_zero_gives_nothing(loader: DataLoader2[int]) -> None:
 
 def test_a_negative_limit_is_refused(loader: DataLoader2[int]) -> None:
     iterator = iter(loader)
-    with pytest.raises(BadArgument, match=r"limit\(-1\): .* must not be negative; None takes the limit away"):
+    with pytest.raises(BadArgument, match=r"limit\(-1\): .* must not be negative; None removes the limit"):
         iterator.limit(-1)
     assert len(list(iterator)) == 10
 

@@ -324,7 +324,9 @@ def test_where_it_is_while_nobody_knows() -> None:
         patiently(iterator, 1)
     with pytest.raises(PullTimeout):
         next(iterator)
-    with pytest.raises(UnsavableElement, match=r"one element ahead, and where it was before is not known \(Unsavable"):
+    with pytest.raises(
+        UnsavableElement, match=r"one element ahead, and their position before it is unknown \(Unsavable"
+    ):
         iterator.state_dict()
     gate.is_open.set()
     assert patiently(iterator) == [late, *others]
